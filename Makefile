@@ -1,0 +1,93 @@
+# Two commands matter: `make demo` and `make test`. Everything runs inside .venv.
+#
+#   make demo [SECONDS=20]     the example application; ends by itself when SECONDS is given
+#   make test                  lint, types, import contracts and every test suite
+#   make unit | conformance | integration | acceptance | simulate | crash | docs     one suite
+#   make lint | types | contracts | format | requirements | safeguards | clean
+#
+# PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
+# ARGS="-k name" is passed to pytest by the single-suite targets.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+WORKERS ?= 2
+RUN := .venv/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check --no-input
+INSTALLED := .venv/.installed
+
+# The first of these that starts and is new enough makes .venv. A name on PATH is not enough: version
+# managers leave names there that only print an error.
+PYTHON_CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+# SECONDS is a variable of some shells too: only `make demo SECONDS=20` counts, never the environment.
+DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
+
+.PHONY: help venv test demo lint types contracts format requirements safeguards clean \
+        unit conformance integration acceptance simulate crash docs
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+venv: $(INSTALLED)
+
+.venv/bin/python:
+	@for candidate in $(PYTHON_CANDIDATES); do \
+	    if "$$candidate" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "Mainspring needs Python 3.11 or newer; tried: $(PYTHON_CANDIDATES)." >&2; \
+	    echo "Install one, or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; \
+	fi; \
+	if ! "$$found" -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	    echo "$$found cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; \
+	fi; \
+	echo "making .venv with $$($$found --version)"; \
+	"$$found" -m venv .venv
+
+# The build backend comes first, from the same pins, so that nothing unpinned is fetched for building.
+$(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing dependencies into .venv"
+	@$(PIP) install -q -c constraints.txt hatchling editables
+	@$(PIP) install -q -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $@
+
+test: $(INSTALLED)
+	@$(RUN) scripts/check.py --workers $(WORKERS)
+
+demo: $(INSTALLED)
+	@$(RUN) -m examples.demo $(DEMO_SECONDS)
+
+lint: $(INSTALLED)
+	@$(RUN) scripts/check.py lint
+
+types: $(INSTALLED)
+	@$(RUN) scripts/check.py types
+
+contracts: $(INSTALLED)
+	@$(RUN) scripts/check.py contracts
+
+format: $(INSTALLED)
+	@$(RUN) -m ruff format .
+	@$(RUN) -m ruff check --fix .
+
+requirements: $(INSTALLED)
+	@$(RUN) scripts/requirements.py
+
+# Removes each safeguard in turn and expects the tests to notice.
+safeguards: $(INSTALLED)
+	@$(RUN) scripts/safeguards.py
+
+unit conformance integration acceptance docs: $(INSTALLED)
+	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
+
+simulate: $(INSTALLED)
+	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)
+
+# Real processes and real kills: one test at a time, with what they print.
+crash: $(INSTALLED)
+	@$(RUN) -m pytest -q -rP tests/crash $(ARGS)
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
