@@ -1,0 +1,215 @@
+"""What follows: pure functions from what is known to what should happen. Read this file first.
+
+Every transition of an execution is made here, as a frozen `Change` that a store applies only if the execution is
+still as the decision saw it. No function here waits, reads a clock or rolls dice: time and chance are arguments.
+
+    pending --claim--> running --completed--> completed
+       ^                 |  |---failed, budget left: pending again after the backoff
+       |                 |  |---failed, budget spent or not retryable---> failed
+       |--snooze---------|  |---fanned out---> waiting --children ended---> completed | partial | failed
+       |--handed back----|  `---cancelled---> cancelled
+    insert --key taken--> skipped        pending, waiting --cancel--> cancelled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from ..model.changes import CancelRequest, Change
+from ..model.errors import CommandRefused
+from ..model.execution import Attempt, Execution, State
+from ..model.instants import Micros
+from ..model.outcomes import Outcome
+
+ALONE_AFTER = 2
+"""Crashes after which an execution runs alone in its worker, so that it can be told from its neighbours."""
+
+MAX_RECORDED_ATTEMPTS = 1_000
+"""Snoozes are free and may go on for ever; past this many attempts only failures and the end are recorded."""
+
+
+def after_attempt(execution: Execution, outcome: Outcome, roll: float = 0.5) -> Change:
+    """What follows from one try. `roll` in [0, 1) decides the jitter of a retry."""
+    match outcome.end:
+        case "completed":
+            return _final(execution, outcome, State.COMPLETED)
+        case "cancelled":
+            return _final(execution, outcome, State.CANCELLED, outcome.reason or execution.cancel_reason or "cancelled")
+        case "fanned_out":
+            return _leave_running(execution, outcome, State.WAITING)
+        case "snoozed":
+            return _again(execution, outcome, delay=outcome.delay)
+        case "handed_back":
+            return _again(execution, outcome)
+        case "failed" | "timeout":
+            return _after_failure(execution, outcome, roll)
+        case "worker_lost":
+            return _after_loss(execution, outcome, roll)
+        case _:
+            assert_never(outcome.end)
+
+
+def _after_failure(execution: Execution, outcome: Outcome, roll: float) -> Change:
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
+    failures = execution.failures + 1
+    reason = outcome.reason or outcome.end
+    if not outcome.retryable or failures >= execution.rules.max_attempts:
+        return _final(execution, outcome, State.FAILED, reason, failures=failures)
+    return _again(execution, outcome, delay=execution.rules.retry.delay(failures, roll), failures=failures)
+
+
+def _after_loss(execution: Execution, outcome: Outcome, roll: float) -> Change:
+    """The worker died. The execution may have killed it, so it is tried alone before it is condemned."""
+    failures, crashes = execution.failures + 1, execution.crashes + 1
+    counted = {"failures": failures, "crashes": crashes}
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=True, **counted)
+    if execution.alone and crashes > ALONE_AFTER:
+        return _final(execution, outcome, State.FAILED, "crash_loop", rescue=True, **counted)
+    if failures >= execution.rules.max_attempts:
+        return _final(execution, outcome, State.FAILED, "worker_lost", rescue=True, **counted)
+    delay = execution.rules.retry.delay(failures, roll)
+    return _again(execution, outcome, delay=delay, rescue=True, alone=crashes >= ALONE_AFTER, **counted)
+
+
+def lost(execution: Execution, now: Micros) -> Outcome:
+    """The outcome of a try whose worker fell silent for a whole lease."""
+    message = f"worker {execution.owner} fell silent: its lease ran out"
+    return Outcome(
+        end="worker_lost", started=execution.claimed or now, ended=now, worker=execution.owner or "", error=message
+    )
+
+
+def after_children(parent: Execution, children: Mapping[State, int], now: Micros) -> Change | None:
+    """How a waiting parent ends once its last child has; None while one is alive."""
+    if any(not state.final for state in children):
+        return None
+    good, total = children.get(State.COMPLETED, 0), sum(children.values())
+    to = State.COMPLETED if good == total else State.PARTIAL if good else State.FAILED
+    error = None if good == total else f"{total - good} of {total} tenants did not complete"
+    return _end_waiting(parent, to, now, error=error, reason=None if good == total else "children")
+
+
+def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelRequest:
+    """Cancelling ends what waits at once, and asks the worker of what runs."""
+    match execution.state:
+        case State.PENDING | State.WAITING:
+            return _end_waiting(execution, State.CANCELLED, now, reason=reason)
+        case State.RUNNING:
+            return CancelRequest(id=execution.id, token=execution.token, at=now, reason=reason)
+        case _:
+            raise CommandRefused("cancel", f"execution {execution.id}", execution.state, ("pending", "running", "waiting"))
+
+
+def _again(
+    execution: Execution,
+    outcome: Outcome,
+    *,
+    delay: float = 0.0,
+    failures: int | None = None,
+    crashes: int | None = None,
+    alone: bool = False,
+    rescue: bool = False,
+) -> Change:
+    """Back to pending, unless it was asked to stop meanwhile: then the try was its last."""
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=rescue)
+    return _leave_running(
+        execution, outcome, State.PENDING, delay=delay, failures=failures, crashes=crashes, alone=alone, rescue=rescue
+    )
+
+
+def _final(
+    execution: Execution,
+    outcome: Outcome,
+    to: State,
+    reason: str | None = None,
+    *,
+    failures: int | None = None,
+    crashes: int | None = None,
+    rescue: bool = False,
+) -> Change:
+    return _leave_running(
+        execution, outcome, to, reason=reason, failures=failures, crashes=crashes, rescue=rescue
+    )
+
+
+def _leave_running(
+    execution: Execution,
+    outcome: Outcome,
+    to: State,
+    *,
+    reason: str | None = None,
+    delay: float = 0.0,
+    failures: int | None = None,
+    crashes: int | None = None,
+    alone: bool = False,
+    rescue: bool = False,
+) -> Change:
+    """The one way out of `running`: fenced by the token and the owner that the decision saw."""
+    return Change(
+        id=execution.id,
+        expect=State.RUNNING,
+        token=execution.token,
+        owner=execution.owner,
+        to=to,
+        at=outcome.ended,
+        failures=execution.failures if failures is None else failures,
+        crashes=execution.crashes if crashes is None else crashes,
+        delay=delay,
+        alone=alone or (execution.alone and to is State.PENDING),
+        attempt=_attempt(execution, outcome),
+        reason=reason,
+        error=outcome.error if to is not State.COMPLETED else None,
+        result_json=outcome.result_json,
+        counters_json=outcome.counters_json,
+        metadata_json=outcome.metadata_json,
+        todo=to.final and needs_follow_up(execution),
+        keep=to is not State.COMPLETED or execution.rules.keep_success,
+        rescue=rescue,
+    )
+
+
+def _end_waiting(
+    execution: Execution, to: State, now: Micros, *, reason: str | None = None, error: str | None = None
+) -> Change:
+    return Change(
+        id=execution.id,
+        expect=execution.state,
+        token=execution.token,
+        to=to,
+        at=now,
+        failures=execution.failures,
+        crashes=execution.crashes,
+        reason=reason,
+        error=error or execution.error,
+        counters_json=execution.counters_json,
+        metadata_json=execution.metadata_json,
+        result_json=execution.result_json,
+        todo=needs_follow_up(execution),
+        keep=to is not State.COMPLETED or execution.rules.keep_success,
+    )
+
+
+def needs_follow_up(execution: Execution) -> bool:
+    """Whether something must happen after the end: a parent to settle, a next run to plan."""
+    return execution.parent_id is not None or execution.rules.follow_up
+
+
+def _attempt(execution: Execution, outcome: Outcome) -> Attempt | None:
+    number = len(execution.attempts) + 1 if execution.attempts_json != "[]" else 1
+    if number > MAX_RECORDED_ATTEMPTS and outcome.end in ("snoozed", "handed_back"):
+        return None
+    return Attempt(
+        number=number,
+        worker=outcome.worker,
+        started=outcome.started,
+        ended=outcome.ended,
+        end=outcome.end,
+        error=outcome.error,
+        traceback=outcome.traceback,
+        cpu_ms=outcome.cpu_ms,
+        memory_mb=outcome.memory_mb,
+    )

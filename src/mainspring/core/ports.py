@@ -1,0 +1,216 @@
+"""What core needs from the outside world. Adapters implement these protocols; core knows nothing else of them.
+
+The `Store` is small and batch-first. Each primitive is one atomic step per record, or an idempotent insert; none
+needs a transaction over several documents. Stores never decide: every transition arrives as a frozen instruction
+made by a pure function of core, and the store says whether it could be applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from ..model.changes import (
+    Added,
+    Audit,
+    Beat,
+    BeatReply,
+    CancelRequest,
+    Change,
+    ClaimRequest,
+    DuePage,
+    Exchanged,
+    ExecutionQuery,
+    JobWrite,
+    JobWritten,
+    LockRow,
+    LogLine,
+    Note,
+    PruneRule,
+    WorkerInfo,
+)
+from ..model.execution import Execution, State
+from ..model.instants import Micros
+from ..model.job import Job, JobStats, LiveCounts
+
+
+class Clock(Protocol):
+    """Time as this process sees it. `monotonic` never jumps; `now` may."""
+
+    def now(self) -> Micros: ...
+    def monotonic(self) -> float: ...
+
+
+class Topic(StrEnum):
+    """What a wake-up is about. ANY comes from stores that notice a change without knowing which."""
+
+    WORK = "work"
+    JOBS = "jobs"
+    CANCEL = "cancel"
+    ENDED = "ended"
+    ANY = "any"
+
+
+Unsubscribe = Callable[[], None]
+
+
+class Store(Protocol):
+    """All storage primitives.
+
+    Time: leases, due times and `now` follow the store's own clock. Instants inside records are written as given.
+    """
+
+    # --- life ---------------------------------------------------------------------------------------------
+    async def open(self) -> None:
+        """Connect, and create or migrate the schema. Idempotent."""
+
+    async def close(self) -> None: ...
+
+    async def now(self) -> Micros:
+        """The store's clock: the reference for every due time and lease."""
+
+    def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
+        """Call back on the running event loop when something changed, here or in another process.
+
+        Wake-ups are hints: they may come late, twice or for nothing. Polling is always the net.
+        """
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+    async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
+        """Compare-and-set each job row on its own: insert, or update where the stored version is `seen_version`.
+
+        The stored version becomes `seen_version + 1` (1 for an insert). Its executions and its audit record are
+        stored in the same step, if and only if the write won. `last_number` is the store's own: never overwritten.
+        """
+
+    async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
+        """Remove the job row if unchanged since seen; with `purge` also its finished executions and statistics."""
+
+    async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
+        """These jobs, or all of them, by name."""
+
+    async def due_jobs(self, limit: int) -> DuePage:
+        """Jobs whose `due` has come by the store's clock, earliest first, and the due time of the next one."""
+
+    async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
+        """Exact statistics by job id: folded ones plus what is not folded yet. Jobs with none are absent."""
+
+    async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
+        """Live executions by job id. Jobs with none are absent."""
+
+    async def swept(self, limit: int) -> list[Job]:
+        """Jobs marked `sweep`: their live executions still have to be cancelled."""
+
+    # --- executions ---------------------------------------------------------------------------------------
+    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+        """Insert each execution in the order given, on its own:
+
+        - its id exists, live or finished: `duplicate`, nothing changes;
+        - its `unique_key` is held by a live row: `unique_taken`, nothing is inserted;
+        - its `overlap_key` is held by a live row: it is recorded as final state `skipped`, reason `overlap`,
+          under the same id; with `overlap_slots` n > 1 the row takes the first free one of `key#0` to `key#n-1`
+          and is skipped when all are held;
+        - otherwise it is live: `added`. Its number is the next of its job, now or at the latest after `fold`.
+
+        A key is held by a live row in `unique_key` or `overlap_key` respectively. An execution that arrives in a
+        final state is recorded as history as it is (that is how a gap of missed ticks is noted).
+        """
+
+    async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
+        """Settle, then claim: two steps in one round trip and one commit, so that the claim sees the keys the
+        settle freed.
+
+        Settle: apply each change only if the row is live and its (state, token, owner) are those expected; with
+        `rescue`, also only if its lease has run out by the store's clock. A change to `pending` makes the row due
+        `delay` seconds from the store's now, clears owner, lease and progress of ownership, keeps keys and token.
+        A final change moves the row to history (unless `keep` is false) with `finished = at`, frees its keys, makes the
+        executions waiting for those keys due at once, and counts it in the statistics. `attempt` is appended.
+
+        Claim: future rows whose time has come become ready; then rows are claimed as `ClaimRequest` says: state
+        running, token + 1, owner, lease = store now + lease, `claimed` = store now, and `started` likewise if unset. Staged rows
+        are claimed one by one: their keys become the running keys and `staged` ends; when a running key is held
+        by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone` are
+        left out of other claims.
+        """
+
+    async def expired(self, limit: int) -> list[Execution]:
+        """Running rows whose lease has run out by the store's clock."""
+
+    async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
+        """Mark running rows (same token) as asked to stop; the first request's time and reason stay."""
+
+    async def cancels(self, owner: str) -> dict[str, str]:
+        """Cancel requests for rows this owner runs: execution id to reason."""
+
+    async def cancel_strays(self, limit: int) -> list[Execution]:
+        """Pending or waiting rows that carry a cancel request: asked to stop while running, handed back since."""
+
+    def beat(self, beat: Beat) -> BeatReply:
+        """Renew leases and the worker's row. Blocking, called from the heartbeat's own thread.
+
+        A lease is renewed if the row is running under this owner and token; all others are reported lost.
+        """
+
+    async def note(self, notes: Sequence[Note]) -> list[bool]:
+        """Store progress, counters and log lines of rows still running under that owner and token."""
+
+    async def todo(self, limit: int) -> list[Execution]:
+        """Finished rows whose follow-ups are not known to be done, oldest first."""
+
+    async def todo_done(self, ids: Sequence[str]) -> None:
+        """Clear the mark; rows whose policy keeps no successes are deleted now."""
+
+    async def children(self, parent_id: str) -> dict[State, int]:
+        """How many children of this parent are in each state."""
+
+    async def execution(self, id: str) -> Execution | None: ...
+
+    async def find(self, query: ExecutionQuery) -> list[Execution]:
+        """Live and finished executions, newest id first."""
+
+    async def count(self, query: ExecutionQuery, cap: int) -> int:
+        """How many match, counting no further than `cap`."""
+
+    async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        """Log lines of an execution with their sequence numbers, beginning after `after`."""
+
+    # --- housekeeping -------------------------------------------------------------------------------------
+    async def fold(self, limit: int) -> int:
+        """Merge up to `limit` statistics deltas into the per-job totals (and number what is not numbered yet)."""
+
+    async def prune(self, rule: PruneRule, limit: int) -> int:
+        """Delete up to `limit` finished executions by this rule, oldest first. Rows with a `todo` mark stay."""
+
+    async def prune_workers(self, silent_for: float) -> int:
+        """Forget workers that have not been heard of for so many seconds."""
+
+    async def workers(self) -> list[WorkerInfo]: ...
+
+    async def remove_worker(self, id: str) -> None: ...
+
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]: ...
+
+    # --- locks --------------------------------------------------------------------------------------------
+    async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
+        """Take the lock if nobody holds it or its time is over; the token is greater than any given before."""
+
+    async def lock_renew(self, name: str, token: int, ttl: float) -> bool: ...
+
+    async def lock_release(self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None) -> bool:
+        """Release it under this token (None: whoever holds it), or let it run out `keep_for` seconds from now."""
+
+    async def locks(self) -> list[LockRow]: ...
+
+
+class CallerTransaction(Protocol):
+    """A store that can enqueue inside a transaction its caller holds open."""
+
+    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added]:
+        """As `add`, in the caller's thread, through the caller's connection; committed or rolled back with it."""
+
+
+class Observer(Protocol):
+    """Receives every event of this process. What it raises is logged and forgotten."""
+
+    def __call__(self, event: Any, /) -> None: ...

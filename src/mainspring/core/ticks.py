@@ -1,0 +1,190 @@
+"""What is due: pure functions from a job and the store's time to the tick it makes, and to its next one.
+
+A tick found late by no more than the grace runs. What is later is missed: it leaves one record for the whole gap,
+and under `latest` its last tick runs once. The work does not grow with the length of the gap.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from ..model.changes import JobWrite
+from ..model.execution import Execution, State
+from ..model.ids import Chance, tick_id
+from ..model.instants import Micros, seconds_to_micros, to_datetime, to_micros
+from ..model.job import Job
+from ..model.triggers import Trigger
+from ..model.windows import resolve
+from .plan import new_execution
+
+DEFAULT_GRACE = 60.0
+MAX_DUE_TICKS = 100
+COUNT_LIMIT = 1_000
+_INSTANT = timedelta(microseconds=1)
+
+
+class Due(msgspec.Struct, frozen=True):
+    """Ticks to run, and the missed ones: first, last, how many, and whether that count is exact."""
+
+    ticks: tuple[Micros, ...] = ()
+    catch_up: Micros | None = None
+    gap: tuple[Micros, Micros, int, bool] | None = None
+
+
+def materialise(job: Job, now: Micros, chance: Chance) -> JobWrite:
+    """The write that makes every tick of this job up to now happen, exactly once whoever else tries."""
+    if job.paused is not None:
+        return resume(job, now, chance)
+    due = ticks_due(job, now)
+    trigger = _trigger(job)
+    upcoming = None if trigger.fixed_delay else _next(trigger, now)
+    executions = _executions(job, due, now, chance)
+    last = max((tick for tick in (*due.ticks, due.catch_up) if tick is not None), default=job.last_tick)
+    changed = job.with_changes(next_run=upcoming, last_tick=last)
+    return JobWrite(job=changed, seen_version=job.version, executions=executions)
+
+
+def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
+    """The end of a pause: ticks missed meanwhile follow their own rule, and the next one is planned anew."""
+    running = job.with_changes(paused=None, paused_by=None, pause_note=None, resume=None, updated=now)
+    trigger = running.trigger
+    if trigger is None or not running.spec.enabled:
+        return JobWrite(job=running, seen_version=job.version)
+    executions: tuple[Execution, ...] = ()
+    if job.next_run is not None and job.next_run <= now and not trigger.fixed_delay:
+        due = _missed(trigger, job.next_run, to_micros(to_datetime(now)), running.spec.missed_while_paused)
+        executions = _executions(running, due, now, chance, reason="paused")
+    changed = running.with_changes(next_run=first_run(trigger, now))
+    return JobWrite(job=changed, seen_version=job.version, executions=executions)
+
+
+def ticks_due(job: Job, now: Micros) -> Due:
+    """Sort the ticks from `next_run` up to now into due and missed."""
+    trigger, first = _trigger(job), job.next_run
+    if first is None or first > now:
+        return Due()
+    oldest_due = now - grace(job, trigger, first)
+    if trigger.fixed_delay or first >= oldest_due:
+        return Due(ticks=_ticks(trigger, first, now))
+    ticks = tuple(tick for tick in _ticks_after(trigger, oldest_due - 1, now))
+    rule = "skip" if ticks else job.spec.missed
+    missed = _missed(trigger, first, oldest_due - 1, rule)
+    return Due(ticks=ticks, catch_up=missed.catch_up, gap=missed.gap)
+
+
+def grace(job: Job, trigger: Trigger, at: Micros) -> Micros:
+    """How late a tick may be found and still run: the smaller of one period and 60 s, unless the job says more."""
+    if job.spec.grace is not None:
+        return seconds_to_micros(job.spec.grace)
+    period = trigger.period(to_datetime(at))
+    return seconds_to_micros(DEFAULT_GRACE if period is None else min(period, DEFAULT_GRACE))
+
+
+def first_run(trigger: Trigger, now: Micros) -> Micros | None:
+    """The first tick of a job planned now. A `once` in the past is due at once, and judged by the grace."""
+    upcoming = _next(trigger, now)
+    return upcoming if upcoming is not None else trigger.only_tick_micros()
+
+
+def after_delay(job: Job, finished: Micros) -> JobWrite | None:
+    """The next tick of a fixed-delay job, counted from the end of its run; None if it is planned already."""
+    trigger = job.trigger
+    if trigger is None or not trigger.fixed_delay or job.next_run is not None:
+        return None
+    return JobWrite(job=job.with_changes(next_run=_next(trigger, finished)), seen_version=job.version)
+
+
+def _missed(trigger: Trigger, first: Micros, until: Micros, rule: str) -> Due:
+    """The ticks in [first, until] as one gap; under `latest` the last of them is run instead of being missed."""
+    last = trigger.previous(to_datetime(until))
+    if last is None or to_micros(last) < first:
+        return Due()
+    count, exact = trigger.count_between(to_datetime(first) - _INSTANT, to_datetime(until), COUNT_LIMIT)
+    if rule == "skip":
+        return Due(gap=(first, to_micros(last), count, exact))
+    before = trigger.previous(last - _INSTANT)
+    if count <= 1 or before is None:
+        return Due(catch_up=to_micros(last))
+    return Due(catch_up=to_micros(last), gap=(first, to_micros(before), count - 1, exact))
+
+
+def _executions(
+    job: Job, due: Due, now: Micros, chance: Chance, reason: str = "missed"
+) -> tuple[Execution, ...]:
+    made = [_tick_execution(job, tick, "schedule", now, chance) for tick in due.ticks]
+    if due.catch_up is not None:
+        made.insert(0, _tick_execution(job, due.catch_up, "catch_up", now, chance))
+    if due.gap is not None:
+        made.insert(0, _gap_record(job, due.gap, now, chance, reason))
+    return tuple(made)
+
+
+def _tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance) -> Execution:
+    window = tick_window(job, tick)
+    return new_execution(
+        job, id=tick_id(job.id, tick), trigger=trigger, now=now, chance=chance, tick=tick, due=tick, window=window
+    )
+
+
+def tick_window(job: Job, tick: Micros) -> tuple[Micros, Micros] | None:
+    """The data window this tick covers, in the job's own zone."""
+    if job.spec.window is None:
+        return None
+    at = to_datetime(tick)
+    previous = _trigger(job).previous(at - _INSTANT)
+    window = resolve(job.spec.window, at, job.spec.tz, previous)
+    return None if window is None else (to_micros(window.begin), to_micros(window.end))
+
+
+def _gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, chance: Chance, why: str) -> Execution:
+    first, last, count, exact = gap
+    words = {
+        "from": to_datetime(first).isoformat(),
+        "to": to_datetime(last).isoformat(),
+        "count": count,
+        "exact": exact,
+        "because": "the job was paused" if why == "paused" else "no scheduler was running",
+    }
+    record = new_execution(
+        job, id=tick_id(job.id, first, "missed"), trigger="schedule", now=now, chance=chance, tick=first, due=first
+    )
+    return msgspec.structs.replace(
+        record,
+        state=State.SKIPPED,
+        reason="missed",
+        finished=now,
+        overlap_key=None,
+        running_overlap_key=None,
+        staged=False,
+        metadata_json=msgspec.json.encode(words).decode(),
+    )
+
+
+def _ticks(trigger: Trigger, first: Micros, now: Micros) -> tuple[Micros, ...]:
+    """`first` itself, whatever the trigger says of it now, and the ticks after it."""
+    if trigger.fixed_delay:
+        return (first,)
+    return (first, *_ticks_after(trigger, first, now))[-MAX_DUE_TICKS:]
+
+
+def _ticks_after(trigger: Trigger, after: Micros, until: Micros) -> tuple[Micros, ...]:
+    """The newest ticks in (after, until], no more than a bounded number of them."""
+    ticks: list[Micros] = []
+    at = trigger.previous(to_datetime(until))
+    while at is not None and to_micros(at) > after and len(ticks) < MAX_DUE_TICKS:
+        ticks.append(to_micros(at))
+        at = trigger.previous(at - _INSTANT)
+    return tuple(reversed(ticks))
+
+
+def _next(trigger: Trigger, after: Micros) -> Micros | None:
+    upcoming = trigger.next_after(to_datetime(after))
+    return None if upcoming is None else to_micros(upcoming)
+
+
+def _trigger(job: Job) -> Trigger:
+    if job.trigger is None:
+        raise AssertionError(f"job {job.name} has no trigger and is never due")
+    return job.trigger

@@ -1,0 +1,210 @@
+"""An execution: one run of a job. It waits and runs as a live row and stays as a record afterwards."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from .instants import Micros, maybe_datetime, to_datetime
+from .policies import RunPolicy
+
+
+class State(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+    @property
+    def final(self) -> bool:
+        return self in FINAL
+
+
+LIVE = frozenset({State.PENDING, State.RUNNING, State.WAITING})
+FINAL = frozenset(State) - LIVE
+
+TriggeredBy: TypeAlias = Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"]
+
+AttemptEnd: TypeAlias = Literal[
+    "completed", "failed", "timeout", "snoozed", "handed_back", "worker_lost", "cancelled", "fanned_out"
+]
+
+
+class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One try of an execution."""
+
+    number: int
+    worker: str
+    started: Micros
+    ended: Micros
+    end: AttemptEnd
+    error: str | None = None
+    traceback: str | None = None
+    cpu_ms: float | None = None
+    memory_mb: float | None = None
+
+    @property
+    def started_at(self) -> datetime:
+        return to_datetime(self.started)
+
+    @property
+    def ended_at(self) -> datetime:
+        return to_datetime(self.ended)
+
+    @property
+    def duration_ms(self) -> float:
+        return (self.ended - self.started) / 1000
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """Every field a store keeps of an execution. JSON fields are text, opaque to stores.
+
+    Three numbers, never mixed: `token` grows with every claim (the fence), `failures` is what the retry budget
+    counts, `crashes` counts lost workers.
+    """
+
+    id: str
+    job: str
+    job_id: str
+    handler: str
+    queue: str = "default"
+    state: State = State.PENDING
+    trigger: str = "enqueue"
+    triggered_by: str = "system"
+    trace_id: str = ""
+    traceparent: str | None = None
+    number: int | None = None
+    params: str = "{}"
+    policy: str = "{}"
+    tick: Micros | None = None
+    window_begin: Micros | None = None
+    window_end: Micros | None = None
+    tenant: str | None = None
+    parent_id: str | None = None
+    retry_of: str | None = None
+    priority: int = 0
+    created: Micros = 0
+    due: Micros = 0
+
+    # Keys are unique among live rows. A staged row trades its keys for the running ones at first pick-up.
+    unique_key: str | None = None
+    overlap_key: str | None = None
+    running_unique_key: str | None = None
+    running_overlap_key: str | None = None
+    staged: bool = False
+    overlap_slots: int = 1  # only read at insert: with n > 1 the keys tried are `key#0` to `key#n-1`
+
+    token: int = 0
+    owner: str | None = None
+    lease: Micros | None = None
+    failures: int = 0
+    crashes: int = 0
+    alone: bool = False
+    cancel_requested: Micros | None = None
+    cancel_reason: str | None = None
+
+    claimed: Micros | None = None
+    started: Micros | None = None
+    finished: Micros | None = None
+    reason: str | None = None
+    error: str | None = None
+    attempts_json: str = "[]"
+    result_json: str | None = None
+    counters_json: str | None = None
+    metadata_json: str | None = None
+    progress_json: str | None = None
+    todo: bool = False
+
+    @property
+    def rules(self) -> RunPolicy:
+        return decode_policy(self.policy)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the try now running or waiting, as the retry budget counts: failures + 1."""
+        return self.failures + 1
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        return msgspec.json.decode(self.attempts_json, type=list[Attempt])
+
+    @property
+    def result(self) -> Any:
+        return _json(self.result_json)
+
+    @property
+    def counters(self) -> dict[str, float]:
+        return _json(self.counters_json) or {}
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return _json(self.metadata_json) or {}
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        return _json(self.progress_json)  # type: ignore[no-any-return]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return _json(self.params)  # type: ignore[no-any-return]
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created)
+
+    @property
+    def start_at(self) -> datetime:
+        return to_datetime(self.due)
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        return maybe_datetime(self.tick)
+
+    @property
+    def started_at(self) -> datetime | None:
+        return maybe_datetime(self.started)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        return maybe_datetime(self.finished)
+
+    @property
+    def cancel_requested_at(self) -> datetime | None:
+        return maybe_datetime(self.cancel_requested)
+
+    @property
+    def duration_ms(self) -> float | None:
+        if self.started is None or self.finished is None:
+            return None
+        return (self.finished - self.started) / 1000
+
+
+def lane(queue: str, handler: str) -> str:
+    """Ready work is claimed lane by lane; neither part can contain the slash."""
+    return f"{queue}/{handler}"
+
+
+@lru_cache(maxsize=4096)
+def decode_policy(text: str) -> RunPolicy:
+    return msgspec.json.decode(text, type=RunPolicy)
+
+
+@lru_cache(maxsize=4096)
+def encode_policy(policy: RunPolicy) -> str:
+    return msgspec.json.encode(policy).decode()
+
+
+def encode_attempts(attempts: list[Attempt]) -> str:
+    return msgspec.json.encode(attempts).decode()
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)

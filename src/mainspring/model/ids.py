@@ -1,0 +1,42 @@
+"""Time-ordered UUIDs: 48 bits of milliseconds, then chance, or a hash of the cause.
+
+The same cause always gives the same id, so whoever repeats a step after a crash repeats it into the same row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+from .instants import Micros
+
+
+class Chance(Protocol):
+    """The part of `random.Random` that ids and jitter need."""
+
+    def randbytes(self, n: int, /) -> bytes: ...
+    def random(self) -> float: ...
+
+
+def random_id(now: Micros, chance: Chance) -> str:
+    return _format(now // 1000, chance.randbytes(10), version=7)
+
+
+def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:
+    """The id of what a job does at one instant."""
+    return _format(tick // 1000, _hash(job_id, kind, str(tick)), version=8)
+
+
+def follow_up_id(cause_id: str, *parts: str) -> str:
+    """The id of what follows from an execution: a child, a dependent, a retry of a finished one."""
+    return _format(int(cause_id.replace("-", "")[:12], 16), _hash(cause_id, *parts), version=8)
+
+
+def _hash(*parts: str) -> bytes:
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).digest()[:10]
+
+
+def _format(millis: int, tail: bytes, version: int) -> str:
+    digits = f"{millis & 0xFFFFFFFFFFFF:012x}{version:x}{tail.hex()}"
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{variant}{digits[17:20]}-{digits[20:32]}"

@@ -1,0 +1,221 @@
+"""A job: a durable intention to run a handler, with its trigger, policy and control state."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from .errors import InvalidValue
+from .execution import State
+from .instants import Micros, maybe_datetime, to_datetime
+from .policies import Missed, Overlap, Retention, Retry, RunPolicy
+from .triggers import Trigger, decode_trigger
+from .values import zone
+
+Origin: TypeAlias = Literal["code", "api"]
+
+
+class JobState(StrEnum):
+    PENDING = "pending"
+    SCHEDULED = "scheduled"
+    RUNNING = "running"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What code or an operator asks for. Operators override single fields; the rest follows the code."""
+
+    handler: str
+    trigger: dict[str, Any] | None = None
+    tz: str = "UTC"
+    params: dict[str, Any] = {}
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int = 10
+    retry: Retry = Retry("queue")
+    timeout: float | None = None
+    non_retryable: tuple[str, ...] = ()
+    overlap: Overlap = "allow"
+    overlap_limit: int | None = None
+    missed: Missed = "skip"
+    missed_while_paused: Missed = "skip"
+    grace: float | None = None
+    window: str | dict[str, Any] | None = None
+    enabled: bool = True
+    retention: Retention = Retention()
+    description: str = ""
+    metadata: dict[str, Any] = {}
+
+    def run_policy(self) -> RunPolicy:
+        """The part of the specification that each execution carries with it."""
+        fixed_delay = self.trigger is not None and bool(decode_trigger(self.trigger).fixed_delay)
+        return RunPolicy(
+            max_attempts=self.max_attempts,
+            retry=self.retry,
+            timeout=self.timeout,
+            non_retryable=self.non_retryable,
+            overlap=self.overlap,
+            follow_up=fixed_delay,
+            keep_success=self.retention.keep_success,
+        )
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One job row. `id` is the incarnation: a job deleted and created again is another one.
+
+    `version` grows with every write and is what a tick compares and sets. `declared` is what code said last,
+    `overrides` what operators changed since; both are JSON text.
+    """
+
+    name: str
+    id: str
+    version: int = 0
+    origin: Origin = "code"
+    declared: str
+    overrides: str = "{}"
+    release: str = ""
+    next_run: Micros | None = None
+    last_tick: Micros | None = None
+    anchor: Micros = 0
+    last_number: int = 0
+    paused: Micros | None = None
+    paused_by: str | None = None
+    pause_note: str | None = None
+    resume: Micros | None = None
+    cancelled: Micros | None = None
+    sweep: bool = False
+    created: Micros = 0
+    updated: Micros = 0
+
+    @cached_property
+    def spec(self) -> JobSpec:
+        """The specification in force: declared, with the operators' overrides on top."""
+        return effective_spec(self.declared, self.overrides)
+
+    @cached_property
+    def trigger(self) -> Trigger | None:
+        """The trigger with its zone and anchor filled in; None for a job that only runs on demand."""
+        if self.spec.trigger is None:
+            return None
+        trigger = decode_trigger(self.spec.trigger)
+        return trigger.with_zone(zone("tz", self.spec.tz)).anchored(to_datetime(self.anchor))
+
+    @property
+    def ticking(self) -> bool:
+        return self.trigger is not None and self.spec.enabled and self.paused is None and self.cancelled is None
+
+    @property
+    def due(self) -> Micros | None:
+        """When a scheduler has to look at this job next: its next tick, or the automatic end of its pause."""
+        if self.cancelled is not None:
+            return None
+        if self.paused is not None:
+            return self.resume
+        return self.next_run if self.ticking else None
+
+    @property
+    def declared_hash(self) -> str:
+        return hashlib.sha256(self.declared.encode()).hexdigest()[:16]
+
+    @property
+    def changed_fields(self) -> dict[str, Any]:
+        """What operators changed against the code."""
+        return msgspec.json.decode(self.overrides)  # type: ignore[no-any-return]
+
+    @property
+    def next_run_at(self) -> datetime | None:
+        return maybe_datetime(self.next_run) if self.ticking else None
+
+    @property
+    def paused_at(self) -> datetime | None:
+        return maybe_datetime(self.paused)
+
+    @property
+    def cancelled_at(self) -> datetime | None:
+        return maybe_datetime(self.cancelled)
+
+    @property
+    def resume_at(self) -> datetime | None:
+        return maybe_datetime(self.resume)
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created)
+
+    @property
+    def updated_at(self) -> datetime:
+        return to_datetime(self.updated)
+
+    def with_changes(self, **changes: Any) -> Job:
+        return msgspec.structs.replace(self, **changes)
+
+
+class JobStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a job's executions, folded from all that ever ended. `last` is the newest not skipped."""
+
+    job_id: str
+    completed: int = 0
+    partial: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    skipped: int = 0
+    duration_ms: float = 0.0
+    timed: int = 0
+    rescued: int = 0
+    last_id: str = ""
+    last_state: State | None = None
+    last_started: Micros | None = None
+    last_finished: Micros | None = None
+    last_error: str | None = None
+    last_failures: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.completed + self.partial + self.failed + self.cancelled
+
+    @property
+    def success_rate(self) -> float | None:
+        judged = self.completed + self.partial + self.failed
+        return self.completed / judged if judged else None
+
+    @property
+    def average_duration_ms(self) -> float | None:
+        return self.duration_ms / self.timed if self.timed else None
+
+    @property
+    def last_status(self) -> str | None:
+        return self.last_state.value if self.last_state else None
+
+
+class LiveCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many executions of a job have not ended."""
+
+    pending: int = 0
+    running: int = 0
+    waiting: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.pending + self.running + self.waiting
+
+
+def encode_spec(spec: JobSpec) -> str:
+    """Canonical text: equal specifications give equal text, whatever the order of their parameters."""
+    return msgspec.json.encode(spec, order="deterministic").decode()
+
+
+@lru_cache(maxsize=16_384)
+def effective_spec(declared: str, overrides: str) -> JobSpec:
+    fields = msgspec.json.decode(declared) | msgspec.json.decode(overrides)
+    try:
+        return msgspec.convert(fields, JobSpec)
+    except msgspec.ValidationError as error:
+        raise InvalidValue("job", str(error), "fields of a job specification") from error

@@ -1,0 +1,116 @@
+"""What a job may ask for: retries, overlap, catch-up, uniqueness, retention. Plain data with its arithmetic."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+
+from .errors import InvalidValue
+from .values import duration
+
+Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
+Missed: TypeAlias = Literal["skip", "latest"]
+
+MAX_DELAY = 30 * 86_400.0
+MAX_ATTEMPTS = 1_000
+MAX_OVERLAP = 1_000
+
+_PRESETS: dict[str, dict[str, float | None]] = {
+    "queue": {"initial": 2.0, "multiplier": 2.0, "max": None},
+    "tenant": {"initial": 5.0, "multiplier": 2.0, "max": 60.0},
+    "patient": {"initial": 60.0, "multiplier": 2.0, "max": 3600.0},
+}
+
+
+class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Backoff between the tries of one execution.
+
+    `Retry("patient")` waits 60, 120, 240, ... 3600 s; `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`
+    is your own. `jitter` spreads each delay by up to that share in both directions; 0 unless asked for.
+    """
+
+    initial: float | str | timedelta = 2.0
+    multiplier: float | None = None
+    max: float | str | timedelta | None = None
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        preset = _PRESETS.get(self.initial, {}) if isinstance(self.initial, str) else {}
+        initial = duration("retry.initial", preset.get("initial", self.initial), allow_zero=True)
+        multiplier = preset.get("multiplier", 2.0) if self.multiplier is None else self.multiplier
+        limit = preset.get("max") if self.max is None else self.max
+        if not isinstance(multiplier, int | float) or not 1 <= multiplier <= 100:
+            raise InvalidValue("retry.multiplier", multiplier, "a number from 1 to 100")
+        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise InvalidValue("retry.jitter", self.jitter, "a share from 0 to 1")
+        msgspec.structs.force_setattr(self, "initial", initial)
+        msgspec.structs.force_setattr(self, "multiplier", float(multiplier))
+        msgspec.structs.force_setattr(self, "max", None if limit is None else duration("retry.max", limit))
+        msgspec.structs.force_setattr(self, "jitter", float(self.jitter))
+
+    def delay(self, failures: int, roll: float = 0.5) -> float:
+        """Seconds to wait after the given number of failures; `roll` in [0, 1) decides the jitter."""
+        assert isinstance(self.initial, float)
+        assert self.max is None or isinstance(self.max, float)
+        limit = MAX_DELAY if self.max is None else min(self.max, MAX_DELAY)
+        growth = (self.multiplier or 1.0) ** min(failures - 1, 100)
+        base = min(self.initial * growth, limit)
+        return base * (1 + self.jitter * (2 * roll - 1))
+
+
+class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Uniqueness by stage: `enqueued` holds until first pick-up, `running` from then to the end."""
+
+    enqueued: str | None = None
+    running: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("enqueued", "running"):
+            key = getattr(self, field)
+            if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 500 or not key.isprintable()):
+                raise InvalidValue(f"unique.{field}", key, "printable text of 1 to 500 characters, or None")
+
+
+class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long finished executions stay. An execution goes only when it is both old and not among the newest."""
+
+    newest: int = 100
+    days: float = 30.0
+    on_demand_success_days: float = 7.0
+    skipped_days: float = 7.0
+    at_most: int | None = None
+    keep_success: bool = True
+
+    def __post_init__(self) -> None:
+        for field in ("newest", "days", "on_demand_success_days", "skipped_days"):
+            if not getattr(self, field) >= 0:
+                raise InvalidValue(f"retention.{field}", getattr(self, field), "a number from 0 up")
+        if self.at_most is not None and self.at_most < 1:
+            raise InvalidValue("retention.at_most", self.at_most, "a whole number from 1 up, or None")
+
+
+class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rules one execution lives by, copied from its job when it is created."""
+
+    max_attempts: int = 10
+    retry: Retry = Retry()
+    timeout: float | None = None
+    non_retryable: tuple[str, ...] = ()
+    overlap: Overlap = "allow"
+    follow_up: bool = False
+    keep_success: bool = True
+
+
+def one_of(field: str, value: object, choices: Any) -> str:
+    allowed = get_args(choices)
+    if value not in allowed:
+        raise InvalidValue(field, value, "one of " + ", ".join(allowed))
+    return str(value)
+
+
+def check_max_attempts(field: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_ATTEMPTS:
+        raise InvalidValue(field, value, f"a whole number from 1 to {MAX_ATTEMPTS}")
+    return value
