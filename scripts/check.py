@@ -1,0 +1,139 @@
+"""Run the static checks and the test suites, say what ran and how long it took, and end with one line:
+
+    N passed, N failed
+
+Each static check counts as one; so does a suite that collected nothing or ended without a report.
+Names of checks (lint, types, contracts, requirements, tests) may be given to run only those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+
+STATIC_CHECKS = {
+    "lint": [[PYTHON, "-m", "ruff", "check", "."], [PYTHON, "-m", "ruff", "format", "--check", "."]],
+    "types": [[PYTHON, "-m", "mypy"]],
+    "contracts": [[str(Path(PYTHON).parent / "lint-imports"), "--no-logo"]],
+    "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
+}
+PARALLEL_SUITES = ["unit", "conformance", "integration", "acceptance", "simulation", "docs"]
+SERIAL_SUITES = ["crash"]  # kills real processes and measures time: one test at a time
+
+
+@dataclass
+class Outcome:
+    passed: int = 0
+    failures: list[str] = field(default_factory=list)
+    skips: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Outcome) -> None:
+        self.passed += other.passed
+        self.failures += other.failures
+        self.skips += other.skips
+
+
+def run_static_check(name: str) -> Outcome:
+    for command in STATIC_CHECKS[name]:
+        if run(command) != 0:
+            return Outcome(failures=[name])
+    return Outcome(passed=1)
+
+
+def run_suites(suites: list[str], *options: str) -> Outcome:
+    """One pytest run over the suites; each of them must have collected something."""
+    absent = [suite for suite in suites if not (ROOT / "tests" / suite).is_dir()]
+    present = [suite for suite in suites if suite not in absent]
+    outcome = Outcome(failures=[f"tests/{suite} does not exist" for suite in absent])
+    if not present:
+        return outcome
+    with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder:
+        report = Path(folder) / "report.xml"
+        paths = [f"tests/{suite}" for suite in present]
+        code = run([PYTHON, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}", *options, *paths])
+        outcome.add(read_report(report, present) if report.exists() else Outcome())
+    if code != 0 and not outcome.failures:
+        outcome.failures.append(f"pytest ended with code {code} over {', '.join(paths)}")
+    return outcome
+
+
+def read_report(report: Path, suites: list[str]) -> Outcome:
+    outcome = Outcome()
+    collected: set[str] = set()
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = ".".join(part for part in (case.get("classname"), case.get("name")) if part)
+        collected.update(suite for suite in suites if name.startswith(f"tests.{suite}."))
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome.failures.append(name)
+        elif skipped is not None:
+            outcome.skips[skipped.get("message") or "no reason given"] += 1
+        else:
+            outcome.passed += 1
+    outcome.failures += [f"tests/{suite} collected no tests" for suite in suites if suite not in collected]
+    return outcome
+
+
+def run(command: list[str]) -> int:
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def timed(title: str, step: Callable[[], Outcome]) -> Outcome:
+    say(f"\n== {title}")
+    started = time.monotonic()
+    outcome = step()
+    verdict = f"{len(outcome.failures)} failed" if outcome.failures else "ok"
+    say(f"== {title}: {verdict}, {time.monotonic() - started:.1f} s")
+    return outcome
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checks", nargs="*", help="what to run; everything when nothing is named")
+    parser.add_argument("--workers", default="2", help="parallel test processes (default 2)")
+    arguments = parser.parse_args()
+    everything = [*STATIC_CHECKS, "tests"]
+    chosen = arguments.checks or everything
+    if unknown := [name for name in chosen if name not in everything]:
+        parser.error(f"unknown check {unknown[0]!r}; there are: {', '.join(everything)}")
+
+    started = time.monotonic()
+    total = Outcome()
+    for name in chosen:
+        if name in STATIC_CHECKS:
+            total.add(timed(name, partial(run_static_check, name)))
+    if "tests" in chosen:
+        title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
+        total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers)))
+        total.add(timed(f"tests: {', '.join(SERIAL_SUITES)}", partial(run_suites, SERIAL_SUITES, "-rP")))
+
+    say(f"\n== all: {time.monotonic() - started:.1f} s")
+    for reason, count in total.skips.items():
+        say(f"NOT RUN: {count} test(s): {reason}")
+    for failure in total.failures:
+        say(f"FAILED: {failure}")
+    say(f"{total.passed} passed, {len(total.failures)} failed")
+    return 1 if total.failures else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
