@@ -43,7 +43,7 @@ venv: $(INSTALLED)
 	    echo "$$found cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; \
 	fi; \
 	echo "making .venv with $$($$found --version)"; \
-	"$$found" -m venv .venv
+	"$$found" -m venv .venv || { rm -rf .venv; exit 2; }
 
 # The build backend comes first, from the same pins, so that nothing unpinned is fetched for building.
 $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
