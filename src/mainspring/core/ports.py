@@ -78,7 +78,8 @@ class Store(Protocol):
 
     # --- jobs ---------------------------------------------------------------------------------------------
     async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
-        """Compare-and-set each job row on its own: insert, or update where the stored version is `seen_version`.
+        """Compare-and-set each job row on its own: insert, or update where the stored version is `seen_version` and
+        the stored `id` is the job's own (a job created anew under the same name starts over at version 1).
 
         The stored version becomes `seen_version + 1` (1 for an insert). Its executions and its audit record are
         stored in the same step, if and only if the write won. `last_number` is the store's own: never overwritten.
@@ -110,11 +111,15 @@ class Store(Protocol):
         - its `unique_key` is held by a live row: `unique_taken`, nothing is inserted;
         - its `overlap_key` is held by a live row: it is recorded as final state `skipped`, reason `overlap`,
           under the same id; with `overlap_slots` n > 1 the row takes the first free one of `key#0` to `key#n-1`
-          and is skipped when all are held;
-        - otherwise it is live: `added`. Its number is the next of its job, now or at the latest after `fold`.
+          and is skipped when all are held (a `running_overlap_key` equal to its `overlap_key` becomes that slot too);
+        - otherwise it is live: `added`.
+
+        Whatever is recorded, skipped or final too, gets the next number of its job, now or at the latest after
+        `fold`. `audit` is stored in the same step if anything was recorded.
 
         A key is held by a live row in `unique_key` or `overlap_key` respectively. An execution that arrives in a
-        final state is recorded as history as it is (that is how a gap of missed ticks is noted).
+        final state is recorded as history as it is, holds no key and is `added` (that is how a gap of missed ticks
+        is noted). All that ends up in history here counts in the statistics.
         """
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
@@ -123,22 +128,26 @@ class Store(Protocol):
 
         Settle: apply each change only if the row is live and its (state, token, owner) are those expected; with
         `rescue`, also only if its lease has run out by the store's clock. A change to `pending` makes the row due
-        `delay` seconds from the store's now, clears owner, lease and progress of ownership, keeps keys and token.
+        `delay` seconds from the store's now, clears owner, lease, claim and progress, keeps keys and token.
         A final change moves the row to history (unless `keep` is false) with `finished = at`, frees its keys, makes the
-        executions waiting for those keys due at once, and counts it in the statistics. `attempt` is appended.
+        executions waiting for those keys due at once (those a claim deferred, not those whose time is yet to come),
+        and counts it in the statistics; an applied rescue counts as `rescued` there. `attempt` is appended.
 
         Claim: future rows whose time has come become ready; then rows are claimed as `ClaimRequest` says: state
-        running, token + 1, owner, lease = store now + lease, `claimed` = store now, and `started` likewise if unset. Staged rows
-        are claimed one by one: their keys become the running keys and `staged` ends; when a running key is held
-        by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone` are
-        left out of other claims.
+        running, token + 1, owner, lease = store now + lease, `claimed` = store now, and `started` likewise if unset.
+        Staged rows are claimed one by one: their keys become the running keys and `staged` ends; when a running key
+        is held by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone`
+        are left out of other claims.
         """
 
     async def expired(self, limit: int) -> list[Execution]:
         """Running rows whose lease has run out by the store's clock."""
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
-        """Mark running rows (same token) as asked to stop; the first request's time and reason stay."""
+        """Mark running rows (same token) as asked to stop; the first request's time and reason stay.
+
+        True if the row runs under that token, also when it had been asked before.
+        """
 
     async def cancels(self, owner: str) -> dict[str, str]:
         """Cancel requests for rows this owner runs: execution id to reason."""
@@ -153,13 +162,16 @@ class Store(Protocol):
         """
 
     async def note(self, notes: Sequence[Note]) -> list[bool]:
-        """Store progress, counters and log lines of rows still running under that owner and token."""
+        """Store progress, counters and log lines of rows still running under that owner and token.
+
+        The newest 1,000 log lines of an execution are kept; sequence numbers begin at 1 and go on for ever.
+        """
 
     async def todo(self, limit: int) -> list[Execution]:
         """Finished rows whose follow-ups are not known to be done, oldest first."""
 
     async def todo_done(self, ids: Sequence[str]) -> None:
-        """Clear the mark; rows whose policy keeps no successes are deleted now."""
+        """Clear the mark; rows that were settled with `keep` false are deleted now."""
 
     async def children(self, parent_id: str) -> dict[State, int]:
         """How many children of this parent are in each state."""
@@ -189,18 +201,26 @@ class Store(Protocol):
 
     async def remove_worker(self, id: str) -> None: ...
 
-    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]: ...
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+        """Audit records, newest id first."""
 
     # --- locks --------------------------------------------------------------------------------------------
     async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
         """Take the lock if nobody holds it or its time is over; the token is greater than any given before."""
 
-    async def lock_renew(self, name: str, token: int, ttl: float) -> bool: ...
+    async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
+        """Hold on for `ttl` seconds from now; refused when its time is over or another token holds it."""
 
-    async def lock_release(self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None) -> bool:
-        """Release it under this token (None: whoever holds it), or let it run out `keep_for` seconds from now."""
+    async def lock_release(
+        self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
+    ) -> bool:
+        """Release it under this token (None: whoever holds it), or let it run out `keep_for` seconds from now.
 
-    async def locks(self) -> list[LockRow]: ...
+        False when it is not held, or not under this token: then no audit record is stored either.
+        """
+
+    async def locks(self) -> list[LockRow]:
+        """Locks held now, by name."""
 
 
 class CallerTransaction(Protocol):

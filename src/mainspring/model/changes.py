@@ -85,7 +85,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Claim up to `limit` ready executions whose handler is in `handlers` and whose queue is in `queues` (None: all).
 
     Highest priority first; within a priority the lanes take turns, starting at `turn`. With `alone`, only one
-    execution marked `alone` is claimed.
+    execution marked `alone` is claimed. A row found blocked uses up one of `limit`: work per request is bounded.
     """
 
     owner: str
@@ -105,7 +105,9 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class Exchanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to settle-then-claim. `next_due` is when the earliest future execution becomes ready."""
+    """The answer to settle-then-claim. `next_due` is when the earliest future execution becomes ready, whoever may
+    claim it; `more` says that ready rows this request could claim remain, `alone_waiting` that rows marked `alone` do.
+    """
 
     applied: tuple[bool, ...] = ()
     claimed: tuple[Execution, ...] = ()
@@ -185,7 +187,10 @@ class LockRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters of the execution list, newest id first. `before` is a cursor: only ids smaller than it."""
+    """Filters of the execution list, newest id first. `before` is a cursor: only ids smaller than it.
+
+    `created_from` is included, `created_to` is not.
+    """
 
     job: str | None = None
     job_id: str | None = None
@@ -203,7 +208,7 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
     """Delete finished executions of a job in these states that ended before `older_than` (None: whatever their age)
-    and are not among its `newest` ones (skipped ones are never counted among them)."""
+    and are not among its `newest` finished ones of any state (skipped ones are never counted among them)."""
 
     job_id: str
     states: frozenset[State]

@@ -36,6 +36,12 @@ def overlap_choices(execution: Execution) -> tuple[str, ...]:
     return tuple(f"{execution.overlap_key}#{slot}" for slot in range(execution.overlap_slots))
 
 
+def in_slot(execution: Execution, key: str) -> Execution:
+    """The execution with the overlap key it got; a running key that is the same goes with it."""
+    same = execution.running_overlap_key == execution.overlap_key
+    return replace(execution, overlap_key=key, running_overlap_key=key if same else execution.running_overlap_key)
+
+
 def skipped_record(execution: Execution) -> Execution:
     """What is recorded, under the same id, of an execution whose overlap key is held. It ended when it was made."""
     return replace(execution, state=State.SKIPPED, reason="overlap", finished=execution.created, staged=False)
