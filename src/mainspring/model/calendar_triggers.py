@@ -1,0 +1,241 @@
+"""Triggers that follow the wall clock of a zone: cron and the plain calendar ones. All share the rule of TIM-4."""
+
+from __future__ import annotations
+
+from datetime import datetime, time, tzinfo
+from typing import Literal, Self, get_args
+
+import msgspec
+
+from .cron import normalise, rule, words
+from .timeline import Gap, Overlap
+from .trigger import Trigger, utc
+from .values import WEEKDAYS, choice, day_of_month, minute, second, time_of_day, weekday, whole, zone
+from .wallclock import next_instant, previous_instant
+from .zones import known_zone, zone_name
+
+Short = Literal["clamp", "skip"]
+
+
+class CalendarTrigger(Trigger, frozen=True):
+    """The common half: rules of local time in a zone. Kinds say which cron rules they stand for."""
+
+    def rules(self) -> tuple[str, ...]:
+        """The cron expressions whose ticks, taken together, are the ticks of this trigger."""
+        raise NotImplementedError
+
+    @property
+    def zone(self) -> str | None:
+        raise NotImplementedError
+
+    @property
+    def changes(self) -> tuple[Gap, Overlap]:
+        """What happens when the clocks change."""
+        return "at_end", "first"
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        after, where, changes = utc(instant), known_zone(self.zone), self.changes
+        found = [next_instant(rule(text), where, *changes, after) for text in self.rules()]
+        return min((tick for tick in found if tick is not None), default=None)
+
+    def previous(self, instant: datetime) -> datetime | None:
+        until, where, changes = utc(instant), known_zone(self.zone), self.changes
+        found = [previous_instant(rule(text), where, *changes, until) for text in self.rules()]
+        return max((tick for tick in found if tick is not None), default=None)
+
+    def with_zone(self, tz: str | tzinfo) -> Self:
+        return self if self.zone is not None else msgspec.structs.replace(self, tz=_zone(tz, warn=False))
+
+    def expression(self) -> str:
+        return " | ".join(self.rules())
+
+    def check_zone(self) -> None:
+        for text in self.rules():
+            rule(text)
+        if self.zone is not None:
+            zone("tz", self.zone, warn=False)
+
+    def in_zone(self, text: str) -> str:
+        return text if self.zone in {None, "UTC"} else f"{text} ({self.zone})"
+
+
+class Cron(CalendarTrigger, frozen=True, tag="cron"):
+    expr: str
+    tz: str | None = None
+    gap: Gap = "at_end"
+    overlap: Overlap = "first"
+
+    def __post_init__(self) -> None:
+        self.check_zone()
+
+    def rules(self) -> tuple[str, ...]:
+        return (self.expr,)
+
+    @property
+    def zone(self) -> str | None:
+        return self.tz
+
+    @property
+    def changes(self) -> tuple[Gap, Overlap]:
+        return self.gap, self.overlap
+
+    def describe(self) -> str:
+        return self.in_zone(words(self.expr))
+
+
+class HourlyAt(CalendarTrigger, frozen=True, tag="hourly_at"):
+    minute: int
+    second: int = 0
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        minute("minute", self.minute)
+        second("second", self.second)
+        self.check_zone()
+
+    def rules(self) -> tuple[str, ...]:
+        return (f"{self.second} {self.minute} * * * *",)
+
+    @property
+    def zone(self) -> str | None:
+        return self.tz
+
+    def describe(self) -> str:
+        seconds = f" and {self.second} s" if self.second else ""
+        return self.in_zone(f"hourly at minute {self.minute}{seconds}")
+
+
+class DailyAt(CalendarTrigger, frozen=True, tag="daily_at"):
+    time: time
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        time_of_day("time", self.time)
+        self.check_zone()
+
+    def rules(self) -> tuple[str, ...]:
+        return (f"{_clock(self.time)} * * *",)
+
+    @property
+    def zone(self) -> str | None:
+        return self.tz
+
+    def describe(self) -> str:
+        return self.in_zone(f"daily at {_time_text(self.time)}")
+
+
+class WeeklyAt(CalendarTrigger, frozen=True, tag="weekly_at"):
+    weekday: int
+    time: time
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        whole("weekday", self.weekday, 1, 7)
+        time_of_day("time", self.time)
+        self.check_zone()
+
+    def rules(self) -> tuple[str, ...]:
+        return (f"{_clock(self.time)} * * {self.weekday}",)
+
+    @property
+    def zone(self) -> str | None:
+        return self.tz
+
+    def describe(self) -> str:
+        return self.in_zone(f"weekly on {WEEKDAYS[self.weekday - 1].capitalize()} at {_time_text(self.time)}")
+
+
+class MonthlyAt(CalendarTrigger, frozen=True, tag="monthly_at"):
+    day: int
+    time: time
+    tz: str | None = None
+    if_short: Short = "clamp"
+
+    def __post_init__(self) -> None:
+        day_of_month("day", self.day)
+        time_of_day("time", self.time)
+        self.check_zone()
+
+    def rules(self) -> tuple[str, ...]:
+        clock = _clock(self.time)
+        if self.if_short == "skip" or self.day <= 28:
+            return (f"{clock} {self.day} * *",)
+        if self.day == 31:
+            return (f"{clock} L * *",)
+        return (f"{clock} {self.day} * *", f"{clock} L 2 *")
+
+    @property
+    def zone(self) -> str | None:
+        return self.tz
+
+    def describe(self) -> str:
+        short = {"clamp": " or the last day of shorter months", "skip": ", skipping shorter months"}
+        note = short[self.if_short] if self.day > 28 else ""
+        return self.in_zone(f"monthly on day {self.day}{note} at {_time_text(self.time)}")
+
+
+def cron(expr: str, *, tz: str | tzinfo | None = None, gap: Gap = "at_end", overlap: Overlap = "first") -> Cron:
+    """A cron expression of 5 fields, or of 6 with the seconds first; `tz=None` means the zone of the job.
+
+    `gap` says what becomes of a time that the clocks skip (`at_end`, `shift`, `skip`), `overlap` of one that they
+    repeat (`first`, `second`, `both`). An expression whose minute or hour starts with `*` follows the wall clock.
+
+    >>> cron("0 30 3 * * *").describe()
+    'At 03:30'
+    """
+    choice("gap", gap, get_args(Gap))
+    choice("overlap", overlap, get_args(Overlap))
+    return Cron(normalise(expr), _zone(tz), gap, overlap)
+
+
+def hourly_at(minute: int, second: int = 0, tz: str | tzinfo | None = None) -> HourlyAt:
+    """Every hour at this minute.
+
+    >>> hourly_at(5).expression()
+    '0 5 * * * *'
+    """
+    return HourlyAt(minute, second, _zone(tz))
+
+
+def daily_at(time: str | time, tz: str | tzinfo | None = None) -> DailyAt:
+    """Every day at this time of day.
+
+    >>> daily_at("03:00", tz="Europe/Istanbul").describe()
+    'daily at 03:00 (Europe/Istanbul)'
+    """
+    return DailyAt(time_of_day("time", time), _zone(tz))
+
+
+def weekly_at(weekday: int | str, time: str | time, tz: str | tzinfo | None = None) -> WeeklyAt:
+    """Every week on this day, a name or an ISO number: 1 is Monday, 7 is Sunday.
+
+    >>> weekly_at("mon", "03:00").describe()
+    'weekly on Monday at 03:00'
+    """
+    return WeeklyAt(_weekday(weekday), time_of_day("time", time), _zone(tz))
+
+
+def monthly_at(day: int, time: str | time, tz: str | tzinfo | None = None, if_short: Short = "clamp") -> MonthlyAt:
+    """Every month on this day; months without it use their last day (`clamp`) or are left out (`skip`).
+
+    >>> monthly_at(31, "03:00").expression()
+    '0 0 3 L * *'
+    """
+    choice("if_short", if_short, get_args(Short))
+    return MonthlyAt(day_of_month("day", day), time_of_day("time", time), _zone(tz), if_short)
+
+
+def _weekday(value: int | str) -> int:
+    return weekday("weekday", value)
+
+
+def _zone(value: str | tzinfo | None, *, warn: bool = True) -> str | None:
+    return None if value is None else zone_name(zone("tz", value, warn=warn))
+
+
+def _clock(at: time) -> str:
+    return f"{at.second} {at.minute} {at.hour}"
+
+
+def _time_text(at: time) -> str:
+    return at.isoformat() if at.second else at.isoformat("minutes")

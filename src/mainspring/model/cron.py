@@ -1,0 +1,204 @@
+"""Cron expressions: grammar, errors that name the field, and walking of plain local time.
+
+Five fields, or six with the seconds first: `[second] minute hour day-of-month month day-of-week`. The walking is
+cronsim's; this module checks each field beforehand so that an error says what is wrong, and refuses to guess.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from cronsim import CronSim, CronSimError
+
+from .errors import InvalidValue
+from .timeline import SECOND
+
+ALIASES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+HORIZON_YEARS = 50
+
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_TERM = re.compile(r"(?P<first>\*|[A-Z]{3}|[0-9]+)(?:-(?P<last>[A-Z]{3}|[0-9]+))?(?:/(?P<step>[0-9]+))?")
+_NTH_WEEKDAY = re.compile(r"(?P<day>[A-Z]{3}|[0-9])(?:L|#(?P<nth>[1-5]))")
+_FIRST_DAY = datetime(2000, 1, 1)
+
+
+class _Field(NamedTuple):
+    name: str
+    low: int
+    high: int
+    cycle: int
+    names: tuple[str, ...] = ()
+    extra: str = ""
+
+    @property
+    def allowed(self) -> str:
+        names = f", {self.names[0]}-{self.names[-1]}" if self.names else ""
+        return f"{self.low}-{self.high}{names}, *, lists, ranges and steps{self.extra}"
+
+
+_FIELDS = (
+    _Field("second", 0, 59, 60),
+    _Field("minute", 0, 59, 60),
+    _Field("hour", 0, 23, 24),
+    _Field("day of month", 1, 31, 31, extra=", L (last day), LW (last working day)"),
+    _Field("month", 1, 12, 12, _MONTHS),
+    _Field("day of week", 0, 7, 7, _DAYS, extra=", 5L (last Friday), 1#2 (second Monday); 0 and 7 are Sunday"),
+)
+
+
+def normalise(expression: object) -> str:
+    """The expression with aliases expanded and single spaces; refuses what has the wrong number of fields."""
+    if not isinstance(expression, str) or not expression.strip():
+        raise InvalidValue("cron", expression, "5 fields, or 6 with seconds first", 'Such as "0 2 * * *"')
+    text = " ".join(expression.split())
+    if text.startswith("@"):
+        return _alias(text)
+    if len(text.split(" ")) not in {5, 6}:
+        raise InvalidValue("cron", expression, "5 fields, or 6 with seconds first", _count_remedy(text))
+    return text
+
+
+def _alias(text: str) -> str:
+    if text.lower() in ALIASES:
+        return ALIASES[text.lower()]
+    every = text.lower().startswith("@every")
+    remedy = "Use the trigger every(), such as every(minutes=30)" if every else ""
+    raise InvalidValue("cron", text, ", ".join(ALIASES), remedy)
+
+
+def _count_remedy(text: str) -> str:
+    count = len(text.split(" "))
+    if count == 7:
+        return "The year as a seventh field is not supported: drop it, and use once() for a single date"
+    return f"It has {count} field{'s' if count != 1 else ''}"
+
+
+class Rule:
+    """A parsed expression that walks naive local time in both directions. Immutable, safe to share."""
+
+    __slots__ = ("_backward", "_forward", "text", "wildcard")
+
+    def __init__(self, text: str) -> None:
+        fields = _checked_fields(text)
+        self.text = text
+        # Debian's distinction: such a job follows the wall clock of every real minute, whatever DST does.
+        self.wildcard = fields[-5].startswith("*") or fields[-4].startswith("*")
+        self._forward = _simulator(text, fields)
+        self._backward = copy.copy(self._forward)
+        self._backward.tick_direction = -1
+        if self.after(_FIRST_DAY - SECOND) is None:
+            raise InvalidValue("cron", text, "an expression that matches some date", "This one never fires")
+
+    def after(self, local: datetime) -> datetime | None:
+        """The first match later than `local`, or None within the horizon."""
+        walker = copy.copy(self._forward)
+        walker.dt = local.replace(microsecond=0)
+        return next(walker, None)
+
+    def until(self, local: datetime) -> datetime | None:
+        """The last match not later than `local`, or None within the horizon."""
+        walker = copy.copy(self._backward)
+        walker.dt = local.replace(microsecond=0)
+        walker.skip_initial_tick = True
+        return next(walker, None)
+
+
+@lru_cache(maxsize=8192)
+def rule(text: str) -> Rule:
+    """The rule of a normalised expression, parsed once."""
+    return Rule(text)
+
+
+def _simulator(text: str, fields: list[str]) -> CronSim:
+    try:
+        return CronSim(" ".join(fields), _FIRST_DAY)
+    except CronSimError:  # each field is valid, so no month is long enough for the day
+        month, day = text.split(" ")[-2], text.split(" ")[-3]
+        raise InvalidValue(
+            "cron day of month", day, f"a day that exists in month {month}", "This expression never fires"
+        ) from None
+
+
+def _checked_fields(text: str) -> list[str]:
+    parts = text.upper().split(" ")
+    return [_checked(field, part) for field, part in zip(_FIELDS[-len(parts) :], parts, strict=True)]
+
+
+def _checked(field: _Field, part: str) -> str:
+    if part == "?" and field.name.startswith("day"):
+        return "*"
+    return ",".join(_checked_term(field, term) for term in part.split(","))
+
+
+def _checked_term(field: _Field, term: str) -> str:
+    if field.name == "day of month" and term in {"L", "LW"}:
+        return term
+    if field.name == "day of week" and (nth := _NTH_WEEKDAY.fullmatch(term)):
+        suffix = f"#{nth['nth']}" if nth["nth"] else "L"
+        return f"{_number(field, nth['day'], term)}{suffix}"
+    match = _TERM.fullmatch(term)
+    if not match or (match["first"] == "*" and match["last"]):
+        raise _refused(field, term)
+    step = f"/{_step(field, match['step'], term)}" if match["step"] else ""
+    if match["first"] == "*":
+        return f"*{step}"
+    return _span(field, match, term, step)
+
+
+def _span(field: _Field, match: re.Match[str], term: str, step: str) -> str:
+    first = _number(field, match["first"], term)
+    if match["last"] is None:
+        return f"{first}{step}"
+    last = _number(field, match["last"], term)
+    if field.name == "day of week" and last == 0:
+        last = 7  # MON-SUN
+    if last < first:
+        remedy = f"Write a range over the end as two: {first}-{field.high},{field.low}-{last}"
+        raise _refused(field, term, remedy)
+    return f"{first}-{last}{step}" if last > first else str(first)
+
+
+def _number(field: _Field, text: str, term: str) -> int:
+    if text in field.names:
+        return field.names.index(text) + field.low
+    if text.isdigit() and len(text) <= 2 and field.low <= int(text) <= field.high:
+        return int(text)
+    raise _refused(field, term)
+
+
+def _step(field: _Field, text: str, term: str) -> int:
+    if len(text) <= 2 and 1 <= int(text) <= field.cycle:
+        return int(text)
+    remedy = "For longer steps use every()" if int(text) else "A step is at least 1"
+    raise _refused(field, term, remedy)
+
+
+def _refused(field: _Field, term: str, remedy: str = "") -> InvalidValue:
+    return InvalidValue(f"cron {field.name}", term, field.allowed, remedy)
+
+
+def words(text: str) -> str:
+    """The expression in plain English, on a 24-hour clock; the expression itself where words fail."""
+    from cron_descriptor import CasingTypeEnum, ExpressionDescriptor, Options
+
+    options = Options()
+    options.locale_code = "en_US"
+    options.use_24hour_time_format = True
+    options.casing_type = CasingTypeEnum.Sentence
+    try:
+        return str(ExpressionDescriptor(text.upper(), options).get_description())
+    except Exception:  # words are an extra: a phrase the library cannot form must not break a listing
+        return f"Cron {text}"

@@ -1,0 +1,164 @@
+"""Every error Mainspring raises on purpose.
+
+Arguments are kept on the exception as attributes and in `args`, so that errors survive pickling between processes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+_SHOWN = 80
+
+
+class MainspringError(Exception):
+    """The base of all errors of this package."""
+
+
+class InvalidValue(MainspringError, ValueError):
+    """A value that cannot be used: names the field, the value, what is allowed and the remedy.
+
+    >>> str(InvalidValue("hour", 25, "0 to 23"))
+    'hour: 25 is not valid; allowed: 0 to 23'
+    """
+
+    def __init__(self, field: str, value: Any, allowed: str, remedy: str = "") -> None:
+        super().__init__(field, value, allowed, remedy)
+        self.field, self.value, self.allowed, self.remedy = field, value, allowed, remedy
+
+    def __str__(self) -> str:
+        line = f"{self.field}: {shown(self.value)} is not valid; allowed: {self.allowed}"
+        return f"{line}. {self.remedy}" if self.remedy else line
+
+
+class ConfigurationError(MainspringError):
+    """A setting, an address or a combination of settings that cannot work."""
+
+
+class NonRetryable(MainspringError):
+    """Raised by a handler to fail its execution at once, whatever the retry policy says.
+
+    >>> raise NonRetryable("the invoice was deleted")
+    Traceback (most recent call last):
+    ...
+    mainspring.model.errors.NonRetryable: the invoice was deleted
+    """
+
+
+class RetryAfter(MainspringError):
+    """Raised by a handler to run again later, without counting a failure.
+
+    >>> RetryAfter("1m30s", "rate limited").delay
+    90.0
+    """
+
+    def __init__(self, delay: float | timedelta | str, message: str = "") -> None:
+        from .values import duration  # values needs InvalidValue from this module
+
+        super().__init__(delay, message)
+        self.delay = duration("delay", delay, allow_zero=True)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message or f"retry after {self.delay:g} s"
+
+
+class NotFound(MainspringError, LookupError):
+    """Something was asked for by a name that is not known; suggests the nearest known name."""
+
+    noun = "object"
+
+    def __init__(self, name: object, known: Iterable[str] = ()) -> None:
+        self.name = str(name)
+        self.suggestion = nearest(self.name, known)
+        super().__init__(self.name, (self.suggestion,) if self.suggestion else ())
+
+    def __str__(self) -> str:
+        hint = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
+        return f"no {self.noun} named {shown(self.name)}{hint}"
+
+
+class JobNotFound(NotFound):
+    noun = "job"
+
+
+class ExecutionNotFound(NotFound):
+    noun = "execution"
+
+    def __str__(self) -> str:
+        return f"no execution with id {shown(self.name)}"
+
+
+class HandlerNotFound(NotFound):
+    noun = "handler"
+
+
+class DuplicateRegistration(MainspringError):
+    """One id was registered twice; `first` and `second` say where."""
+
+    def __init__(self, id: str, first: str, second: str) -> None:
+        super().__init__(id, first, second)
+        self.id, self.first, self.second = id, first, second
+
+    def __str__(self) -> str:
+        return (
+            f"id {self.id!r} is registered twice: first in {self.first}, again in {self.second}. "
+            "Rename one of them, or pass allow_override=True in tests"
+        )
+
+
+class CommandRefused(MainspringError):
+    """A command that the present state does not permit.
+
+    >>> str(CommandRefused("pause", "cancelled", ["scheduled", "running"], "job 'x'"))
+    "cannot pause job 'x': it is cancelled; pause is possible when scheduled or running"
+    """
+
+    def __init__(self, command: str, state: str, allowed: Iterable[str], subject: str = "the job") -> None:
+        self.command, self.state, self.subject = command, state, subject
+        self.allowed = tuple(allowed)
+        super().__init__(command, state, self.allowed, subject)
+
+    def __str__(self) -> str:
+        possible = f"possible when {one_of(self.allowed)}" if self.allowed else "never possible"
+        return f"cannot {self.command} {self.subject}: it is {self.state}; {self.command} is {possible}"
+
+
+class LeaseLost(MainspringError):
+    """The execution is owned by somebody else by now: nothing this worker says about it counts."""
+
+
+class StoreError(MainspringError):
+    """The store could not do what was asked."""
+
+
+class SchemaMismatch(StoreError):
+    """The database schema is older or newer than this release can work with."""
+
+    def __init__(self, found: object, expected: object, remedy: str = "run `mainspring db migrate`") -> None:
+        super().__init__(found, expected, remedy)
+        self.found, self.expected, self.remedy = found, expected, remedy
+
+    def __str__(self) -> str:
+        return f"the database schema is at {self.found}, this release needs {self.expected}; {self.remedy}"
+
+
+def shown(value: object) -> str:
+    """`repr`, cut so that an error stays one readable line."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def one_of(words: Iterable[str]) -> str:
+    """`["a", "b", "c"]` as "a, b or c"."""
+    *head, last = words
+    return f"{', '.join(head)} or {last}" if head else last
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` was most likely meant to be, if there is one."""
+    by_lower = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None

@@ -1,0 +1,173 @@
+"""Data windows: the half-open range of time [begin, end) that an execution covers.
+
+Named windows lie between two boundaries of the calendar in the job's zone. The boundaries are ticks (every full hour,
+every midnight, ...), so windows touch without gap or overlap, and a day has 23 or 25 hours when its clock says so.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from .errors import InvalidValue, nearest
+from .trigger import Trigger, instant_text, utc
+from .triggers import daily_at, hourly_at, monthly_at, weekly_at
+from .values import duration, duration_text, instant
+from .zones import zone, zone_name
+
+_INSTANT = timedelta(microseconds=1)
+_UNITS: dict[str, Trigger] = {
+    "hour": hourly_at(0),
+    "day": daily_at("00:00"),
+    "week": weekly_at("mon", "00:00"),
+    "month": monthly_at(1, "00:00"),
+}
+_PREVIOUS = {"previous_hour": "hour", "previous_day": "day", "previous_week": "week", "previous_month": "month"}
+_ALIASES = {"yesterday": "previous_day"}
+NAMES = (*_PREVIOUS, "yesterday", "today", "since_previous_tick")
+
+
+class Window(msgspec.Struct, frozen=True, order=True):
+    """The range [begin, end), in UTC.
+
+    >>> day = custom_window("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+    >>> day.key(), day.span
+    ('2026-01-01T00:00:00Z/2026-01-02T00:00:00Z', datetime.timedelta(days=1))
+    """
+
+    begin: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        begin, end = utc(self.begin), utc(self.end)
+        if begin > end:
+            raise InvalidValue("window", f"{begin} to {end}", "a begin that is not after the end")
+        msgspec.structs.force_setattr(self, "begin", begin)
+        msgspec.structs.force_setattr(self, "end", end)
+
+    @property
+    def end_inclusive(self) -> datetime:
+        """The last microsecond of the window, for queries with BETWEEN: 23:59:59.999999."""
+        return max(self.begin, self.end - _INSTANT)
+
+    @property
+    def span(self) -> timedelta:
+        """Elapsed time from begin to end."""
+        return self.end - self.begin
+
+    @property
+    def empty(self) -> bool:
+        return self.begin == self.end
+
+    def __contains__(self, moment: datetime) -> bool:
+        return self.begin <= moment < self.end
+
+    def key(self) -> str:
+        """A stable text: equal windows have equal keys, on every machine."""
+        return f"{instant_text(self.begin)}/{instant_text(self.end)}"
+
+
+class Offset(msgspec.Struct, frozen=True):
+    """A window given as elapsed seconds before the tick: from `begin` before it to `end` before it."""
+
+    begin: float
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.end < self.begin:
+            span = f"{self.begin:g} to {self.end:g} s"
+            raise InvalidValue("window offset", span, "a begin further back than the end")
+
+
+WindowSpec = str | Offset
+
+
+def offset(begin: Any, end: Any = 0) -> Offset:
+    """The window from `begin` before the tick to `end` before it, in elapsed time.
+
+    >>> offset("2h", "1h")
+    Offset(begin=7200.0, end=3600.0)
+    """
+    return Offset(duration("window begin", begin), duration("window end", end, allow_zero=True))
+
+
+def window_spec(value: Any, field: str = "window") -> WindowSpec:
+    """The specification meant by a name, an `offset(...)` or its stored form."""
+    if isinstance(value, Offset):
+        return value
+    if isinstance(value, dict) and set(value) == {"offset"} and isinstance(value["offset"], (list, tuple)):
+        return offset(*value["offset"]) if len(value["offset"]) in {1, 2} else _refuse(field, value)
+    name = _ALIASES.get(value, value) if isinstance(value, str) else None
+    return name if name in NAMES else _refuse(field, value)
+
+
+def encode_window_spec(spec: WindowSpec) -> str | dict[str, Any]:
+    """The specification as plain JSON data, which `window_spec` reads back."""
+    if isinstance(spec, Offset):
+        return {"offset": [duration_text(spec.begin), duration_text(spec.end) if spec.end else 0]}
+    return spec
+
+
+def resolve(
+    spec: WindowSpec | dict[str, Any],
+    tick: datetime,
+    tz: str | tzinfo | None = None,
+    previous_tick: datetime | None = None,
+) -> Window:
+    """The window of one tick.
+
+    Without a previous tick, "since_previous_tick" is empty: [tick, tick).
+
+    >>> resolve("yesterday", instant("tick", "2026-01-02T03:00:00Z")).key()
+    '2026-01-01T00:00:00Z/2026-01-02T00:00:00Z'
+    """
+    known = window_spec(spec)
+    if isinstance(known, Offset):
+        return Window(tick - timedelta(seconds=known.begin), tick - timedelta(seconds=known.end))
+    if known == "since_previous_tick":
+        return Window(previous_tick if previous_tick is not None else tick, tick)
+    name = None if tz is None else zone_name(zone("tz", tz, warn=False))
+    if known == "today":
+        days = _boundaries("day", name)
+        return Window(_must(days.previous(tick), tick), _must(days.next_after(tick), tick))
+    return _before(_boundaries(_PREVIOUS[known], name), tick)
+
+
+def custom_window(
+    begin: Any, end: Any, *, tz: str | tzinfo | None = None, max_span: Any = None, field: str = "window"
+) -> Window:
+    """A caller's own window, checked: both instants valid, begin before end, no longer than `max_span`."""
+    first, last = instant(f"{field}.begin", begin, tz=tz), instant(f"{field}.end", end, tz=tz)
+    if first >= last:
+        raise InvalidValue(f"{field}.end", end, f"an instant after {field}.begin ({instant_text(first)})")
+    if max_span is not None and (last - first).total_seconds() > duration("max_span", max_span):
+        allowed = f"a span of at most {duration_text(duration('max_span', max_span))}"
+        raise InvalidValue(field, f"{begin} to {end}", allowed, "Split the range into several windows")
+    return Window(first, last)
+
+
+def _before(boundaries: Trigger, tick: datetime) -> Window:
+    """The last whole stretch between two boundaries that had ended by the tick."""
+    end = _must(boundaries.previous(tick), tick)
+    return Window(_must(boundaries.previous(end - _INSTANT), tick), end)
+
+
+@lru_cache(maxsize=1024)
+def _boundaries(unit: str, tz: str | None) -> Trigger:
+    trigger = _UNITS[unit]
+    return trigger if tz is None else trigger.with_zone(tz)
+
+
+def _must(boundary: datetime | None, tick: datetime) -> datetime:
+    if boundary is None:
+        raise InvalidValue("tick", tick, "an instant well inside the calendar")
+    return boundary
+
+
+def _refuse(field: str, value: Any) -> WindowSpec:
+    guess = nearest(value, NAMES) if isinstance(value, str) else None
+    remedy = f"Did you mean {guess!r}?" if guess else ""
+    raise InvalidValue(field, value, f'{", ".join(NAMES)}, or offset("2h", "1h")', remedy)
