@@ -1,0 +1,46 @@
+"""Job rows by name, and in the order in which a scheduler has to look at them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+from ...model.changes import JobWrite
+from ...model.instants import Micros
+from ...model.job import Job
+
+
+class JobTable:
+    def __init__(self) -> None:
+        self._rows: dict[str, Job] = {}
+        self._due: list[tuple[Micros, str]] = []
+
+    def get(self, name: str) -> Job | None:
+        return self._rows.get(name)
+
+    def by_name(self) -> list[Job]:
+        return [self._rows[name] for name in sorted(self._rows)]
+
+    def write(self, write: JobWrite) -> bool:
+        """Insert or update, if the stored row is the one the writer saw."""
+        stored = self._rows.get(write.job.name)
+        seen = None if stored is None else (stored.id, stored.version)
+        expected = None if write.seen_version is None else (write.job.id, write.seen_version)
+        if seen != expected:
+            return False
+        self.remove(write.job.name)
+        job = write.job.with_changes(version=(write.seen_version or 0) + 1)
+        self._rows[job.name] = job
+        if job.due is not None:
+            insort(self._due, (job.due, job.name))
+        return True
+
+    def remove(self, name: str) -> None:
+        job = self._rows.pop(name, None)
+        if job is not None and job.due is not None:
+            self._due.remove((job.due, name))
+
+    def due(self, now: Micros, limit: int) -> tuple[list[Job], Micros | None]:
+        """Jobs whose time has come, earliest first, and the time of the first one not among them."""
+        shown = min(bisect_right(self._due, now, key=lambda entry: entry[0]), limit)
+        next_due = self._due[shown][0] if shown < len(self._due) else None
+        return [self._rows[name] for _, name in self._due[:shown]], next_due

@@ -1,0 +1,62 @@
+"""Statistics as every store keeps them: totals by job, and deltas that are merged into them now and then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+
+from ...model.execution import Execution, State
+from ...model.job import JobStats, LiveCounts
+from ..shared import merge_stats
+
+
+class Statistics:
+    def __init__(self) -> None:
+        self._totals: dict[str, JobStats] = {}
+        self._deltas: list[JobStats] = []
+        self._numbers: Counter[str] = Counter()
+
+    def next_number(self, job_id: str) -> int:
+        self._numbers[job_id] += 1
+        return self._numbers[job_id]
+
+    def last_number(self, job_id: str) -> int:
+        return self._numbers[job_id]
+
+    def note(self, delta: JobStats | None) -> None:
+        if delta is not None:
+            self._deltas.append(delta)
+
+    def fold(self, limit: int) -> int:
+        folded = self._deltas[:limit]
+        del self._deltas[:limit]
+        self._totals = _merged(self._totals, folded)
+        return len(folded)
+
+    def exact(self, job_ids: Container[str] | None) -> dict[str, JobStats]:
+        everything = _merged(self._totals, self._deltas)
+        return {id: stats for id, stats in everything.items() if job_ids is None or id in job_ids}
+
+    def purge(self, job_id: str) -> None:
+        self._totals.pop(job_id, None)
+        self._deltas = [delta for delta in self._deltas if delta.job_id != job_id]
+
+
+def _merged(totals: dict[str, JobStats], deltas: Iterable[JobStats]) -> dict[str, JobStats]:
+    merged = dict(totals)
+    for delta in deltas:
+        known = merged.get(delta.job_id)
+        merged[delta.job_id] = delta if known is None else merge_stats(known, delta)
+    return merged
+
+
+def live_counts(rows: Iterable[Execution], job_ids: Container[str] | None) -> dict[str, LiveCounts]:
+    counts: dict[str, Counter[State]] = {}
+    for row in rows:
+        if job_ids is None or row.job_id in job_ids:
+            counts.setdefault(row.job_id, Counter())[row.state] += 1
+    return {id: _live(states) for id, states in counts.items()}
+
+
+def _live(states: Counter[State]) -> LiveCounts:
+    return LiveCounts(pending=states[State.PENDING], running=states[State.RUNNING], waiting=states[State.WAITING])
