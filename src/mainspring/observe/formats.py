@@ -1,0 +1,77 @@
+"""Two formatters for log records, Mainspring's own and anybody's: JSON lines for programs, one line for people.
+
+Name them in a `logging.config.dictConfig`:
+
+    {"formatters": {"json": {"()": "mainspring.observe.formats.JsonFormatter"}}, ...}
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
+_COLOURS = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, event or message, and every field the record carries."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _time(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+        }
+        fields = fields_of(record)
+        if "event" not in fields:
+            line["message"] = record.getMessage()
+        line.update(fields)
+        if traceback := self._traceback(record):
+            line["traceback"] = traceback
+        return json.dumps(line, default=str)  # ASCII only: no stream can refuse it
+
+    def _traceback(self, record: logging.LogRecord) -> str | None:
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        return record.exc_text
+
+
+class ConsoleFormatter(logging.Formatter):
+    """Local time, level, and the message; in colour when `colour` is set."""
+
+    def __init__(self, colour: bool = False) -> None:
+        super().__init__()
+        self._colour = colour
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        moment = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        origin = "" if record.name.partition(".")[0] == "mainspring" else f"{record.name}: "
+        return f"{self._dim(moment)} {self._level(record.levelname)} {origin}{self._text(record)}"
+
+    def _text(self, record: logging.LogRecord) -> str:
+        """Mainspring's own lines begin with the event; it is set apart."""
+        event = getattr(record, "event", None)
+        rest = record.message.removeprefix(str(event)).lstrip()
+        return record.message if event is None else f"{self._bold(f'{event:<13}')} {rest}"
+
+    def _level(self, name: str) -> str:
+        padded = f"{name:<8}"
+        return f"\x1b[{_COLOURS.get(name, '0')}m{padded}\x1b[0m" if self._colour else padded
+
+    def _dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self._colour else text
+
+    def _bold(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self._colour else text
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What a record carries beyond the standard attributes: its `extra`."""
+    return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)

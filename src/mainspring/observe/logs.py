@@ -1,0 +1,166 @@
+"""Every log line of Mainspring: an observer that turns events into records of the logger `mainspring`.
+
+The library never configures logging. Each record carries its fields as attributes (`record.job`, `record.attempt`),
+for structured formatters such as those of `mainspring.observe.formats`, and as `key=value` text in its message.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from ..model.events import (
+    Ended,
+    Event,
+    Fenced,
+    Rescued,
+    Running,
+    SkewNoticed,
+    Skipped,
+    Started,
+    Stopped,
+    Ticked,
+    Trouble,
+)
+from ..model.execution import Execution, State
+
+NAME = "mainspring"
+DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
+
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
+
+
+class LogLines:
+    """Pass it to `Mainspring(observers=[...])` with a logger of your own to have the lines there too.
+
+    >>> LogLines(logging.getLogger("billing.jobs"))
+    LogLines('billing.jobs')
+    """
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._logger = logger or logging.getLogger(NAME)
+
+    def __repr__(self) -> str:
+        return f"LogLines({self._logger.name!r})"
+
+    def __call__(self, event: Event, /) -> None:
+        match event:
+            case Started():
+                self._line(INFO, "job_start", _of(event.execution))
+            case Ended():
+                self._ended(event)
+            case Skipped():
+                self._skipped(event)
+            case Ticked():
+                self._line(DEBUG, "job_tick", _of(event.execution), late_ms=round(event.late_ms, 1))
+            case Rescued():
+                self._rescued(event)
+            case Fenced():
+                self._line(WARNING, "write_refused", _of(event.execution), write=event.write)
+            case Running():
+                fields = {"worker": event.worker, "roles": ",".join(event.roles)}
+                self._line(INFO, "running", fields, settings=event.settings)
+            case Stopped():
+                self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
+            case Trouble():
+                self._line(ERROR, "trouble", {"where": event.where}, event.traceback, error=event.error)
+            case SkewNoticed():
+                self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
+            case _:
+                assert_never(event)
+
+    def _ended(self, event: Ended) -> None:
+        level, name = _ending(event)
+        if not self._logger.isEnabledFor(level):
+            return
+        fields = _of(event.execution) | {"attempt": event.attempt, "duration_ms": round(event.duration_ms, 3)}
+        if name == "job_end":
+            self._line(level, name, fields, state=event.state.value, reason=_telling(event), error=event.error)
+        elif name == "job_failed":
+            self._line(level, name, fields, event.traceback, error=event.error, reason=event.reason)
+        else:
+            self._line(level, name, fields, error=event.error, reason=event.reason, retry_in=event.retry_in)
+
+    def _skipped(self, event: Skipped) -> None:
+        missed = event.execution.metadata if event.reason == "missed" else {}
+        details = {"missed_" + key: missed[key] for key in ("count", "from", "to") if key in missed}
+        self._line(WARNING, "job_skipped", _of(event.execution), reason=event.reason, holder=event.holder, **details)
+
+    def _rescued(self, event: Rescued) -> None:
+        fields = _of(event.execution)
+        age = round(event.silent_ms, 1)
+        self._line(
+            WARNING, "stale_lock_cleared", fields, age_ms=age, owner=event.execution.owner, state=event.state.value
+        )
+        if event.state is State.FAILED:
+            error = event.execution.error or f"worker {event.execution.owner} fell silent"
+            self._line(ERROR, "job_failed", fields, error=error, reason="worker_lost")
+
+    def _line(
+        self, level: int, name: str, fields: Mapping[str, Any], traceback: str | None = None, /, **more: Any
+    ) -> None:
+        logger = self._logger
+        if not logger.isEnabledFor(level):
+            return
+        everything = {**fields, **{key: value for key, value in more.items() if value is not None}}
+        extra = {"event": name, **everything}
+        record = logger.makeRecord(logger.name, level, __file__, 0, message(name, everything), (), None, name, extra)
+        record.exc_text = traceback.rstrip("\n") if traceback else None  # every formatter appends it
+        logger.handle(record)
+
+
+def _ending(event: Ended) -> tuple[int, str]:
+    match event.state:
+        case State.FAILED:
+            return ERROR, "job_failed"
+        case State.PENDING if event.reason == "snoozed":
+            return INFO, "job_snoozed"
+        case State.PENDING if event.reason == "handed_back":
+            return INFO, "job_handed_back"
+        case State.PENDING:
+            return WARNING, "job_retry"
+        case State.PARTIAL:
+            return WARNING, "job_end"
+        case _:
+            return INFO, "job_end"
+
+
+def _telling(event: Ended) -> str | None:
+    """The reason of an ending, where it says more than the state."""
+    return None if event.reason == event.state.value else event.reason
+
+
+def _of(execution: Execution) -> dict[str, Any]:
+    return {
+        "job": execution.job,
+        "trigger": execution.trigger,
+        "trace_id": execution.trace_id,
+        "execution_id": execution.id,
+        "attempt": execution.attempt,
+        "tenant": execution.tenant,
+    }
+
+
+def message(name: str, fields: Mapping[str, Any]) -> str:
+    """One line of text: the event and its fields, each as `key=value`; what is None is left out.
+
+    >>> message("job_end", {"job": "crawl", "tenant": None, "error": "no route"})
+    'job_end job=crawl error="no route"'
+    """
+    return " ".join([name, *(f"{key}={_plain(value)}" for key, value in _flat(fields) if value is not None)])
+
+
+def _flat(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in fields.items():
+        pairs += value.items() if isinstance(value, Mapping) else [(key, value)]
+    return pairs
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return text if text and _BARE.issuperset(text) else json.dumps(text, ensure_ascii=False)
