@@ -100,7 +100,7 @@ def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelReq
         case State.RUNNING:
             return CancelRequest(id=execution.id, token=execution.token, at=now, reason=reason)
         case _:
-            raise CommandRefused("cancel", f"execution {execution.id}", execution.state, ("pending", "running", "waiting"))
+            raise CommandRefused("cancel", execution.state, ("pending", "running", "waiting"), f"execution {execution.id}")
 
 
 def _again(

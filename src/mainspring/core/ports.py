@@ -117,6 +117,8 @@ class Store(Protocol):
         Whatever is recorded, skipped or final too, gets the next number of its job, now or at the latest after
         `fold`. `audit` is stored in the same step if anything was recorded.
 
+        An execution that arrives running (work recorded inline) is live as it is: owner, token and lease as given.
+
         A key is held by a live row in `unique_key` or `overlap_key` respectively. An execution that arrives in a
         final state is recorded as history as it is, holds no key and is `added` (that is how a gap of missed ticks
         is noted). All that ends up in history here counts in the statistics.
@@ -131,7 +133,8 @@ class Store(Protocol):
         `delay` seconds from the store's now, clears owner, lease, claim and progress, keeps keys and token.
         A final change moves the row to history (unless `keep` is false) with `finished = at`, frees its keys, makes the
         executions waiting for those keys due at once (those a claim deferred, not those whose time is yet to come),
-        and counts it in the statistics; an applied rescue counts as `rescued` there. `attempt` is appended.
+        and counts it in the statistics; an applied rescue counts as `rescued` there. `attempt` is appended;
+        `audit` is stored if the change was applied.
 
         Claim: future rows whose time has come become ready; then rows are claimed as `ClaimRequest` says: state
         running, token + 1, owner, lease = store now + lease, `claimed` = store now, and `started` likewise if unset.

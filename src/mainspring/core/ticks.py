@@ -54,7 +54,7 @@ def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
         return JobWrite(job=running, seen_version=job.version)
     executions: tuple[Execution, ...] = ()
     if job.next_run is not None and job.next_run <= now and not trigger.fixed_delay:
-        due = _missed(trigger, job.next_run, to_micros(to_datetime(now)), running.spec.missed_while_paused)
+        due = _missed(trigger, job.next_run, now, running.spec.missed_while_paused)
         executions = _executions(running, due, now, chance, reason="paused")
     changed = running.with_changes(next_run=first_run(trigger, now))
     return JobWrite(job=changed, seen_version=job.version, executions=executions)
@@ -122,20 +122,20 @@ def _executions(
 
 
 def _tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance) -> Execution:
-    window = tick_window(job, tick)
+    window = window_at(job, tick)
     return new_execution(
         job, id=tick_id(job.id, tick), trigger=trigger, now=now, chance=chance, tick=tick, due=tick, window=window
     )
 
 
-def tick_window(job: Job, tick: Micros) -> tuple[Micros, Micros] | None:
-    """The data window this tick covers, in the job's own zone."""
+def window_at(job: Job, at: Micros) -> tuple[Micros, Micros] | None:
+    """The data window that a run of this job at that instant covers, in the job's own zone."""
     if job.spec.window is None:
         return None
-    at = to_datetime(tick)
-    previous = _trigger(job).previous(at - _INSTANT)
-    window = resolve(job.spec.window, at, job.spec.tz, previous)
-    return None if window is None else (to_micros(window.begin), to_micros(window.end))
+    instant = to_datetime(at)
+    previous = job.trigger.previous(instant - _INSTANT) if job.trigger is not None else None
+    window = resolve(job.spec.window, instant, job.spec.tz, previous)
+    return to_micros(window.begin), to_micros(window.end)
 
 
 def _gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, chance: Chance, why: str) -> Execution:

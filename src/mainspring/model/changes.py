@@ -15,6 +15,19 @@ from .instants import Micros
 from .job import Job
 
 
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """Who changed what: written in the same step as the change itself."""
+
+    id: str
+    at: Micros
+    actor: str
+    action: str
+    target: str
+    before: str | None = None
+    after: str | None = None
+    request_id: str | None = None
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A transition of one execution. Built only by `core.decide`."""
 
@@ -38,19 +51,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     todo: bool = False
     keep: bool = True
     rescue: bool = False
-
-
-class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """Who changed what: written in the same step as the change itself."""
-
-    id: str
-    at: Micros
-    actor: str
-    action: str
-    target: str
-    before: str | None = None
-    after: str | None = None
-    request_id: str | None = None
+    audit: Audit | None = None
 
 
 class JobWrite(msgspec.Struct, frozen=True, kw_only=True):

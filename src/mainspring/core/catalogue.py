@@ -1,0 +1,81 @@
+"""Job rows as this process knows them: declared at start-up, cached for a moment, read again when they may be old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..model.changes import JobWrite
+from ..model.errors import JobNotFound
+from ..model.ids import Chance, random_id
+from ..model.instants import Micros
+from ..model.job import Job, JobSpec, Origin, encode_spec
+from ..model.values import identifier
+from . import commands
+from .ports import Clock, Store
+
+FRESH_FOR = 1.0
+BATCH = 500
+
+
+class Catalogue:
+    def __init__(self, store: Store, clock: Clock, chance: Chance, release: str) -> None:
+        self._store, self._clock, self._chance, self._release = store, clock, chance, release
+        self._cached: dict[str, tuple[Job, float]] = {}
+
+    async def declare(self, specs: Sequence[tuple[str, JobSpec]], origin: Origin = "code") -> None:
+        """Create or update these jobs. Unchanged ones are not touched; what operators changed stays."""
+        for start in range(0, len(specs), BATCH):
+            left = dict(specs[start : start + BATCH])
+            while left:
+                left = await self._declare_batch(left, origin)
+
+    async def _declare_batch(self, specs: dict[str, JobSpec], origin: Origin) -> dict[str, JobSpec]:
+        """Returns what lost a race and has to be looked at again."""
+        now = await self._store.now()
+        existing = {job.name: job for job in await self._store.jobs(list(specs))}
+        new = {name: self._new(name, spec, origin, now) for name, spec in specs.items()}
+        writes = [commands.declare(existing.get(name), job, now) for name, job in new.items()]
+        wanted = [write for write in writes if write is not None]
+        written = await self._store.write_jobs(wanted) if wanted else []
+        lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
+        return {name: specs[name] for name in lost}
+
+    def _new(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
+        id = random_id(now, self._chance)
+        return Job(
+            name=name,
+            id=id,
+            origin=origin,
+            declared=encode_spec(spec),
+            release=self._release,
+            anchor=now,
+            created=now,
+            updated=now,
+        )
+
+    async def ensure(self, name: str, spec: JobSpec) -> None:
+        """Create this job if there is none of that name."""
+        if name in self._cached or await self._store.jobs([identifier("name", name)]):
+            return
+        now = await self._store.now()
+        await self._store.write_jobs([JobWrite(job=self._new(name, spec, "api", now), seen_version=None)])
+
+    async def get(self, name: str) -> Job:
+        """This job, as it was at most a second ago."""
+        cached = self._cached.get(name)
+        if cached is not None and self._clock.monotonic() - cached[1] < FRESH_FOR:
+            return cached[0]
+        return await self.read(name)
+
+    async def read(self, name: str) -> Job:
+        """This job as it is now."""
+        found = await self._store.jobs([name])
+        if not found:
+            self._cached.pop(name, None)
+            raise JobNotFound(name, [job.name for job in await self._store.jobs()])
+        self._cached[name] = (found[0], self._clock.monotonic())
+        return found[0]
+
+    def forget(self, names: Iterable[str] | None = None) -> None:
+        for name in list(self._cached) if names is None else names:
+            self._cached.pop(name, None)

@@ -1,0 +1,222 @@
+"""Making executions: enqueue and trigger, from code, API, CLI or dashboard alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..model.changes import Added, Audit
+from ..model.errors import CommandRefused, HandlerNotFound, InvalidValue, JobNotFound
+from ..model.events import Skipped
+from ..model.execution import Execution, State
+from ..model.ids import Chance, random_id
+from ..model.instants import Micros, to_micros
+from ..model.job import Job
+from ..model.payload import encode_payload
+from ..model.policies import Unique
+from ..model.values import identifier, instant, whole
+from ..model.windows import custom_window
+from . import commands, plan, ticks
+from .catalogue import Catalogue
+from .loop import Emit
+from .ports import CallerTransaction, Clock, Store
+from .queries import Queries
+from .registry import Registry
+from .supersede import cancel_superseded
+
+MANY = 1_000
+
+
+class AlreadyRunning(CommandRefused):
+    """A trigger that was skipped because the job's overlap policy admits no second execution now."""
+
+    def __init__(self, job: str, execution: Execution, holder: str | None) -> None:
+        super().__init__("trigger", "running", ["no execution of it is alive"], f"job {job!r}")
+        self.execution, self.holder = execution, holder
+
+    def __str__(self) -> str:
+        return (
+            f"job {self.execution.job!r} is already running as execution {self.holder}; "
+            f"this one was recorded as skipped ({self.execution.id})"
+        )
+
+
+class Client:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        catalogue: Catalogue,
+        queries: Queries,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        payload_limit: int,
+    ) -> None:
+        self._store, self._registry, self._catalogue, self._queries = store, registry, catalogue, queries
+        self._clock, self._chance, self._emit = clock, chance, emit
+        self._payload_limit = payload_limit
+
+    # --- enqueue ------------------------------------------------------------------------------------------
+    async def enqueue(
+        self, handler: object, params: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
+    ) -> Execution | None:
+        """Add one execution; None when its unique key is taken."""
+        execution = await self.prepare(handler, params, **options)
+        if connection is not None:
+            return self.enqueue_in(connection, [execution])[0]
+        return (await self._add([execution]))[0]
+
+    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
+        """Add many: each item is (handler, params) or (handler, params, options)."""
+        prepared = [await self._prepare_item(item, options) for item in items]
+        results: list[Execution | None] = []
+        for start in range(0, len(prepared), MANY):
+            results += await self._add(prepared[start : start + MANY])
+        return results
+
+    async def _prepare_item(self, item: Sequence[Any], options: dict[str, Any]) -> Execution:
+        if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:
+            raise InvalidValue("items", item, "(handler, params) or (handler, params, options)")
+        handler, params, own = (*item, None, None)[:3]
+        return await self.prepare(handler, params, **(options | (own or {})))
+
+    async def prepare(
+        self,
+        handler: object,
+        params: Mapping[str, Any] | None = None,
+        *,
+        start_at: Any = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        unique: str | Unique | None = None,
+        by: str = "system",
+        traceparent: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Execution:
+        """The execution an enqueue would add, checked and rendered, but not stored yet."""
+        job = await self._job_of(handler)
+        if job.cancelled is not None:
+            raise CommandRefused("enqueue", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
+        fields: dict[str, Any] = {"triggered_by": by}
+        if priority is not None:
+            fields["priority"] = whole("priority", priority, -32_768, 32_767)
+        if queue is not None:
+            fields["queue"] = identifier("queue", queue)
+        if metadata is not None:
+            fields["metadata_json"] = encode_payload("metadata", dict(metadata), self._payload_limit)
+        return plan.new_execution(
+            job,
+            trigger="enqueue",
+            now=self._clock.now(),
+            chance=self._chance,
+            params=self._params(job, params),
+            due=None if start_at is None else to_micros(instant("start_at", start_at)),
+            unique=unique,
+            traceparent=traceparent,
+            **fields,
+        )
+
+    def enqueue_in(self, connection: Any, executions: Sequence[Execution]) -> list[Execution | None]:
+        """Store prepared executions inside the caller's own transaction, in the caller's thread."""
+        store: Any = self._store
+        if not hasattr(store, "add_in"):
+            raise InvalidValue(
+                "connection", type(connection).__name__, "None for this store", "It has no transactions of callers"
+            )
+        caller: CallerTransaction = store
+        added = caller.add_in(connection, executions)
+        return [self._result(execution, each) for execution, each in zip(executions, added, strict=True)]
+
+    async def _job_of(self, handler: object) -> Job:
+        """The job of a handler, or any job by name: also of handlers that only other processes have."""
+        if isinstance(handler, str) and handler not in self._registry.names:
+            try:
+                return await self._catalogue.get(handler)
+            except JobNotFound as missing:
+                known = [*self._registry.names, missing.suggestion or ""]
+                raise HandlerNotFound(handler, known) from None
+        return await self._catalogue.get(self._registry.resolve(handler).name)
+
+    def _params(self, job: Job, params: Mapping[str, Any] | None) -> str:
+        """Parameters on top of the job's own, checked against the handler's signature where it is known here."""
+        if params is not None and not isinstance(params, Mapping):
+            raise InvalidValue("params", params, "a mapping of parameter names to values")
+        merged = {**job.spec.params, **(params or {})}
+        if job.spec.handler in self._registry.names:
+            merged = self._registry.get(job.spec.handler).signature.validate(merged)
+        return encode_payload("params", merged, self._payload_limit)
+
+    async def _add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Execution | None]:
+        added = await self._store.add(executions, audit)
+        results = [self._result(execution, each) for execution, each in zip(executions, added, strict=True)]
+        for execution in results:
+            if execution is not None and not execution.state.final and execution.rules.overlap == "cancel_running":
+                await cancel_superseded(self._store, execution, self._clock.now())
+        return results
+
+    def _result(self, execution: Execution, added: Added) -> Execution | None:
+        if added.outcome == "unique_taken":
+            return None
+        if added.outcome == "skipped":
+            self._emit(Skipped(execution, "overlap", added.holder))
+            return msgspec.structs.replace(execution, state=State.SKIPPED, reason="overlap")
+        return execution
+
+    # --- trigger ------------------------------------------------------------------------------------------
+    async def trigger(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        window: tuple[Any, Any] | None = None,
+        by: str = "system",
+        trigger: str = "manual",
+        traceparent: str | None = None,
+    ) -> Execution:
+        """Run a job now, with other parameters or another window if given. Its schedule stays as it is."""
+        view = await self._queries.job(name)
+        job, now = view.job, await self._store.now()
+        commands.check("trigger", job, view.state)
+        execution = plan.new_execution(
+            job,
+            trigger=trigger,
+            triggered_by=by,
+            now=now,
+            chance=self._chance,
+            params=self._params(job, params),
+            window=self._window(job, window, now),
+            traceparent=traceparent,
+        )
+        audit = self.audit("trigger", f"job:{name}", by, now, after=execution.id)
+        return await self._add_or_refuse(execution, audit)
+
+    async def add_retry(self, ended: Execution, by: str) -> Execution:
+        """A new execution with the parameters, window and tenant of one that ended."""
+        job, now = await self._catalogue.read(ended.job), await self._store.now()
+        execution = plan.retry_of(job, ended, triggered_by=by, now=now, chance=self._chance)
+        return await self._add_or_refuse(execution, self.audit("retry", f"execution:{ended.id}", by, now, after=execution.id))
+
+    async def _add_or_refuse(self, execution: Execution, audit: Audit) -> Execution:
+        added = (await self._store.add([execution], [audit]))[0]
+        result = self._result(execution, added)
+        assert result is not None, "an execution without a unique key"
+        if result.state is State.SKIPPED:
+            raise AlreadyRunning(execution.job, result, added.holder)
+        if execution.rules.overlap == "cancel_running":
+            await cancel_superseded(self._store, execution, self._clock.now())
+        return result
+
+    def _window(self, job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:
+        if window is None:
+            return ticks.window_at(job, now)
+        if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:
+            raise InvalidValue("window", window, "a pair (begin, end)")
+        custom = custom_window(*window, tz=job.spec.tz)
+        return to_micros(custom.begin), to_micros(custom.end)
+
+    def audit(self, action: str, target: str, by: str, now: Micros, **words: str | None) -> Audit:
+        return Audit(id=random_id(now, self._chance), at=now, actor=by, action=action, target=target, **words)
+

@@ -1,0 +1,138 @@
+"""What operators may do to a job: its derived state, the command table, and the write each command makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..model.changes import JobWrite
+from ..model.errors import CommandRefused
+from ..model.execution import State
+from ..model.ids import Chance
+from ..model.instants import Micros
+from ..model.job import Job, JobSpec, JobState, JobStats, LiveCounts, effective_spec, encode_spec
+from . import ticks
+
+ALLOWED: dict[str, frozenset[JobState]] = {
+    "pause": frozenset({JobState.SCHEDULED, JobState.RUNNING}),
+    "resume": frozenset({JobState.PAUSED}),
+    "cancel": frozenset({JobState.PENDING, JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED, JobState.FAILED}),
+    "reactivate": frozenset({JobState.CANCELLED}),
+    "trigger": frozenset(JobState) - {JobState.CANCELLED},
+    "retry": frozenset({JobState.SCHEDULED, JobState.PAUSED, JobState.FAILED}),
+}
+
+
+def job_state(job: Job, live: LiveCounts | None, stats: JobStats | None) -> JobState:
+    """First match wins: cancelled, running, paused, scheduled; else what the newest execution says."""
+    live = live or LiveCounts()
+    if job.cancelled is not None:
+        return JobState.CANCELLED
+    if live.running or live.waiting:
+        return JobState.RUNNING
+    if job.paused is not None:
+        return JobState.PAUSED
+    if job.ticking and job.next_run is not None:
+        return JobState.SCHEDULED
+    if live.pending or stats is None:
+        return JobState.PENDING
+    return _from_last(stats.last_state)
+
+
+def _from_last(last: State | None) -> JobState:
+    match last:
+        case State.COMPLETED | State.PARTIAL:
+            return JobState.COMPLETED
+        case State.FAILED:
+            return JobState.FAILED
+        case _:
+            return JobState.PENDING
+
+
+def check(command: str, job: Job, state: JobState, last: State | None = None) -> None:
+    """Refuse a command that the job's state does not permit, naming both."""
+    allowed = ALLOWED[command]
+    if state not in allowed:
+        raise CommandRefused(command, state, sorted(allowed), f"job {job.name!r}")
+    if command == "retry" and last is not State.FAILED:
+        subject = f"job {job.name!r}"
+        raise CommandRefused("retry", f"{state} and its last run {last or 'has not ended'}", ["failed"], subject)
+
+
+def pause(job: Job, now: Micros, *, by: str, note: str | None, resume: Micros | None) -> JobWrite:
+    paused = job.with_changes(paused=now, paused_by=by, pause_note=note, resume=resume, updated=now)
+    return JobWrite(job=paused, seen_version=job.version)
+
+
+def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
+    return ticks.resume(job, now, chance)
+
+
+def cancel(job: Job, now: Micros) -> JobWrite:
+    """The mark `sweep` lasts until the job's live executions are cancelled too."""
+    cancelled = job.with_changes(
+        cancelled=now, paused=None, paused_by=None, pause_note=None, resume=None, sweep=True, updated=now
+    )
+    return JobWrite(job=cancelled, seen_version=job.version)
+
+
+def reactivate(job: Job, now: Micros) -> JobWrite:
+    active = job.with_changes(cancelled=None, sweep=False, updated=now)
+    return JobWrite(job=_planned(active, now), seen_version=job.version)
+
+
+def swept(job: Job) -> JobWrite:
+    return JobWrite(job=job.with_changes(sweep=False), seen_version=job.version)
+
+
+def declare(existing: Job | None, new: Job, now: Micros) -> JobWrite | None:
+    """Bring the stored job in line with what code declares; None when nothing changed.
+
+    What operators changed stays. A changed trigger is planned anew from now.
+    """
+    if existing is None:
+        return JobWrite(job=_planned(new, now), seen_version=None)
+    if existing.declared == new.declared and existing.origin == new.origin:
+        return None
+    declared = existing.with_changes(declared=new.declared, origin=new.origin, release=new.release, updated=now)
+    return JobWrite(job=_replanned(existing, declared, now), seen_version=existing.version)
+
+
+def override(job: Job, changes: dict[str, Any], now: Micros) -> JobWrite:
+    """An operator's edit, kept beside the declaration. A field set back to the declared value is no override."""
+    declared = msgspec.json.decode(encode_spec(effective_spec(job.declared, "{}")))
+    edits = {**job.changed_fields, **changes}
+    kept = {field: value for field, value in edits.items() if declared.get(field, _default(field)) != value}
+    edited = job.with_changes(overrides=_canonical(kept), updated=now)
+    _ = edited.spec  # an edit that gives no valid specification is refused here
+    return JobWrite(job=_replanned(job, edited, now), seen_version=job.version)
+
+
+def revert(job: Job, now: Micros) -> JobWrite:
+    """Back to code: every override goes."""
+    return JobWrite(job=_replanned(job, job.with_changes(overrides="{}", updated=now), now), seen_version=job.version)
+
+
+def _replanned(before: Job, after: Job, now: Micros) -> Job:
+    same = (before.spec.trigger, before.spec.tz, before.spec.enabled) == (
+        after.spec.trigger,
+        after.spec.tz,
+        after.spec.enabled,
+    )
+    return after if same else _planned(after.with_changes(anchor=now), now)
+
+
+def _planned(job: Job, now: Micros) -> Job:
+    trigger = job.trigger
+    return job.with_changes(next_run=None if trigger is None else ticks.first_run(trigger, now))
+
+
+def _default(field: str) -> Any:
+    plain: dict[str, Any] = msgspec.to_builtins(JobSpec(handler="x"))
+    everything = {item.name: item.default for item in msgspec.structs.fields(JobSpec)}
+    return plain.get(field, msgspec.to_builtins(everything.get(field)) if field in everything else None)
+
+
+def _canonical(fields: dict[str, Any]) -> str:
+    return msgspec.json.encode(fields, order="deterministic").decode()

@@ -1,0 +1,155 @@
+"""Steering: what operators do to jobs and executions. Every change leaves its audit record in the same write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..model.changes import CancelRequest, JobWrite
+from ..model.errors import CommandRefused, InvalidValue, JobNotFound
+from ..model.execution import Execution, State
+from ..model.ids import Chance
+from ..model.instants import Micros, to_micros
+from ..model.job import Job, JobSpec
+from ..model.values import instant
+from . import commands, decide
+from .catalogue import Catalogue
+from .client import Client
+from .janitor import sweep_job
+from .ports import Store
+from .queries import Queries
+from .views import JobView
+
+RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
+
+Write = Callable[[Job, Micros], JobWrite]
+
+
+class Control:
+    def __init__(self, store: Store, client: Client, catalogue: Catalogue, queries: Queries, chance: Chance) -> None:
+        self._store, self._client, self._catalogue, self._queries = store, client, catalogue, queries
+        self._chance = chance
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+    async def pause(self, name: str, *, by: str, note: str | None = None, resume_at: Any = None) -> JobView:
+        until = None if resume_at is None else to_micros(instant("resume_at", resume_at))
+        return await self._command(
+            "pause", name, by, lambda job, now: commands.pause(job, now, by=by, note=note, resume=until)
+        )
+
+    async def resume(self, name: str, *, by: str) -> JobView:
+        return await self._command("resume", name, by, lambda job, now: commands.resume(job, now, self._chance))
+
+    async def cancel_job(self, name: str, *, by: str) -> JobView:
+        """Stop a job for good: no more ticks, and what it has alive is cancelled too."""
+        view = await self._command("cancel", name, by, commands.cancel)
+        await sweep_job(self._store, view.job)
+        return await self._queries.job(name)
+
+    async def reactivate(self, name: str, *, by: str) -> JobView:
+        return await self._command("reactivate", name, by, commands.reactivate)
+
+    async def update_job(self, name: str, changes: dict[str, Any], *, by: str) -> JobView:
+        """Override fields of the job's specification; the override survives deploys."""
+        known = {field.name for field in msgspec.structs.fields(JobSpec)}
+        for field in changes.keys() - known:
+            raise InvalidValue("field", field, ", ".join(sorted(known)))
+        plain = msgspec.to_builtins(changes)
+        return await self._command(None, name, by, lambda job, now: commands.override(job, plain, now), action="update")
+
+    async def revert_job(self, name: str, *, by: str) -> JobView:
+        """Back to what code declares."""
+        return await self._command(None, name, by, commands.revert, action="revert")
+
+    async def _command(self, command: str | None, name: str, by: str, write: Write, action: str = "") -> JobView:
+        """Check, write, and on a lost race look again: two commands at once never lose an update."""
+        while True:
+            view = await self._queries.job(name)
+            if command is not None:
+                commands.check(command, view.job, view.state, view.stats.last_state)
+            now = await self._store.now()
+            made = write(view.job, now)
+            audit = self._client.audit(
+                command or action, f"job:{name}", by, now, before=_summary(view.job), after=_summary(made.job)
+            )
+            if (await self._store.write_jobs([msgspec.structs.replace(made, audit=audit)]))[0].won:
+                self._catalogue.forget([name])
+                return await self._queries.job(name)
+
+    async def remove_job(self, name: str, *, by: str, force: bool = False, purge: bool = False) -> None:
+        """Delete the job; its history stays unless purged. Refused while it has something alive, unless forced."""
+        while True:
+            view = await self._queries.job(name)
+            if view.live.total and not force:
+                live = f"alive with {view.live.total} execution(s)"
+                raise CommandRefused("remove", live, ["nothing of it is alive, or force is given"], f"job {name!r}")
+            if view.live.total:
+                await sweep_job(self._store, view.job)
+                view = await self._queries.job(name)
+            now = await self._store.now()
+            audit = self._client.audit("remove", f"job:{name}", by, now, before=_summary(view.job))
+            if await self._store.delete_job(name, view.job.version, purge=purge, audit=audit):
+                self._catalogue.forget([name])
+                return
+
+    # --- executions ---------------------------------------------------------------------------------------
+    async def cancel(self, ref: str | Execution, *, by: str, reason: str | None = None) -> Execution | JobView:
+        """Cancel a job by name or an execution by id."""
+        if isinstance(ref, str) and not _is_execution_id(ref):
+            return await self.cancel_job(ref, by=by)
+        id = ref if isinstance(ref, str) else ref.id
+        return await self.cancel_execution(id, by=by, reason=reason)
+
+    async def cancel_execution(self, id: str, *, by: str, reason: str | None = None) -> Execution:
+        """End what waits at once; what runs is asked to stop, and ends as soon as its worker has heard."""
+        while True:
+            execution = await self._queries.get(id)
+            now = await self._store.now()
+            decision = decide.cancel(execution, now, reason or f"cancelled by {by}")
+            audit = self._client.audit("cancel", f"execution:{id}", by, now, before=execution.state)
+            if isinstance(decision, CancelRequest):
+                done = (await self._store.request_cancel([msgspec.structs.replace(decision, audit=audit)]))[0]
+            else:
+                change = msgspec.structs.replace(decision, audit=audit)
+                done = (await self._store.exchange([change], None)).applied[0]
+            if done:
+                return await self._queries.get(id)
+
+    async def retry(self, ref: str | Execution, *, by: str) -> Execution:
+        """Run a failed execution again, or the last one of a job, as a new execution."""
+        if isinstance(ref, str) and not _is_execution_id(ref):
+            return await self._retry_job(ref, by)
+        ended = await self._queries.get(ref if isinstance(ref, str) else ref.id)
+        if ended.state not in RETRYABLE:
+            raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
+        return await self._client.add_retry(ended, by)
+
+    async def _retry_job(self, name: str, by: str) -> Execution:
+        view = await self._queries.job(name)
+        commands.check("retry", view.job, view.state, view.stats.last_state)
+        ended = await self._store.execution(view.stats.last_id)
+        if ended is None:
+            raise JobNotFound(name)
+        return await self._client.add_retry(ended, by)
+
+    async def release_lock(self, name: str, *, by: str) -> bool:
+        now = await self._store.now()
+        return await self._store.lock_release(name, None, audit=self._client.audit("release", f"lock:{name}", by, now))
+
+
+def _is_execution_id(text: str) -> bool:
+    return len(text) == 36 and text.count("-") == 4
+
+
+def _summary(job: Job) -> str:
+    """The part of a job that commands change, for the audit."""
+    fields = {
+        "paused": job.paused_at,
+        "cancelled": job.cancelled_at,
+        "next_run": job.next_run_at,
+        "resume": job.resume_at,
+        "overrides": job.changed_fields,
+    }
+    return msgspec.json.encode({name: value for name, value in fields.items() if value}).decode()

@@ -1,0 +1,48 @@
+"""What must happen after an execution has ended: settle its parent, plan the next run of a fixed-delay job.
+
+The ending carries a `todo` mark in the same write. The mark is cleared only after the follow-ups are done; each
+of them can be repeated, so a crash at any point loses none and doubles none.
+"""
+
+from __future__ import annotations
+
+from ..model.execution import Execution, State
+from ..model.instants import Micros
+from . import decide, ticks
+from .ports import Store
+
+BATCH = 100
+
+
+async def do_follow_ups(store: Store, now: Micros) -> int:
+    """Do what is marked; returns how many executions were seen to."""
+    marked = await store.todo(BATCH)
+    parents = {execution.parent_id for execution in marked if execution.parent_id is not None}
+    for parent_id in sorted(parents):
+        await settle_parent(store, parent_id, now)
+    for execution in marked:
+        if execution.rules.follow_up:
+            await plan_after_delay(store, execution)
+    if marked:
+        await store.todo_done([execution.id for execution in marked])
+    return len(marked)
+
+
+async def settle_parent(store: Store, parent_id: str, now: Micros) -> None:
+    parent = await store.execution(parent_id)
+    if parent is None or parent.state is not State.WAITING:
+        return
+    change = decide.after_children(parent, await store.children(parent_id), now)
+    if change is not None:
+        await store.exchange([change], None)
+
+
+async def plan_after_delay(store: Store, execution: Execution) -> None:
+    """A lost race means that somebody else changed the job meanwhile: look again."""
+    while jobs := await store.jobs([execution.job]):
+        job = jobs[0]
+        if job.id != execution.job_id:
+            return
+        write = ticks.after_delay(job, execution.finished or execution.created)
+        if write is None or (await store.write_jobs([write]))[0].won:
+            return

@@ -1,0 +1,161 @@
+"""Heartbeats: leases are renewed from a thread of their own, so that a handler that blocks the event loop, or a
+long drain, never costs a lease.
+
+A process whose beats have failed for a whole lease must assume that its work belongs to others by now: it is
+cut off, and stops its own handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+from ..model.changes import Beat, BeatReply, WorkerInfo
+from .ports import Clock
+
+
+class Leases:
+    """What this process holds right now, and who it is. Shared by the worker, inline tracking and the heart."""
+
+    def __init__(self, info: WorkerInfo, lease: float) -> None:
+        self.info = info
+        self.lease = lease
+        self.held: dict[str, int] = {}
+
+    def beat(self) -> Beat:
+        held = tuple(self.held.copy().items())
+        return Beat(worker=msgspec.structs.replace(self.info, running=len(held)), leases=held, lease=self.lease)
+
+
+class Heart(Protocol):
+    def start(self) -> None: ...
+    def wake(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+OnReply = Callable[[BeatReply], None]
+OnCutOff = Callable[[], None]
+
+
+class Pulse:
+    """The arithmetic of beating: when the last one got through, and whether that is a lease ago."""
+
+    def __init__(self, clock: Clock, lease: float) -> None:
+        self._clock = clock
+        self._lease = lease
+        self._last = clock.monotonic()
+
+    def heard(self, sent: float) -> None:
+        """A beat sent at that monotonic time got through: the lease runs from then."""
+        self._last = sent
+
+    def cut_off(self) -> bool:
+        return self._clock.monotonic() - self._last >= self._lease
+
+
+class ThreadHeart:
+    """Beats on its own thread through the store's blocking `beat`."""
+
+    def __init__(
+        self,
+        send: Callable[[Beat], BeatReply],
+        leases: Leases,
+        clock: Clock,
+        interval: float,
+        on_reply: OnReply,
+        on_cut_off: OnCutOff,
+    ) -> None:
+        self._send, self._leases, self._clock, self._interval = send, leases, clock, interval
+        self._on_reply, self._on_cut_off = on_reply, on_cut_off
+        self._pulse = Pulse(clock, leases.lease)
+        self._nudge = threading.Event()
+        self._stopping = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="mainspring-heart", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._nudge.set()
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._nudge.set()
+        await asyncio.to_thread(self._thread.join, 5.0)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._beat()
+            self._nudge.wait(self._interval)
+            self._nudge.clear()
+
+    def _beat(self) -> None:
+        sent = self._clock.monotonic()
+        try:
+            reply = self._send(self._leases.beat())
+        except Exception:
+            if self._pulse.cut_off():
+                self._tell(self._on_cut_off)
+            return
+        self._pulse.heard(sent)
+        self._tell(self._on_reply, reply)
+
+    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+
+class LoopHeart:
+    """Beats as a task of the event loop: for virtual time, where there are no threads."""
+
+    def __init__(
+        self,
+        send: Callable[[Beat], Awaitable[BeatReply]],
+        leases: Leases,
+        clock: Clock,
+        interval: float,
+        on_reply: OnReply,
+        on_cut_off: OnCutOff,
+    ) -> None:
+        self._send, self._leases, self._clock, self._interval = send, leases, clock, interval
+        self._on_reply, self._on_cut_off = on_reply, on_cut_off
+        self._pulse = Pulse(clock, leases.lease)
+        self._nudge = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="mainspring-heart")
+
+    def wake(self) -> None:
+        self._nudge.set()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._beat()
+            try:
+                async with asyncio.timeout(self._interval):
+                    await self._nudge.wait()
+            except TimeoutError:
+                pass
+            self._nudge.clear()
+
+    async def _beat(self) -> None:
+        sent = self._clock.monotonic()
+        try:
+            reply = await self._send(self._leases.beat())
+        except Exception:
+            if self._pulse.cut_off():
+                self._on_cut_off()
+            return
+        self._pulse.heard(sent)
+        self._on_reply(reply)

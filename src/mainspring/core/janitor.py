@@ -1,0 +1,191 @@
+"""The janitor: take work back from dead workers, finish what a crash left half done, keep history small.
+
+Every node runs one. All of it is idempotent, so janitors need not know of each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..model.changes import CancelRequest, Change, ExecutionQuery, PruneRule
+from ..model.events import Rescued
+from ..model.execution import LIVE, Execution, State
+from ..model.ids import Chance
+from ..model.instants import SECOND, Micros, seconds_to_micros
+from ..model.job import Job
+from . import commands, decide
+from .followups import do_follow_ups
+from .loop import Emit, Loop
+from .ports import Clock, Store
+
+BATCH = 100
+FOLD_BATCH = 10_000
+PRUNE_BATCH = 500
+CLOCK_TOLERANCE = 2.0
+DAY = 86_400.0
+WORKER_SILENCE = 3_600.0
+
+
+class Janitor:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        *,
+        heartbeat: float = 10.0,
+        rescue_interval: float = 5.0,
+        sweep_interval: float = 2.0,
+        retention_interval: float = 60.0,
+    ) -> None:
+        self._store, self._clock, self._chance, self._emit = store, clock, chance, emit
+        self._rescue_interval, self._sweep_interval = rescue_interval, sweep_interval
+        self._retention_interval = retention_interval
+        self._trust = ClockTrust(clock, heartbeat)
+        self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
+        self._loops = [
+            self._follow_ups,
+            Loop("rescue", self._rescue, emit),
+            Loop("sweep", self._sweep, emit),
+            Loop("retention", self._retain, emit),
+        ]
+
+    def start(self) -> None:
+        for loop in self._loops:
+            loop.start()
+
+    def wake_follow_ups(self) -> None:
+        self._follow_ups.wake()
+
+    async def stop(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.gather(*(loop.stop() for loop in self._loops))
+        except TimeoutError:
+            await asyncio.gather(*(loop.abort() for loop in self._loops))
+
+    # --- rescue -------------------------------------------------------------------------------------------
+    async def _rescue(self) -> float:
+        now = await self._store.now()
+        wait = self._trust.wait(now)
+        if wait > 0:
+            return wait
+        while await self.rescue_once() == BATCH:
+            pass
+        return self._rescue_interval
+
+    async def rescue_once(self) -> int:
+        """Take back one batch of executions whose lease has run out by the store's clock."""
+        lost = await self._store.expired(BATCH)
+        if not lost:
+            return 0
+        now = await self._store.now()
+        changes = [decide.after_attempt(each, decide.lost(each, now), self._chance.random()) for each in lost]
+        reply = await self._store.exchange(changes, None)
+        for execution, change, applied in zip(lost, changes, reply.applied, strict=True):
+            if applied:
+                self._rescued(execution, change, now)
+        return len(lost)
+
+    def _rescued(self, execution: Execution, change: Change, now: Micros) -> None:
+        self._emit(Rescued(execution, (now - (execution.lease or now)) / 1000, change.to))
+        if change.todo:
+            self.wake_follow_ups()
+
+    # --- sweep --------------------------------------------------------------------------------------------
+    async def _do_follow_ups(self) -> float:
+        done = await do_follow_ups(self._store, await self._store.now())
+        return 0.0 if done >= BATCH else self._sweep_interval
+
+    async def _sweep(self) -> float:
+        await self._store.fold(FOLD_BATCH)
+        await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled")
+        for job in await self._store.swept(BATCH):
+            await sweep_job(self._store, job)
+        return self._sweep_interval
+
+    # --- retention ----------------------------------------------------------------------------------------
+    async def _retain(self) -> float:
+        await self.retain_once()
+        return self._retention_interval
+
+    async def retain_once(self) -> int:
+        """Prune every job's history by its own rules, in small batches."""
+        now = await self._store.now()
+        pruned = 0
+        for job in await self._store.jobs():
+            for rule in prune_rules(job, now):
+                pruned += await self._prune(rule)
+        await self._store.prune_workers(WORKER_SILENCE)
+        return pruned
+
+    async def _prune(self, rule: PruneRule) -> int:
+        total = 0
+        while (deleted := await self._store.prune(rule, PRUNE_BATCH)) > 0:
+            total += deleted
+            await asyncio.sleep(0)
+        return total
+
+
+class ClockTrust:
+    """When the store's clock can be trusted to judge leases.
+
+    A janitor that has just started, or that sees store time and monotonic time part (a clock was set, the machine
+    slept), gives living workers one heartbeat to renew before it takes anything from them.
+    """
+
+    def __init__(self, clock: Clock, heartbeat: float) -> None:
+        self._clock = clock
+        self._heartbeat = heartbeat
+        self._seen: tuple[Micros, float] | None = None
+        self._trusted_from = 0.0
+
+    def wait(self, store_now: Micros) -> float:
+        """Seconds to wait before judging; 0 when the clock can be trusted."""
+        monotonic = self._clock.monotonic()
+        if self._seen is None or abs((store_now - self._seen[0]) / SECOND - (monotonic - self._seen[1])) > CLOCK_TOLERANCE:
+            self._trusted_from = monotonic + self._heartbeat
+        self._seen = (store_now, monotonic)
+        return max(0.0, self._trusted_from - monotonic)
+
+
+def prune_rules(job: Job, now: Micros) -> list[PruneRule]:
+    """The rules of retention for one job: successes, other endings, skips, and the hard cap."""
+    keep = job.spec.retention
+    success_days = min(keep.days, keep.on_demand_success_days) if job.trigger is None else keep.days
+    others = frozenset({State.PARTIAL, State.FAILED, State.CANCELLED})
+    on_demand = job.trigger is None
+
+    def rule(states: frozenset[State], days: float, newest: int) -> PruneRule:
+        return PruneRule(job_id=job.id, states=states, older_than=now - seconds_to_micros(days * DAY), newest=newest)
+
+    rules = [
+        rule(frozenset({State.COMPLETED}), success_days, 0 if on_demand else keep.newest),
+        rule(others, keep.days, keep.newest),
+        rule(frozenset({State.SKIPPED}), keep.skipped_days, 0),
+    ]
+    if keep.at_most is not None:
+        finished = frozenset(State) - LIVE - {State.SKIPPED}
+        rules.append(PruneRule(job_id=job.id, states=finished, older_than=None, newest=keep.at_most))
+    return rules
+
+
+async def cancel_all(store: Store, executions: list[Execution], reason: str) -> int:
+    """Cancel each of these, whatever it is doing; returns how many were cancelled or asked to stop."""
+    now = await store.now()
+    decisions = [decide.cancel(execution, now, execution.cancel_reason or reason) for execution in executions]
+    changes = [each for each in decisions if isinstance(each, Change)]
+    requests = [each for each in decisions if isinstance(each, CancelRequest)]
+    ended = (await store.exchange(changes, None)).applied if changes else ()
+    asked = await store.request_cancel(requests) if requests else []
+    return sum(ended) + sum(asked)
+
+
+async def sweep_job(store: Store, job: Job) -> None:
+    """Cancel what a cancelled job still has alive, then clear its mark."""
+    before: str | None = None
+    while alive := await store.find(ExecutionQuery(job_id=job.id, states=LIVE, limit=BATCH, before=before)):
+        await cancel_all(store, [each for each in alive if each.cancel_requested is None], "the job was cancelled")
+        before = alive[-1].id
+    await store.write_jobs([commands.swept(job)])

@@ -1,0 +1,120 @@
+"""Named locks for users: held across processes, renewed while held, with a fencing token.
+
+    async with app.lock("import", ttl="1m") as lock:
+        write(..., fence=lock.token)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any
+
+from ..model.changes import LockRow
+from ..model.errors import InvalidValue, LeaseLost, MainspringError
+from ..model.values import duration
+from .ports import Clock, Store
+
+POLL = 0.2
+MAX_NAME = 200
+
+
+class LockTaken(MainspringError):
+    """Somebody else holds the lock, and waiting for it was not asked for or took too long."""
+
+    def __init__(self, name: str, holder: str = "somebody else") -> None:
+        super().__init__(name, holder)
+        self.name, self.holder = name, holder
+
+    def __str__(self) -> str:
+        return f"lock {self.name!r} is held by {self.holder}"
+
+
+class Lock:
+    """An asynchronous context manager; `wait` is how long to wait for the lock (0: not at all, None: for ever)."""
+
+    def __init__(
+        self, store: Store, clock: Clock, owner: str, name: str, ttl: Any, hold_at_least: Any = 0, wait: Any = 0
+    ) -> None:
+        self._store, self._clock, self._owner = store, clock, owner
+        self.name = lock_name(name)
+        self._ttl = duration("ttl", ttl)
+        self._hold = duration("hold_at_least", hold_at_least, allow_zero=True)
+        self._wait = None if wait is None else duration("wait", wait, allow_zero=True)
+        self._row: LockRow | None = None
+        self._renewal: asyncio.Task[None] | None = None
+        self._lost = False
+
+    @property
+    def token(self) -> int:
+        """Grows with every holder: hand it to whatever must refuse a holder of the past."""
+        return self._held().token
+
+    @property
+    def held(self) -> bool:
+        return self._row is not None and not self._lost
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if the lock could not be renewed in time."""
+        if not self.held:
+            raise LeaseLost(f"lock {self.name!r} is no longer held")
+
+    async def __aenter__(self) -> Lock:
+        self._row = await self._take()
+        self._taken = self._clock.monotonic()
+        self._renewal = asyncio.create_task(self._renew(), name=f"lock-{self.name}")
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.gather(self._renewal, return_exceptions=True)
+        row, self._row = self._held(), None
+        left = self._hold - (self._clock.monotonic() - self._taken)
+        await self._store.lock_release(row.name, row.token, keep_for=max(0.0, left))
+
+    async def _take(self) -> LockRow:
+        began = self._clock.monotonic()
+        while True:
+            row = await self._store.lock_take(self.name, self._owner, max(self._ttl, self._hold))
+            if row is not None:
+                return row
+            if self._wait is not None and self._clock.monotonic() - began >= self._wait:
+                raise LockTaken(self.name, await self._holder())
+            await asyncio.sleep(POLL)
+
+    async def _holder(self) -> str:
+        return next((row.owner for row in await self._store.locks() if row.name == self.name), "somebody else")
+
+    async def _renew(self) -> None:
+        """Renew at a third of the time; once refused, or not renewed in time, the lock is lost."""
+        renewed = self._clock.monotonic()
+        while not self._lost:
+            await asyncio.sleep(self._ttl / 3)
+            try:
+                began = self._clock.monotonic()
+                if await self._store.lock_renew(self.name, self.token, self._ttl):
+                    renewed = began
+                else:
+                    self._lost = True
+            except Exception:
+                self._lost = self._clock.monotonic() - renewed >= self._ttl
+
+    def _held(self) -> LockRow:
+        if self._row is None:
+            raise LeaseLost(f"lock {self.name!r} is not held")
+        return self._row
+
+
+def lock_name(name: str) -> str:
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        raise InvalidValue("lock name", name, f"printable text of 1 to {MAX_NAME} characters")
+    return name
+
+
+def suggested_ttl(expected_seconds: float) -> float:
+    """How long a fire-and-forget lock should last for work of this length."""
+    for longest, ttl in ((60, 5 * 60), (10 * 60, 30 * 60), (60 * 60, 2 * 3600)):
+        if expected_seconds < longest:
+            return float(ttl)
+    return 2.0 * expected_seconds

@@ -1,0 +1,68 @@
+"""The one loop that every role runs on: do a step, sleep as long as it said or until woken, survive its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+
+from ..model.events import Trouble
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+
+Emit = Callable[[object], None]
+
+
+class Loop:
+    """Runs `step` until stopped. A step returns how many seconds to sleep; `wake` ends the sleep early."""
+
+    def __init__(self, name: str, step: Callable[[], Awaitable[float]], emit: Emit) -> None:
+        self.name = name
+        self._step = step
+        self._emit = emit
+        self._woken = asyncio.Event()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"mainspring-{self.name}")
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def stop(self) -> None:
+        """End after the step under way."""
+        self._stopping = True
+        self.wake()
+        if self._task is not None:
+            await self._task
+
+    async def abort(self) -> None:
+        """End now, in the middle of a step."""
+        self._stopping = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._stopping:
+            self._woken.clear()
+            try:
+                delay = await self._step()
+                pause = FIRST_PAUSE
+            except Exception as error:
+                self._emit(Trouble(self.name, f"{type(error).__name__}: {error}", traceback.format_exc()))
+                delay, pause = pause, min(pause * 2, LONGEST_PAUSE)
+            await self._sleep(delay)
+
+    async def _sleep(self, delay: float) -> None:
+        if delay <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(delay):
+                await self._woken.wait()
+        except TimeoutError:
+            pass

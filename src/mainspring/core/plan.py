@@ -1,0 +1,140 @@
+"""What an execution looks like when it is made: from a tick, a command, an enqueue or another execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..model.execution import Execution, State, encode_policy
+from ..model.ids import Chance, random_id
+from ..model.instants import Micros
+from ..model.job import Job
+from ..model.policies import Unique
+
+NO_OVERLAP_RULE = frozenset({"backfill"})
+"""Triggers whose executions have caps of their own and hold no overlap key."""
+
+
+def new_execution(
+    job: Job,
+    *,
+    trigger: str,
+    now: Micros,
+    chance: Chance,
+    id: str | None = None,
+    params: str | None = None,
+    due: Micros | None = None,
+    unique: str | Unique | None = None,
+    window: tuple[Micros, Micros] | None = None,
+    traceparent: str | None = None,
+    **fields: Any,
+) -> Execution:
+    """A pending execution of this job, with the rules the job has now."""
+    spec = job.spec
+    begin, end = window or (None, None)
+    keys = staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
+    fields = {"queue": spec.queue, "priority": spec.priority} | fields
+    return Execution(
+        id=id or random_id(now, chance),
+        job=job.name,
+        job_id=job.id,
+        handler=spec.handler,
+        trigger=trigger,
+        trace_id=trace_id_of(traceparent) or chance.randbytes(16).hex(),
+        traceparent=traceparent,
+        params=params if params is not None else job_params(job),
+        policy=encode_policy(spec.run_policy()),
+        window_begin=begin,
+        window_end=end,
+        created=now,
+        due=now if due is None else due,
+        **fields,
+        **keys,
+    )
+
+
+def retry_of(job: Job, ended: Execution, *, triggered_by: str, now: Micros, chance: Chance) -> Execution:
+    """A manual retry: a new execution with the same parameters, window and tenant."""
+    window = None if ended.window_begin is None or ended.window_end is None else (ended.window_begin, ended.window_end)
+    return new_execution(
+        job,
+        trigger="retry",
+        triggered_by=triggered_by,
+        now=now,
+        chance=chance,
+        params=ended.params,
+        window=window,
+        tick=ended.tick,
+        tenant=ended.tenant,
+        queue=ended.queue,
+        priority=ended.priority,
+        retry_of=ended.id,
+    )
+
+
+def overlap_keys(job: Job, trigger: str) -> dict[str, Any]:
+    """The keys by which live executions of one job exclude each other.
+
+    `queue` and `cancel_running` use two stages: one execution may wait (`:next`) while another runs.
+    """
+    if trigger in NO_OVERLAP_RULE:
+        return {}
+    match job.spec.overlap:
+        case "skip":
+            return {"overlap_key": job.id}
+        case "queue" | "cancel_running":
+            return {"overlap_key": f"{job.id}:next", "running_overlap_key": job.id}
+        case "allow" if job.spec.overlap_limit is not None:
+            return {"overlap_key": job.id, "overlap_slots": job.spec.overlap_limit}
+        case _:
+            return {}
+
+
+def unique_keys(unique: str | Unique | None) -> dict[str, Any]:
+    """One key from insert to end, or one for each stage."""
+    match unique:
+        case None:
+            return {}
+        case Unique(enqueued, running) if enqueued == running:
+            return {"unique_key": enqueued}
+        case Unique(enqueued, running):
+            return {"unique_key": enqueued, "running_unique_key": running}
+        case _:
+            return {"unique_key": Unique(enqueued=unique).enqueued}
+
+
+def staged_keys(keys: dict[str, Any]) -> dict[str, Any]:
+    """If one key changes at pick-up, both are written then: the other one stays what it is."""
+    if not keys.keys() & {"running_unique_key", "running_overlap_key"}:
+        return keys
+    kept = {"running_unique_key": keys.get("unique_key"), "running_overlap_key": keys.get("overlap_key")}
+    return kept | keys | {"staged": True}
+
+
+def job_params(job: Job) -> str:
+    return msgspec.json.encode(job.spec.params).decode()
+
+
+def trace_id_of(traceparent: str | None) -> str | None:
+    """The trace id inside a W3C `traceparent`, or None when it is not one."""
+    parts = (traceparent or "").split("-")
+    valid = len(parts) >= 4 and len(parts[1]) == 32 and set(parts[1]) <= set("0123456789abcdef") and parts[1].strip("0")
+    return parts[1] if valid else None
+
+
+def inline_execution(execution: Execution, owner: str, now: Micros, lease: Micros, policy: str) -> Execution:
+    """The same execution, already running in its caller: it is recorded, not dispatched, and excludes nobody."""
+    return msgspec.structs.replace(
+        execution,
+        state=State.RUNNING,
+        policy=policy,
+        token=1,
+        owner=owner,
+        claimed=now,
+        started=now,
+        lease=now + lease,
+        overlap_key=None,
+        running_overlap_key=None,
+        staged=False,
+    )

@@ -1,0 +1,140 @@
+"""Reading: jobs with their state and numbers, executions, logs, workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..model.changes import Audit, ExecutionQuery, LockRow, LogLine, WorkerInfo
+from ..model.errors import ExecutionNotFound, InvalidValue
+from ..model.execution import Execution, State
+from ..model.instants import SECOND, to_micros
+from ..model.job import Job, JobStats, LiveCounts
+from ..model.values import instant, whole
+from .catalogue import Catalogue
+from .ports import Clock, Store, Topic
+from .views import JobView
+
+MAX_PAGE = 1_000
+MAX_OFFSET = 10_000
+WAIT_POLL = 1.0
+
+
+class Queries:
+    def __init__(self, store: Store, catalogue: Catalogue, clock: Clock, lease: float) -> None:
+        self._store, self._catalogue, self._clock, self._lease = store, catalogue, clock, lease
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+    async def jobs(self) -> list[JobView]:
+        return await self._views(await self._store.jobs(), None)
+
+    async def job(self, name: str) -> JobView:
+        job = await self._catalogue.read(name)
+        return (await self._views([job], [job.id]))[0]
+
+    async def _views(self, jobs: Sequence[Job], ids: Sequence[str] | None) -> list[JobView]:
+        stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
+        declared = await self._declared_somewhere()
+        return [
+            JobView(
+                job,
+                stats.get(job.id, JobStats(job_id=job.id)),
+                live.get(job.id, LiveCounts()),
+                orphaned=job.origin == "code" and job.name not in declared,
+            )
+            for job in jobs
+        ]
+
+    async def _declared_somewhere(self) -> frozenset[str]:
+        return frozenset(name for worker in await self.workers() for name in worker.declares)
+
+    # --- executions ---------------------------------------------------------------------------------------
+    async def executions(
+        self,
+        job: str | None = None,
+        status: str | Iterable[str] | None = None,
+        running: bool | None = None,
+        tenant: str | None = None,
+        trace_id: str | None = None,
+        parent_id: str | None = None,
+        trigger: str | None = None,
+        since: Any = None,
+        until: Any = None,
+        limit: int = 50,
+        offset: int = 0,
+        before: str | None = None,
+    ) -> list[Execution]:
+        """Executions, newest first, live and finished."""
+        return await self._store.find(
+            ExecutionQuery(
+                job=job,
+                states=_states(status, running),
+                tenant=tenant,
+                trace_id=trace_id,
+                parent_id=parent_id,
+                trigger=trigger,
+                created_from=None if since is None else to_micros(instant("since", since)),
+                created_to=None if until is None else to_micros(instant("until", until)),
+                limit=whole("limit", limit, 1, MAX_PAGE),
+                offset=whole("offset", offset, 0, MAX_OFFSET),
+                before=before,
+            )
+        )
+
+    async def get(self, id: str) -> Execution:
+        execution = await self._store.execution(id)
+        if execution is None:
+            raise ExecutionNotFound(id)
+        return execution
+
+    async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        await self.get(id)
+        return await self._store.logs(id, after)
+
+    async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
+        """Wait until an execution has ended; `TimeoutError` if it has not by then."""
+        id = execution if isinstance(execution, str) else execution.id
+        changed = asyncio.Event()
+        unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._until_final(id, changed)
+        finally:
+            unsubscribe()
+
+    async def _until_final(self, id: str, changed: asyncio.Event) -> Execution:
+        while True:
+            changed.clear()
+            execution = await self.get(id)
+            if execution.state.final:
+                return execution
+            try:
+                async with asyncio.timeout(WAIT_POLL):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+
+    # --- the rest -----------------------------------------------------------------------------------------
+    async def workers(self) -> list[WorkerInfo]:
+        """Processes heard of within the last lease."""
+        oldest = await self._store.now() - int(self._lease * SECOND)
+        return [worker for worker in await self._store.workers() if worker.seen >= oldest]
+
+    async def locks(self) -> list[LockRow]:
+        return await self._store.locks()
+
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+        return await self._store.audits(target, limit)
+
+
+def _states(status: str | Iterable[str] | None, running: bool | None) -> frozenset[State] | None:
+    if running is not None:
+        return frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
+    if status is None:
+        return None
+    names = [status] if isinstance(status, str) else list(status)
+    for name in names:
+        if name not in list(State):
+            raise InvalidValue("status", name, ", ".join(State))
+    return frozenset(State(name) for name in names)

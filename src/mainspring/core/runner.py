@@ -1,0 +1,188 @@
+"""One try of one execution: call the handler with its context, and turn whatever happens into an `Outcome`.
+
+Nothing a handler raises gets past this file, `SystemExit` and `RecursionError` included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from ..model.errors import NonRetryable, RetryAfter
+from ..model.execution import Execution
+from ..model.instants import Micros
+from ..model.outcomes import Outcome
+from ..model.payload import safe_json, safe_text
+from .context import ExecutionCancelled, JobContext, current_context
+from .ports import Clock
+from .registry import Handler
+from .signature import PayloadMismatch
+from .threads import Threads
+
+ERROR_LIMIT = 4_096
+TRACEBACK_LIMIT = 32_768
+RESULT_LIMIT = 262_144
+
+StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
+_INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
+
+
+class Run:
+    """An execution while it runs in this process."""
+
+    __slots__ = ("abandoned", "context", "execution", "handler", "started", "stopped", "task")
+
+    def __init__(self, execution: Execution, handler: Handler, context: JobContext, started: Micros) -> None:
+        self.execution = execution
+        self.handler = handler
+        self.context = context
+        self.started = started
+        self.stopped: StopKind | None = None
+        self.abandoned = False
+        self.task: asyncio.Task[None] | None = None
+
+    def stop(self, kind: StopKind, reason: str) -> None:
+        """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts."""
+        if self.stopped is not None:
+            return
+        self.stopped = kind
+        self.context.cancel(reason)
+        if self.task is not None and self.handler.is_async:
+            self.task.cancel()
+
+    def cancel(self, reason: str, now: Micros) -> None:
+        self.execution = msgspec.structs.replace(self.execution, cancel_requested=now, cancel_reason=reason)
+        self.stop("cancelled", reason)
+
+
+class Runner:
+    def __init__(self, clock: Clock, threads: Threads, worker: str, resources: Mapping[str, Any]) -> None:
+        self._clock = clock
+        self._threads = threads
+        self._worker = worker
+        self._resources = resources
+
+    def prepare(self, execution: Execution, handler: Handler, **identity: Any) -> Run:
+        context = JobContext(execution, clock=self._clock, resources=self._resources, **identity)
+        return Run(execution, handler, context, self._clock.now())
+
+    async def run(self, run: Run) -> Outcome:
+        """Try once. Never raises."""
+        token = current_context.set(run.context)
+        try:
+            call = run.handler.call(run.context, run.execution.params)
+        except PayloadMismatch as error:
+            return self._failed(run, error, "payload_mismatch")
+        except BaseException as error:
+            return self._outcome(run, None, error, None)
+        try:
+            if run.handler.is_async:
+                return await self._on_loop(run, call)
+            return await self._in_thread(run, call)
+        finally:
+            current_context.reset(token)
+
+    async def _on_loop(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Outcome:
+        timeout = run.execution.rules.timeout
+        scope = asyncio.timeout(timeout) if timeout is not None else None
+        try:
+            if scope is None:
+                value = await call()
+            else:
+                async with scope:
+                    value = await call()
+            error: BaseException | None = None
+        except BaseException as raised:
+            value, error = None, raised
+            if scope is not None and scope.expired() and run.stopped is None:
+                run.stopped = "timeout"
+        return self._outcome(run, value, error, None)
+
+    async def _in_thread(self, run: Run, call: Callable[[], Any]) -> Outcome:
+        timeout = run.execution.rules.timeout
+        alarm = None
+        if timeout is not None:
+            alarm = asyncio.get_running_loop().call_later(timeout, run.stop, "timeout", f"timeout after {timeout:g} s")
+        try:
+            value, error, cpu_ms = await self._threads.run(lambda: _measured(call))
+        except asyncio.CancelledError as raised:  # the process stops and will not wait for the thread
+            value, error, cpu_ms = None, raised, None
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+        return self._outcome(run, value, error, cpu_ms)
+
+    def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
+        if error is None:
+            result = None if value is None else safe_json(value, RESULT_LIMIT)
+            return self._ended(run, "completed", cpu_ms=cpu_ms, result_json=result)
+        if run.stopped == "handed_back" or (run.stopped == "lost" and isinstance(error, _INTERRUPTIONS)):
+            return self._ended(run, "handed_back", cpu_ms=cpu_ms)
+        if run.stopped == "cancelled" and isinstance(error, _INTERRUPTIONS):
+            return self._ended(run, "cancelled", cpu_ms=cpu_ms, reason=run.execution.cancel_reason)
+        if run.stopped == "timeout" and isinstance(error, _INTERRUPTIONS):
+            message = f"timed out after {run.execution.rules.timeout:g} s"
+            return self._ended(run, "timeout", error=message, traceback=describe_traceback(error), cpu_ms=cpu_ms)
+        if isinstance(error, RetryAfter):
+            return self._ended(run, "snoozed", delay=error.delay, error=describe_error(error), cpu_ms=cpu_ms)
+        return self._failed(run, error, "error", cpu_ms)
+
+    def _failed(self, run: Run, error: BaseException, reason: str, cpu_ms: float | None = None) -> Outcome:
+        return self._ended(
+            run,
+            "failed",
+            error=describe_error(error),
+            traceback=describe_traceback(error),
+            reason=reason,
+            retryable=is_retryable(error, run.execution.rules.non_retryable),
+            cpu_ms=cpu_ms,
+        )
+
+    def _ended(self, run: Run, end: Any, **details: Any) -> Outcome:
+        return Outcome(
+            end=end,
+            started=run.started,
+            ended=self._clock.now(),
+            worker=self._worker,
+            counters_json=run.context.counters_json(),
+            metadata_json=run.context.metadata_json(),
+            **details,
+        )
+
+
+def _measured(call: Callable[[], Any]) -> tuple[Any, BaseException | None, float]:
+    """Call in this thread; the thread's own CPU time is exact."""
+    began = time.thread_time()
+    try:
+        value, error = call(), None
+    except BaseException as raised:
+        value, error = None, raised
+    return value, error, (time.thread_time() - began) * 1000
+
+
+def is_retryable(error: BaseException, non_retryable: tuple[str, ...]) -> bool:
+    names = {name for kind in type(error).__mro__ for name in (kind.__name__, f"{kind.__module__}.{kind.__qualname__}")}
+    return not isinstance(error, NonRetryable) and names.isdisjoint(non_retryable)
+
+
+def describe_error(error: BaseException) -> str:
+    """`Type: message`, whatever the exception's own `__str__` does."""
+    try:
+        message = str(error)
+    except BaseException as broken:
+        message = f"<no message: {type(broken).__name__} in __str__>"
+    name = type(error).__name__
+    return safe_text(f"{name}: {message}" if message else name, ERROR_LIMIT)
+
+
+def describe_traceback(error: BaseException) -> str:
+    try:
+        text = "".join(traceback.format_exception(error, limit=-200))
+    except BaseException as broken:
+        text = f"<the traceback could not be formatted: {type(broken).__name__}>"
+    return safe_text(text, TRACEBACK_LIMIT)

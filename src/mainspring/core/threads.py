@@ -1,0 +1,74 @@
+"""Threads for handlers that are plain functions.
+
+Daemon threads, made when needed and kept: the interpreter never waits at exit for a handler that does not end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_Job = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+
+class Threads:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._idle = 0
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run in a thread, in a copy of this context. The function must not raise: it returns what happened."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        context = contextvars.copy_context()
+        self._jobs.put((lambda: context.run(function), future, loop))
+        self._grow()
+        return future
+
+    def close(self) -> None:
+        """Let idle threads end; a thread in a handler ends after it."""
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def abandon_one(self) -> None:
+        """A thread is stuck in a handler that was given up: allow another in its place."""
+        self._most += 1
+
+    def _grow(self) -> None:
+        with self._lock:
+            if self._idle >= self._jobs.qsize() or len(self._threads) >= self._most:
+                return
+            thread = threading.Thread(target=self._work, name=f"mainspring-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            job = self._jobs.get()
+            with self._lock:
+                self._idle -= 1
+            if job is None:
+                return
+            function, future, loop = job
+            _deliver(loop, future, function())
+
+
+def _deliver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], value: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(_resolve, future, value)
+    except RuntimeError:
+        pass  # the loop is closed: nobody waits for this any more
+
+
+def _resolve(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)

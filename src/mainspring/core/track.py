@@ -1,0 +1,116 @@
+"""Work that runs inline in its caller, recorded like any other: `async with app.track("import"): ...`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from ..model.errors import StoreError
+from ..model.events import Ended, Started
+from ..model.execution import Execution, encode_policy
+from ..model.ids import Chance
+from ..model.instants import seconds_to_micros
+from ..model.job import Job, JobSpec
+from ..model.outcomes import Outcome
+from ..model.payload import encode_payload
+from ..model.policies import RunPolicy
+from . import decide, plan
+from .catalogue import Catalogue
+from .context import JobContext
+from .heart import Leases
+from .loop import Emit
+from .ports import Clock, Store
+from .runner import describe_error, describe_traceback
+
+ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
+
+
+class Tracker:
+    """Records inline work. `leases` are those of a heart that beats while anything is tracked."""
+
+    def __init__(
+        self, store: Store, catalogue: Catalogue, clock: Clock, chance: Chance, emit: Emit, leases: Callable[[], Leases]
+    ) -> None:
+        self._store, self._catalogue, self._clock, self._chance, self._emit = store, catalogue, clock, chance, emit
+        self._leases = leases
+
+    @asynccontextmanager
+    async def track(
+        self,
+        name: str,
+        *,
+        trigger: str = "manual",
+        triggered_by: str = "system",
+        params: Mapping[str, Any] | None = None,
+        traceparent: str | None = None,
+    ) -> AsyncIterator[JobContext]:
+        job = await self._job(name)
+        leases = self._leases()
+        execution = await self._begin(job, leases, trigger, triggered_by, params, traceparent)
+        context = JobContext(execution, clock=self._clock, resources={})
+        self._emit(Started(execution, execution.created))
+        try:
+            yield context
+        except BaseException as error:
+            await self._end(execution, context, leases, error)
+            raise
+        await self._end(execution, context, leases, None)
+
+    async def _job(self, name: str) -> Job:
+        await self._catalogue.ensure(name, JobSpec(handler=name, max_attempts=1))
+        return await self._catalogue.get(name)
+
+    async def _begin(
+        self,
+        job: Job,
+        leases: Leases,
+        trigger: str,
+        triggered_by: str,
+        params: Mapping[str, Any] | None,
+        traceparent: str | None,
+    ) -> Execution:
+        now = await self._store.now()
+        text = encode_payload("params", dict(params or {}))
+        pending = plan.new_execution(
+            job,
+            trigger=trigger,
+            triggered_by=triggered_by,
+            now=now,
+            chance=self._chance,
+            params=text,
+            traceparent=traceparent,
+        )
+        execution = plan.inline_execution(pending, leases.info.id, now, seconds_to_micros(leases.lease), ONE_TRY)
+        await self._store.add([execution])
+        leases.held[execution.id] = execution.token
+        return execution
+
+    async def _end(
+        self, execution: Execution, context: JobContext, leases: Leases, error: BaseException | None
+    ) -> None:
+        cancelled = isinstance(error, asyncio.CancelledError)
+        outcome = Outcome(
+            end="completed" if error is None else "cancelled" if cancelled else "failed",
+            started=execution.created,
+            ended=self._clock.now(),
+            worker=leases.info.id,
+            error=None if error is None else describe_error(error),
+            traceback=None if error is None else describe_traceback(error),
+            reason=None if error is None else "cancelled" if cancelled else "error",
+            counters_json=context.counters_json(),
+            metadata_json=context.metadata_json(),
+        )
+        change = decide.after_attempt(execution, outcome)
+        try:
+            await asyncio.shield(self._store.exchange([change], None))
+        except StoreError:
+            return  # the lease runs out and the record ends as worker_lost: tracking never breaks the work itself
+        finally:
+            leases.held.pop(execution.id, None)
+        duration = (outcome.ended - outcome.started) / 1000
+        ended = msgspec.structs.replace(execution, finished=outcome.ended)
+        self._emit(Ended(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))

@@ -1,0 +1,110 @@
+"""A job as people and programs see it: the row, its derived state, its numbers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from ..model.instants import maybe_datetime
+from ..model.job import Job, JobState, JobStats, LiveCounts
+from .commands import job_state
+
+
+class JobView(msgspec.Struct, frozen=True, dict=True):
+    job: Job
+    stats: JobStats
+    live: LiveCounts
+    orphaned: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.job.name
+
+    @property
+    def handler(self) -> str:
+        return self.job.spec.handler
+
+    @property
+    def queue(self) -> str:
+        return self.job.spec.queue
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.job.spec.params
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.job.spec.metadata
+
+    @cached_property
+    def state(self) -> JobState:
+        return job_state(self.job, self.live, self.stats if self.stats.last_id else None)
+
+    @property
+    def schedule(self) -> str | None:
+        """Cron-style text: `0 0 2 * * *`, `@every 30m`; None for a job that only runs on demand."""
+        return self.job.trigger.expression() if self.job.trigger else None
+
+    @property
+    def description_of_schedule(self) -> str:
+        return self.job.trigger.describe() if self.job.trigger else "on demand"
+
+    @property
+    def next_run_at(self) -> datetime | None:
+        return self.job.next_run_at
+
+    @property
+    def last_run_at(self) -> datetime | None:
+        return maybe_datetime(self.stats.last_started)
+
+    @property
+    def last_status(self) -> str | None:
+        return self.stats.last_status
+
+    @property
+    def error_message(self) -> str | None:
+        return self.stats.last_error
+
+    @property
+    def current_retry_count(self) -> int:
+        return self.stats.last_failures
+
+    @property
+    def is_paused(self) -> bool:
+        return self.job.paused is not None
+
+    @property
+    def paused_at(self) -> datetime | None:
+        return self.job.paused_at
+
+    @property
+    def paused_by(self) -> str | None:
+        return self.job.paused_by
+
+    @property
+    def pause_note(self) -> str | None:
+        return self.job.pause_note
+
+    @property
+    def resume_at(self) -> datetime | None:
+        return self.job.resume_at
+
+    @property
+    def cancelled_at(self) -> datetime | None:
+        return self.job.cancelled_at
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What operators changed against the code."""
+        return self.job.changed_fields
+
+    @property
+    def created_at(self) -> datetime:
+        return self.job.created_at
+
+    @property
+    def updated_at(self) -> datetime:
+        return self.job.updated_at

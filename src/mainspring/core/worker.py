@@ -1,0 +1,335 @@
+"""The worker: settle what ended and claim what is ready, in one exchange; run it; keep the leases.
+
+Everything it writes about an execution carries the token and the owner of its claim. What the store refuses
+belongs to somebody else by now, and is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..model.changes import BeatReply, Blocked, Change, ClaimRequest, Exchanged, Note
+from ..model.events import Ended, Fenced, Started
+from ..model.execution import Execution, State
+from ..model.ids import Chance
+from ..model.instants import SECOND
+from ..model.outcomes import Outcome
+from . import decide
+from .heart import Leases
+from .loop import Emit, Loop
+from .ports import Clock, Store, Topic
+from .registry import Registry
+from .runner import Run, Runner
+
+NOTE_INTERVAL = 0.5
+CANCEL_CHECK_INTERVAL = 0.2
+DRAIN_FOR_ALONE = 10.0
+"""How long a busy worker holds back new claims to make room for an execution that must run alone."""
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    concurrency: int = 10
+    queues: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    lease: float = 30.0
+    poll_interval: float = 10.0
+    identity: dict[str, Any] = {}
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    run: Run
+    outcome: Outcome
+    change: Change
+
+
+class Worker:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        runner: Runner,
+        leases: Leases,
+        settings: WorkerSettings,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        on_follow_up: Callable[[], None],
+    ) -> None:
+        self._store, self._registry, self._runner, self._leases = store, registry, runner, leases
+        self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
+        self._on_follow_up = on_follow_up
+        self._runs: dict[str, Run] = {}
+        self._endings: list[_Ending] = []
+        self._turn = 0
+        self._draining = False
+        self._alone_waiting_since: float | None = None
+        self._last_cancel_check = float("-inf")
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._exchange_loop = Loop("worker", self._exchange, emit)
+        self._notes_loop = Loop("notes", self._write_notes, emit)
+
+    @property
+    def running(self) -> int:
+        return len(self._runs)
+
+    def start(self) -> None:
+        self._exchange_loop.start()
+        self._notes_loop.start()
+
+    def wake(self, topic: Topic = Topic.WORK) -> None:
+        if topic in (Topic.CANCEL, Topic.ANY) and self._runs:
+            self._notes_loop.wake()
+        if topic is not Topic.CANCEL:
+            self._exchange_loop.wake()
+
+    # --- stop ---------------------------------------------------------------------------------------------
+    async def stop(self, patience: float, reserve: float) -> int:
+        """Drain: running handlers get `patience` seconds, then are stopped and handed back uncounted.
+
+        Everything is settled, and this returns, within `patience + reserve`. Returns how many were handed back.
+        """
+        self._draining = True
+        await self._until_idle(patience)
+        unfinished = list(self._runs.values())
+        for run in unfinished:
+            run.stop("handed_back", "the worker is shutting down")
+        if unfinished:
+            await self._until_idle(reserve * 0.4)
+        for run in list(self._runs.values()):
+            self._abandon(run)
+        await self._settle_rest(reserve * 0.5)
+        return len(unfinished)
+
+    async def _until_idle(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(max(timeout, 0)):
+                await self._idle.wait()
+        except TimeoutError:
+            pass
+
+    def _abandon(self, run: Run) -> None:
+        """The handler does not end: hand its execution back without it. Its token keeps it from writing."""
+        run.abandoned = True
+        now = self._clock.now()
+        outcome = Outcome(end="handed_back", started=run.started, ended=now, worker=self._leases.info.id)
+        self._end(run, outcome)
+
+    async def _settle_rest(self, timeout: float) -> None:
+        """Loops end after their step; what is left to settle is tried until time is up."""
+        try:
+            async with asyncio.timeout(max(timeout, 0.1)):
+                await self._notes_loop.stop()
+                await self._exchange_loop.stop()
+                while self._endings:
+                    await self._exchange()
+        except TimeoutError:
+            await self._notes_loop.abort()
+            await self._exchange_loop.abort()
+
+    # --- exchange -----------------------------------------------------------------------------------------
+    async def _exchange(self) -> float:
+        endings, self._endings = self._endings, []
+        claim = self._claim_request(len(endings))
+        if not endings and claim is None:
+            return self._settings.poll_interval
+        try:
+            await self._store_notes([ending.run for ending in endings])
+            reply = await self._store.exchange([ending.change for ending in endings], claim)
+        except BaseException:
+            self._endings = endings + self._endings
+            raise
+        for ending, applied in zip(endings, reply.applied, strict=True):
+            self._settled(ending, applied)
+        await self._take(reply)
+        return self._delay(reply, claim)
+
+    def _claim_request(self, ending: int) -> ClaimRequest | None:
+        free = self._settings.concurrency - len(self._runs)
+        handlers = self._registry.names - self._settings.exclude
+        if self._draining or free <= 0 or not handlers or self._running_alone():
+            return None
+        alone = False
+        if self._alone_waiting_since is not None:
+            if not self._runs:
+                alone = True
+            elif self._clock.monotonic() - self._alone_waiting_since < DRAIN_FOR_ALONE:
+                return None
+        self._turn += 1
+        return ClaimRequest(
+            owner=self._leases.info.id,
+            handlers=handlers,
+            queues=self._settings.queues,
+            limit=1 if alone else free,
+            lease=self._settings.lease,
+            turn=self._turn,
+            alone=alone,
+        )
+
+    def _running_alone(self) -> bool:
+        return any(run.execution.alone for run in self._runs.values())
+
+    async def _take(self, reply: Exchanged) -> None:
+        self._note_alone(reply)
+        for execution in reply.claimed:
+            self._begin(execution)
+        for blocked in reply.blocked:
+            await self._supersede(blocked)
+
+    def _note_alone(self, reply: Exchanged) -> None:
+        """Begin to make room, or stop doing so after a while: one sick execution must not idle a worker for long."""
+        if not reply.alone_waiting:
+            self._alone_waiting_since = None
+        elif self._alone_waiting_since is None:
+            self._alone_waiting_since = self._clock.monotonic()
+        elif self._clock.monotonic() - self._alone_waiting_since > 6 * DRAIN_FOR_ALONE:
+            self._alone_waiting_since = self._clock.monotonic()
+
+    async def _supersede(self, blocked: Blocked) -> None:
+        """A job that cancels its running execution: the net under the scheduler's own request."""
+        if blocked.execution.rules.overlap != "cancel_running" or blocked.holder is None:
+            return
+        holder = await self._store.execution(blocked.holder)
+        if holder is not None and holder.state is State.RUNNING and holder.job_id == blocked.execution.job_id:
+            request = decide.cancel(holder, self._clock.now(), f"superseded by {blocked.execution.id}")
+            await self._store.request_cancel([request])  # type: ignore[list-item]
+
+    def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
+        if self._endings or (claim is not None and (reply.more or len(reply.claimed) >= claim.limit)):
+            return 0.0 if self._endings or len(self._runs) < self._settings.concurrency else self._settings.poll_interval
+        if self._alone_waiting_since is not None and not self._runs:
+            return 0.0
+        if reply.next_due is None:
+            return self._settings.poll_interval
+        return min(max((reply.next_due - reply.now) / SECOND, 0.001), self._settings.poll_interval)
+
+    # --- running ------------------------------------------------------------------------------------------
+    def _begin(self, execution: Execution) -> None:
+        handler = self._registry.get(execution.handler)
+        run = self._runner.prepare(execution, handler, **self._settings.identity)
+        self._leases.held[execution.id] = execution.token
+        self._runs[execution.id] = run
+        self._idle.clear()
+        if execution.cancel_requested is not None or self._draining:
+            self._end(run, self._unstarted(run))
+            return
+        self._emit(Started(execution, run.started))
+        run.task = asyncio.create_task(self._run(run), name=execution.id)
+
+    def _unstarted(self, run: Run) -> Outcome:
+        """A claim that never starts: it was asked to stop before, or this worker is leaving."""
+        asked = run.execution.cancel_requested is not None
+        return Outcome(
+            end="cancelled" if asked else "handed_back",
+            started=run.started,
+            ended=run.started,
+            worker=self._leases.info.id,
+            reason=run.execution.cancel_reason,
+        )
+
+    async def _run(self, run: Run) -> None:
+        outcome = await self._runner.run(run)
+        if not run.abandoned:
+            self._end(run, outcome)
+
+    def _end(self, run: Run, outcome: Outcome) -> None:
+        """The try is over. Its lease is kept until the store has accepted or refused the ending."""
+        del self._runs[run.execution.id]
+        if not self._runs:
+            self._idle.set()
+        if run.stopped == "lost":
+            self._drop(run, "ending")
+        else:
+            change = decide.after_attempt(run.execution, outcome, self._chance.random())
+            self._endings.append(_Ending(run, outcome, change))
+        self._exchange_loop.wake()
+
+    def _settled(self, ending: _Ending, applied: bool) -> None:
+        run, change, outcome = ending.run, ending.change, ending.outcome
+        if not applied:
+            self._drop(run, "ending")
+            return
+        self._leases.held.pop(run.execution.id, None)
+        if change.todo:
+            self._on_follow_up()
+        self._emit(
+            Ended(
+                execution=run.execution,
+                state=change.to,
+                attempt=run.execution.attempt,
+                duration_ms=(outcome.ended - outcome.started) / 1000,
+                error=outcome.error,
+                traceback=outcome.traceback,
+                retry_in=change.delay if change.to is State.PENDING else None,
+                reason=change.reason or outcome.end,
+            )
+        )
+
+    def _drop(self, run: Run, write: str) -> None:
+        self._leases.held.pop(run.execution.id, None)
+        self._emit(Fenced(run.execution, write))
+
+    # --- heart and cancellation ---------------------------------------------------------------------------
+    def beaten(self, reply: BeatReply) -> None:
+        """A heartbeat came back: stop what is lost and what was asked to stop."""
+        for id in reply.lost:
+            self._lose(id)
+        self._cancel(reply.cancels)
+
+    def cut_off(self) -> None:
+        """No beat got through for a whole lease: whatever runs here may run elsewhere by now."""
+        for id in list(self._runs):
+            self._lose(id)
+
+    def _lose(self, id: str) -> None:
+        run = self._runs.get(id)
+        if run is not None:
+            self._leases.held.pop(id, None)
+            run.stop("lost", "the lease was lost")
+
+    def _cancel(self, cancels: dict[str, str]) -> None:
+        for id, reason in cancels.items():
+            run = self._runs.get(id)
+            if run is not None and run.stopped is None:
+                run.cancel(reason, self._clock.now())
+
+    # --- notes --------------------------------------------------------------------------------------------
+    async def _write_notes(self) -> float:
+        if not self._runs:
+            return self._settings.poll_interval if self._draining else NOTE_INTERVAL * 4
+        await self._check_cancels()
+        await self._store_notes(list(self._runs.values()))
+        return NOTE_INTERVAL
+
+    async def _check_cancels(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._last_cancel_check >= CANCEL_CHECK_INTERVAL:
+            self._last_cancel_check = now
+            self._cancel(await self._store.cancels(self._leases.info.id))
+
+    async def _store_notes(self, runs: list[Run]) -> None:
+        """Progress, counters and log lines, fenced like an ending: a refused note means the lease is lost."""
+        noted = [(run, note) for run in runs if (note := self._note(run)) is not None]
+        if not noted:
+            return
+        for (run, _), stored in zip(noted, await self._store.note([note for _, note in noted]), strict=True):
+            if not stored:
+                self._lose(run.execution.id)
+
+    def _note(self, run: Run) -> Note | None:
+        drained = run.context.drain()
+        if drained is None:
+            return None
+        progress, counters, logs = drained
+        return Note(
+            id=run.execution.id,
+            token=run.execution.token,
+            owner=self._leases.info.id,
+            progress_json=progress,
+            counters_json=counters,
+            logs=logs,
+        )

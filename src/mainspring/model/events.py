@@ -1,0 +1,94 @@
+"""What happened: typed events that core emits to observers. Logs, metrics and traces are made from these alone."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from .execution import Execution, State
+from .instants import Micros
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A try of an execution begins in this process."""
+
+    execution: Execution
+    at: Micros
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A try ended and its ending was accepted; `state` is where the execution went."""
+
+    execution: Execution
+    state: State
+    attempt: int
+    duration_ms: float
+    error: str | None = None
+    traceback: str | None = None
+    retry_in: float | None = None
+    reason: str | None = None
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """An execution was recorded as skipped."""
+
+    execution: Execution
+    reason: str
+    holder: str | None = None
+
+
+class Ticked(msgspec.Struct, frozen=True):
+    """A scheduler of this process made a tick happen; `late_ms` is how long after its time."""
+
+    execution: Execution
+    late_ms: float
+
+
+class Rescued(msgspec.Struct, frozen=True):
+    """An execution was taken back from a worker that fell silent."""
+
+    execution: Execution
+    silent_ms: float
+    state: State
+
+
+class Fenced(msgspec.Struct, frozen=True):
+    """A write was refused because the execution belongs to somebody else by now."""
+
+    execution: Execution
+    write: str
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """This process stopped taking part."""
+
+    worker: str
+    handed_back: int
+
+
+class Running(msgspec.Struct, frozen=True):
+    """This process takes part from now on, with these settings in force."""
+
+    worker: str
+    roles: tuple[str, ...]
+    settings: dict[str, object]
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Something in Mainspring itself went wrong and was survived."""
+
+    where: str
+    error: str
+    traceback: str | None = None
+
+
+class SkewNoticed(msgspec.Struct, frozen=True):
+    """This process's clock and the store's differ by more than the limit."""
+
+    seconds: float
+
+
+Event: TypeAlias = (
+    Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopped | Trouble | SkewNoticed
+)
