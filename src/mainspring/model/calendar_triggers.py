@@ -49,7 +49,8 @@ class CalendarTrigger(Trigger, frozen=True):
     def expression(self) -> str:
         return " | ".join(self.rules())
 
-    def check_zone(self) -> None:
+    def check(self) -> None:
+        """Refuse rules and zones that do not exist, also when the trigger comes from storage."""
         for text in self.rules():
             rule(text)
         if self.zone is not None:
@@ -66,7 +67,8 @@ class Cron(CalendarTrigger, frozen=True, tag="cron"):
     overlap: Overlap = "first"
 
     def __post_init__(self) -> None:
-        self.check_zone()
+        msgspec.structs.force_setattr(self, "expr", normalise(self.expr))
+        self.check()
 
     def rules(self) -> tuple[str, ...]:
         return (self.expr,)
@@ -91,7 +93,7 @@ class HourlyAt(CalendarTrigger, frozen=True, tag="hourly_at"):
     def __post_init__(self) -> None:
         minute("minute", self.minute)
         second("second", self.second)
-        self.check_zone()
+        self.check()
 
     def rules(self) -> tuple[str, ...]:
         return (f"{self.second} {self.minute} * * * *",)
@@ -111,7 +113,7 @@ class DailyAt(CalendarTrigger, frozen=True, tag="daily_at"):
 
     def __post_init__(self) -> None:
         time_of_day("time", self.time)
-        self.check_zone()
+        self.check()
 
     def rules(self) -> tuple[str, ...]:
         return (f"{_clock(self.time)} * * *",)
@@ -132,7 +134,7 @@ class WeeklyAt(CalendarTrigger, frozen=True, tag="weekly_at"):
     def __post_init__(self) -> None:
         whole("weekday", self.weekday, 1, 7)
         time_of_day("time", self.time)
-        self.check_zone()
+        self.check()
 
     def rules(self) -> tuple[str, ...]:
         return (f"{_clock(self.time)} * * {self.weekday}",)
@@ -154,7 +156,7 @@ class MonthlyAt(CalendarTrigger, frozen=True, tag="monthly_at"):
     def __post_init__(self) -> None:
         day_of_month("day", self.day)
         time_of_day("time", self.time)
-        self.check_zone()
+        self.check()
 
     def rules(self) -> tuple[str, ...]:
         clock = _clock(self.time)
@@ -169,9 +171,9 @@ class MonthlyAt(CalendarTrigger, frozen=True, tag="monthly_at"):
         return self.tz
 
     def describe(self) -> str:
-        short = {"clamp": " or the last day of shorter months", "skip": ", skipping shorter months"}
+        short = {"clamp": ", the last day in shorter months", "skip": ", not in shorter months"}
         note = short[self.if_short] if self.day > 28 else ""
-        return self.in_zone(f"monthly on day {self.day}{note} at {_time_text(self.time)}")
+        return self.in_zone(f"monthly on day {self.day} at {_time_text(self.time)}{note}")
 
 
 def cron(expr: str, *, tz: str | tzinfo | None = None, gap: Gap = "at_end", overlap: Overlap = "first") -> Cron:
@@ -185,7 +187,7 @@ def cron(expr: str, *, tz: str | tzinfo | None = None, gap: Gap = "at_end", over
     """
     choice("gap", gap, get_args(Gap))
     choice("overlap", overlap, get_args(Overlap))
-    return Cron(normalise(expr), _zone(tz), gap, overlap)
+    return Cron(expr, _zone(tz), gap, overlap)
 
 
 def hourly_at(minute: int, second: int = 0, tz: str | tzinfo | None = None) -> HourlyAt:

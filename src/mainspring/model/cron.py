@@ -133,7 +133,7 @@ def _simulator(text: str, fields: list[str]) -> CronSim:
 
 
 def _checked_fields(text: str) -> list[str]:
-    parts = text.upper().split(" ")
+    parts = text.split(" ")
     return [_checked(field, part) for field, part in zip(_FIELDS[-len(parts) :], parts, strict=True)]
 
 
@@ -144,12 +144,13 @@ def _checked(field: _Field, part: str) -> str:
 
 
 def _checked_term(field: _Field, term: str) -> str:
-    if field.name == "day of month" and term in {"L", "LW"}:
-        return term
-    if field.name == "day of week" and (nth := _NTH_WEEKDAY.fullmatch(term)):
+    upper = term.upper()
+    if field.name == "day of month" and upper in {"L", "LW"}:
+        return upper
+    if field.name == "day of week" and (nth := _NTH_WEEKDAY.fullmatch(upper)):
         suffix = f"#{nth['nth']}" if nth["nth"] else "L"
         return f"{_number(field, nth['day'], term)}{suffix}"
-    match = _TERM.fullmatch(term)
+    match = _TERM.fullmatch(upper)
     if not match or (match["first"] == "*" and match["last"]):
         raise _refused(field, term)
     step = f"/{_step(field, match['step'], term)}" if match["step"] else ""

@@ -157,8 +157,8 @@ def one_of(words: Iterable[str]) -> str:
     return f"{', '.join(head)} or {last}" if head else last
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known name that `name` was most likely meant to be, if there is one."""
-    by_lower = {item.lower(): item for item in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    by_lower = {item.lower(): item for item in sorted(known)}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=likeness)
     return by_lower[close[0]] if close else None

@@ -25,6 +25,7 @@ from .calendar_triggers import (
     monthly_at,
     weekly_at,
 )
+from .cron import HORIZON_YEARS
 from .errors import InvalidValue
 from .interval_triggers import Every, Once, every, interval, once
 from .timeline import localise
@@ -61,7 +62,8 @@ __all__ = [
 ]
 
 _INSTANT = timedelta(microseconds=1)
-_MOST_EXCLUDED = 100_000
+_HORIZON = timedelta(days=366 * HORIZON_YEARS)
+_MOST_EXCLUDED = 100_000  # more than one day of a job that ticks every second
 
 
 class AnyOf(Trigger, frozen=True, tag="any_of"):
@@ -107,13 +109,17 @@ class Excluding(Trigger, frozen=True, tag="excluding"):
     def __post_init__(self) -> None:
         for trigger in (self.base, *self.triggers):
             _refuse_delay("excluding", trigger)
+        if self.base in self.triggers:
+            raise InvalidValue("excluding", self.base.expression(), "an exclusion that leaves something")
         if self.tz is not None:
             zone("tz", self.tz, warn=False)
 
     def next_after(self, instant: datetime) -> datetime | None:
         tick = self.base.next_after(instant)
         for _ in range(_MOST_EXCLUDED):
-            if tick is None or not self._excludes(tick):
+            if tick is None or tick - instant > _HORIZON:
+                return None
+            if not self._excludes(tick):
                 return tick
             tick = self.base.next_after(max(tick, self._day(tick, 1) - _INSTANT) if self._on_date(tick) else tick)
         return None
@@ -121,7 +127,9 @@ class Excluding(Trigger, frozen=True, tag="excluding"):
     def previous(self, instant: datetime) -> datetime | None:
         tick = self.base.previous(instant)
         for _ in range(_MOST_EXCLUDED):
-            if tick is None or not self._excludes(tick):
+            if tick is None or instant - tick > _HORIZON:
+                return None
+            if not self._excludes(tick):
                 return tick
             tick = self.base.previous((min(tick, self._day(tick, 0)) if self._on_date(tick) else tick) - _INSTANT)
         return None
@@ -179,7 +187,7 @@ def exclude(base: Trigger, excluded: Iterable[Any]) -> Excluding:
 
 def encode_trigger(trigger: Trigger) -> dict[str, Any]:
     """The trigger as plain JSON data."""
-    return msgspec.to_builtins(trigger)  # type: ignore[no-any-return]
+    return msgspec.json.decode(msgspec.json.encode(trigger))  # type: ignore[no-any-return]
 
 
 def decode_trigger(data: dict[str, Any]) -> AnyTrigger:

@@ -18,6 +18,7 @@ from .errors import InvalidValue, nearest
 
 ALLOWED = '"UTC", an IANA name such as "Europe/Istanbul", "local", or an offset such as "+08:00"'
 _OFFSET = re.compile(r"([+-])([0-9]{2})(?::?([0-9]{2}))?")
+_UTC_PLUS = re.compile(r"(?:UTC|GMT)([+-])([0-9]{1,2})(?::?00)?")
 _WIDEST = timedelta(hours=14)
 
 
@@ -118,8 +119,10 @@ def _warn_of_offset(field: str, name: str) -> None:
 
 
 def _remedy(name: str) -> str:
+    if match := _UTC_PLUS.fullmatch(name):
+        return f'Write the offset as "{match[1]}{int(match[2]):02}:00"'
     known = available_timezones()
-    by_city = {zone.rpartition("/")[2]: zone for zone in sorted(known)}
-    city = name.rpartition("/")[2].replace(" ", "_")
-    found = nearest(name, known) or by_city.get(nearest(city, by_city) or "")
+    cities = {zone.rpartition("/")[2]: zone for zone in sorted(known)}
+    city = nearest(name.rpartition("/")[2].replace(" ", "_"), cities, 0.8)
+    found = nearest(name, known, 0.8) or (cities[city] if city else None)
     return f"Did you mean {found!r}?" if found else ""
