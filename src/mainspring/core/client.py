@@ -71,11 +71,14 @@ class Client:
 
     async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
         """Add many: each item is (handler, params) or (handler, params, options)."""
-        prepared = [await self._prepare_item(item, options) for item in items]
+        prepared = await self.prepare_many(items, **options)
         results: list[Execution | None] = []
         for start in range(0, len(prepared), MANY):
             results += await self._add(prepared[start : start + MANY])
         return results
+
+    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution]:
+        return [await self._prepare_item(item, options) for item in items]
 
     async def _prepare_item(self, item: Sequence[Any], options: dict[str, Any]) -> Execution:
         if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:

@@ -94,6 +94,13 @@ class Control:
                 self._catalogue.forget([name])
                 return
 
+    async def retire_orphans(self, declared: frozenset[str]) -> list[str]:
+        """Remove jobs of code that neither this process nor any running one declares."""
+        orphans = [view.name for view in await self._queries.jobs() if view.orphaned and view.name not in declared]
+        for name in orphans:
+            await self.remove_job(name, by="prune", force=True)
+        return orphans
+
     # --- executions ---------------------------------------------------------------------------------------
     async def cancel(self, ref: str | Execution, *, by: str, reason: str | None = None) -> Execution | JobView:
         """Cancel a job by name or an execution by id."""

@@ -1,0 +1,80 @@
+"""Mainspring: jobs that run on time, once, on as many machines as you have.
+
+    from mainspring import Mainspring, JobContext
+
+    app = Mainspring("sqlite:///mainspring.db")
+
+    @app.job("hello", cron="0 30 3 * * *", tz="Europe/Istanbul")
+    async def hello(ctx: JobContext) -> None:
+        print("good morning")
+
+    app.run()
+"""
+
+from .app import Mainspring
+from .core.client import AlreadyRunning
+from .core.context import ExecutionCancelled, JobContext
+from .core.locks import LockTaken
+from .core.views import JobView
+from .model.errors import (
+    CommandRefused,
+    ConfigurationError,
+    DuplicateRegistration,
+    ExecutionNotFound,
+    HandlerNotFound,
+    InvalidValue,
+    JobNotFound,
+    LeaseLost,
+    MainspringError,
+    NonRetryable,
+    RetryAfter,
+    SchemaMismatch,
+    StoreError,
+)
+from .model.execution import Attempt, Execution, State
+from .model.job import JobState
+from .model.policies import Retention, Retry, Unique
+from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
+from .model.windows import Window, offset
+from .version import VERSION
+
+__version__ = VERSION
+
+__all__ = [
+    "AlreadyRunning",
+    "Attempt",
+    "CommandRefused",
+    "ConfigurationError",
+    "DuplicateRegistration",
+    "Execution",
+    "ExecutionCancelled",
+    "ExecutionNotFound",
+    "HandlerNotFound",
+    "InvalidValue",
+    "JobContext",
+    "JobNotFound",
+    "JobState",
+    "JobView",
+    "LeaseLost",
+    "LockTaken",
+    "Mainspring",
+    "MainspringError",
+    "NonRetryable",
+    "Retention",
+    "Retry",
+    "RetryAfter",
+    "SchemaMismatch",
+    "State",
+    "StoreError",
+    "Unique",
+    "Window",
+    "any_of",
+    "cron",
+    "daily_at",
+    "every",
+    "hourly_at",
+    "monthly_at",
+    "offset",
+    "once",
+    "weekly_at",
+]

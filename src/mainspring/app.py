@@ -1,0 +1,391 @@
+"""`Mainspring`, the object users hold. The composition root: the only file that picks adapters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import config
+from .assembly import Parts, SystemClock, inline_info, lock_owner, make_store, node_settings
+from .core.client import Client
+from .core.context import JobContext
+from .core.heart import Leases, ThreadHeart
+from .core.locks import Lock, lock_name
+from .core.node import Node
+from .core.ports import Clock, Store
+from .core.registrar import Registrar
+from .core.registry import Registry
+from .core.track import Tracker
+from .core.views import JobView
+from .model.changes import Audit, LockRow, LogLine, WorkerInfo
+from .model.execution import Execution
+from .model.policies import Unique
+from .model.triggers import Trigger
+from .model.values import duration
+from .observe.fanout import Fanout
+from .observe.logs import LogLines
+from .signals import StopSignals, run_to_end
+
+if TYPE_CHECKING:
+    from .sync import SyncMainspring
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Mainspring:
+    """A job scheduler and background-job platform around one database.
+
+    >>> app = Mainspring("memory://")
+    >>> @app.job("hello", cron="0 30 3 * * *")
+    ... async def hello(ctx): ...
+    """
+
+    def __init__(
+        self,
+        database: str | Store | None = None,
+        *,
+        jobs: Sequence[str] = (),
+        resources: Mapping[str, Any] | None = None,
+        observers: Iterable[Callable[[Any], None]] = (),
+        clock: Clock | None = None,
+        config_file: str | None = None,
+        **settings: Any,
+    ) -> None:
+        """`database` is an address (`sqlite:///file.db`, `memory://`) or a store. `jobs` names modules that declare
+        jobs; every other keyword is a setting (see `mainspring.config.Settings`)."""
+        given_store = None if database is None or isinstance(database, str) else database
+        if isinstance(database, str):
+            settings = {"database_url": database, **settings}
+        self._arguments, self._config_file = settings, config_file
+        self.settings = config.load(settings, None, config_file)
+        self.clock: Clock = clock or SystemClock()
+        self.registry = Registry()
+        self.registrar = Registrar(self.registry)
+        self.resources: dict[str, Any] = dict(resources or {})
+        self.emit = Fanout(LogLines(), *observers)
+        self._modules = tuple(jobs)
+        self._given_store = given_store
+        self._parts: Parts | None = None
+        self._node: Node | None = None
+        self._track_heart: ThreadHeart | None = None
+
+    # --- declaring ----------------------------------------------------------------------------------------
+    def job(self, name: str, **options: Any) -> Callable[[F], F]:
+        """Declare a handler and its job on a function: `@app.job("report", cron="0 3 * * *", tz="Europe/Paris")`."""
+
+        def declared(function: F) -> F:
+            self.registry.declare(name, function, **options)
+            return function
+
+        return declared
+
+    def register(self, handler: Any, **options: Any) -> None:
+        """Declare a class or instance with `name` and `perform(data, execution)`."""
+        self.registry.register(handler, **options)
+
+    def schedule(self, name: str, handler: Any, trigger: Trigger | None = None, **options: Any) -> None:
+        """Declare one more job for a handler, with its own trigger, parameters and queue."""
+        self.registry.schedule(name, handler, trigger, **options)
+
+    def provide(self, name: str, resource: Any) -> None:
+        """Hand a resource (a pool, an HTTP client) to every handler as `ctx.resources.name`."""
+        self.resources[name] = resource
+
+    def observe(self, observer: Callable[[Any], None]) -> None:
+        """Call this with every event of this process."""
+        self.emit.add(observer)
+
+    # --- life ---------------------------------------------------------------------------------------------
+    async def open(self) -> None:
+        """Connect and bring the declared jobs up to date, without starting any role. Done by itself when needed."""
+        await self._ready()
+
+    async def close(self) -> None:
+        """Stop what runs and disconnect."""
+        if self._node is not None:
+            await self.stop()
+        parts, self._parts = self._parts, None
+        if parts is not None and parts.opened and parts.pid == os.getpid():
+            await self._stop_track_heart()
+            if self._given_store is None:
+                await parts.store.close()
+
+    async def start(
+        self,
+        roles: Sequence[str] | None = None,
+        queues: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Start the roles of this process. An application without jobs starts nothing."""
+        given = {"roles": roles, "queues": queues, "exclude": exclude, **settings}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        self._import_modules()
+        if not self.settings.enabled or self._node is not None or (not self.registry.names and roles is None):
+            return
+        self.settings = config.load(self._arguments | chosen, None, self._config_file)
+        parts = await self._ready()
+        declares = tuple(name for name, _ in self._declared())
+        node = Node(
+            parts.store,
+            self.registry,
+            node_settings(self.settings),
+            parts.time,
+            parts.chance,
+            self.emit,
+            declares=declares,
+            resources=self.resources,
+        )
+        await node.start()
+        self._node = node
+
+    async def stop(self, timeout: float | None = None) -> None:
+        """Drain and stop the roles within `stop_timeout`. Ends before any connection closes."""
+        node, self._node = self._node, None
+        if node is not None:
+            await node.stop(timeout)
+
+    async def __aenter__(self) -> Mainspring:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def lifespan(self, host: Any = None) -> AsyncIterator[None]:
+        """For FastAPI and Starlette: `FastAPI(lifespan=app.lifespan)`."""
+        async with self:
+            yield
+
+    def run(self, **options: Any) -> None:
+        """Run the roles of this process until SIGTERM or SIGINT; a second signal stops at once."""
+        run_to_end(lambda: self._serve(options))
+
+    async def _serve(self, options: dict[str, Any]) -> None:
+        with StopSignals(self.settings.stop_timeout) as signals:
+            await self.start(**options)
+            await signals.first.wait()
+            stopping = asyncio.create_task(self.stop())
+            at_once = asyncio.create_task(signals.second.wait())
+            await asyncio.wait({stopping, at_once}, return_when=asyncio.FIRST_COMPLETED)
+            at_once.cancel()
+            if not stopping.done():
+                stopping.cancel()
+                sys.stderr.write("mainspring: stopped at once; what was running is taken over when its lease ends\n")
+                return
+            await stopping
+            await self.close()
+
+    # --- making executions --------------------------------------------------------------------------------
+    async def enqueue(
+        self,
+        handler: Any,
+        params: Mapping[str, Any] | None = None,
+        *,
+        start_at: Any = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        unique: str | Unique | None = None,
+        connection: Any = None,
+        by: str = "system",
+        traceparent: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Execution | None:
+        """Add one execution of a handler (function, class or name); None when the unique key is taken.
+
+        With `connection` it is stored in the caller's own transaction, and exists once that is committed.
+        """
+        return await (await self._ready()).client.enqueue(
+            handler,
+            params,
+            connection=connection,
+            start_at=start_at,
+            priority=priority,
+            queue=queue,
+            unique=unique,
+            by=by,
+            traceparent=traceparent,
+            metadata=metadata,
+        )
+
+    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
+        """Add many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order."""
+        return await (await self._ready()).client.enqueue_many(items, **options)
+
+    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Client, list[Execution]]:
+        """Checked and rendered, but not stored: for the facade, which stores in its caller's thread."""
+        client = (await self._ready()).client
+        return client, await client.prepare_many(items, **options)
+
+    async def trigger(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        window: tuple[Any, Any] | None = None,
+        by: str = "system",
+        traceparent: str | None = None,
+    ) -> Execution:
+        """Run a job now. Its next scheduled time stays as it is."""
+        client = (await self._ready()).client
+        return await client.trigger(name, params, window=window, by=by, traceparent=traceparent)
+
+    @asynccontextmanager
+    async def track(self, name: str, **options: Any) -> AsyncIterator[JobContext]:
+        """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`."""
+        parts = await self._ready()
+        tracker = Tracker(parts.store, parts.catalogue, parts.time, parts.chance, self.emit, self._track_leases)
+        async with tracker.track(name, **options) as context:
+            yield context
+
+    # --- steering -----------------------------------------------------------------------------------------
+    async def pause(self, name: str, *, by: str = "system", note: str | None = None, resume_at: Any = None) -> JobView:
+        """No new ticks; what runs finishes."""
+        return await (await self._ready()).control.pause(name, by=by, note=note, resume_at=resume_at)
+
+    async def resume(self, name: str, *, by: str = "system") -> JobView:
+        return await (await self._ready()).control.resume(name, by=by)
+
+    async def cancel(self, ref: str | Execution, *, by: str = "system", reason: str | None = None) -> Execution | JobView:
+        """Cancel a job by name, or an execution."""
+        return await (await self._ready()).control.cancel(ref, by=by, reason=reason)
+
+    async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> Execution:
+        return await (await self._ready()).control.cancel_execution(id, by=by, reason=reason)
+
+    async def reactivate(self, name: str, *, by: str = "system") -> JobView:
+        return await (await self._ready()).control.reactivate(name, by=by)
+
+    async def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
+        """Run a failed execution, or a job's last one, again as a new execution."""
+        return await (await self._ready()).control.retry(ref, by=by)
+
+    async def update_job(self, name: str, *, by: str = "system", **changes: Any) -> JobView:
+        """Override fields of a job; the change survives deploys until it is reverted."""
+        return await (await self._ready()).control.update_job(name, changes, by=by)
+
+    async def revert_job(self, name: str, *, by: str = "system") -> JobView:
+        return await (await self._ready()).control.revert_job(name, by=by)
+
+    async def remove_job(self, name: str, *, by: str = "system", force: bool = False, purge: bool = False) -> None:
+        await (await self._ready()).control.remove_job(name, by=by, force=force, purge=purge)
+
+    # --- reading ------------------------------------------------------------------------------------------
+    async def jobs(self) -> list[JobView]:
+        return await (await self._ready()).queries.jobs()
+
+    async def job_view(self, name: str) -> JobView:
+        return await (await self._ready()).queries.job(name)
+
+    async def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
+        """Newest first; filters: status, running, tenant, trace_id, trigger, since, until, limit, offset, before."""
+        return await (await self._ready()).queries.executions(job, **filters)
+
+    async def get(self, execution_id: str) -> Execution:
+        return await (await self._ready()).queries.get(execution_id)
+
+    async def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        return await (await self._ready()).queries.logs(execution_id, after)
+
+    async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
+        """The execution once it has ended; `TimeoutError` when it has not by then."""
+        return await (await self._ready()).queries.wait(execution, timeout)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await (await self._ready()).queries.workers()
+
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+        return await (await self._ready()).queries.audits(target, limit)
+
+    # --- locks --------------------------------------------------------------------------------------------
+    @asynccontextmanager
+    async def lock(self, name: str, ttl: Any = 30, *, hold_at_least: Any = 0, wait: Any = 0) -> AsyncIterator[Lock]:
+        """Hold a named lock across processes: renewed while held, released at the end."""
+        parts = await self._ready()
+        async with Lock(parts.store, parts.time, lock_owner(), name, ttl, hold_at_least, wait) as lock:
+            yield lock
+
+    async def try_lock(self, key: str, ttl: Any) -> bool:
+        """Take a lock that is not released but runs out: once per window, whoever comes first."""
+        store = (await self._ready()).store
+        return await store.lock_take(lock_name(key), lock_owner(), duration("ttl", ttl)) is not None
+
+    async def unlock(self, key: str) -> bool:
+        return await (await self._ready()).store.lock_release(lock_name(key), None)
+
+    async def locks(self) -> list[LockRow]:
+        return await (await self._ready()).queries.locks()
+
+    async def release_lock(self, name: str, *, by: str = "system") -> bool:
+        return await (await self._ready()).control.release_lock(name, by=by)
+
+    # --- blocking facade ----------------------------------------------------------------------------------
+    @cached_property
+    def sync(self) -> SyncMainspring:
+        """The same client, blocking: for Flask, Django, scripts and threads."""
+        from .sync import SyncMainspring
+
+        return SyncMainspring(self)
+
+    # --- inside -------------------------------------------------------------------------------------------
+    async def _ready(self) -> Parts:
+        """The parts around an open store; opened by whoever needs it first, anew in a forked child."""
+        parts = self._parts
+        if parts is None or parts.pid != os.getpid():
+            parts = self._parts = Parts(self._make_store(), self.registry, self.settings, self.clock, self.emit)
+        if not parts.opened:
+            await self._open(parts)
+        return parts
+
+    async def _open(self, parts: Parts) -> None:
+        while not parts.opening.acquire(blocking=False):
+            await asyncio.sleep(0.001)  # another thread's loop opens it
+        try:
+            if not parts.opened:
+                self._import_modules()
+                declared = self._declared()
+                await parts.store.open()
+                parts.time.observe(await parts.store.now())
+                await parts.catalogue.declare(declared)
+                if self.settings.prune:
+                    await parts.control.retire_orphans(frozenset(name for name, _ in declared))
+                parts.opened = True
+        finally:
+            parts.opening.release()
+
+    def _declared(self) -> list[tuple[str, Any]]:
+        return self.registry.declared_jobs(self.settings.lookup, self.settings.timezone)
+
+    def _import_modules(self) -> None:
+        modules, self._modules = self._modules, ()
+        self.registry.import_modules(modules)
+
+    def _make_store(self) -> Store:
+        if self._given_store is not None:
+            return self._given_store
+        return make_store(self.settings, self.clock)
+
+    def _track_leases(self) -> Leases:
+        """The leases of the running node, or of a heart that only inline work needs."""
+        if self._node is not None:
+            return self._node.leases
+        assert self._parts is not None
+        if self._track_heart is None:
+            leases = Leases(inline_info(self._parts), self.settings.lease)
+            store, clock = self._parts.store, self._parts.time
+            heart = ThreadHeart(store.beat, leases, clock, self.settings.heartbeat, lambda reply: None, lambda: None)
+            heart.start()
+            self._track_heart, self._inline_leases = heart, leases
+        return self._inline_leases
+
+    async def _stop_track_heart(self) -> None:
+        heart, self._track_heart = self._track_heart, None
+        if heart is not None:
+            await heart.stop()

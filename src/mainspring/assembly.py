@@ -1,0 +1,91 @@
+"""What hangs together around one store in one process, and which adapters an application gets."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+
+from . import config
+from .core.catalogue import Catalogue
+from .core.client import Client
+from .core.control import Control
+from .core.loop import Emit
+from .core.node import NodeSettings
+from .core.ports import Clock, Store
+from .core.queries import Queries
+from .core.registry import Registry
+from .core.storetime import StoreTime
+from .model.changes import WorkerInfo
+from .model.errors import ConfigurationError
+from .model.ids import random_id
+from .model.instants import Micros
+from .version import VERSION
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> Micros:
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class Parts:
+    """Everything that hangs on one store in one process."""
+
+    def __init__(self, store: Store, registry: Registry, settings: config.Settings, clock: Clock, emit: Emit) -> None:
+        self.store = store
+        self.pid = os.getpid()
+        self.chance = random.Random(int.from_bytes(os.urandom(16)))
+        self.time = StoreTime(clock, emit)
+        self.catalogue = Catalogue(store, self.time, self.chance, settings.release)
+        self.queries = Queries(store, self.catalogue, self.time, settings.lease)
+        self.client = Client(
+            store,
+            registry,
+            self.catalogue,
+            self.queries,
+            self.time,
+            self.chance,
+            emit,
+            settings.payload_limit,
+        )
+        self.control = Control(store, self.client, self.catalogue, self.queries, self.chance)
+        self.opened = False
+        self.opening = threading.Lock()
+
+
+def make_store(settings: config.Settings, clock: Clock) -> Store:
+    """The store behind an address. Drivers are imported only here."""
+    url = config.parse_url(settings.database_url)
+    if url.scheme == "memory":
+        from .stores.memory import MemoryStore
+
+        return MemoryStore(clock)
+    if url.scheme == "sqlite":
+        from .stores.sqlite import SqliteStore
+
+        return SqliteStore(url.path, clock)
+    raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; use sqlite:/// or memory://")
+
+
+def node_settings(settings: config.Settings) -> NodeSettings:
+    fields = {name: getattr(settings, name) for name in settings.__struct_fields__ if name in NodeSettings.__struct_fields__}
+    identity = {"username": settings.username, "channel": settings.channel}
+    return NodeSettings(**fields, sweep_interval=settings.fold_interval, identity=identity, version=VERSION)
+
+
+def inline_info(parts: Parts) -> WorkerInfo:
+    """Who records inline work in a process that runs no role."""
+    now = parts.time.now()
+    id = random_id(now, parts.chance)
+    return WorkerInfo(id=id, host=socket.gethostname(), pid=os.getpid(), version=VERSION, started=now, seen=now)
+
+
+def lock_owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"

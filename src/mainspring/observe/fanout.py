@@ -1,0 +1,33 @@
+"""Events to observers: in order, and never letting one of them stop a job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+_log = logging.getLogger("mainspring.observe")
+
+
+class Fanout:
+    """Calls every observer with every event. What an observer raises is logged once per kind, and forgotten."""
+
+    def __init__(self, *observers: Callable[[Any], None]) -> None:
+        self._observers = list(observers)
+        self._complained: set[tuple[object, type]] = set()
+
+    def add(self, observer: Callable[[Any], None]) -> None:
+        self._observers.append(observer)
+
+    def __call__(self, event: Any) -> None:
+        for observer in self._observers:
+            try:
+                observer(event)
+            except Exception as error:
+                self._complain(observer, error)
+
+    def _complain(self, observer: object, error: Exception) -> None:
+        kind = (observer, type(error))
+        if kind not in self._complained:
+            self._complained.add(kind)
+            _log.exception("observer %r failed; jobs go on without it", observer)

@@ -1,0 +1,79 @@
+"""Stopping a process in good order: the first signal drains, the second stops at once, and a watchdog sees to it
+that the process ends even if a handler blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LEFTOVER_PATIENCE = 0.5
+
+
+class StopSignals:
+    """Counts stop signals while installed. Python-level handlers run even while a handler sleeps in the loop."""
+
+    def __init__(self, stop_timeout: float) -> None:
+        self._stop_timeout = stop_timeout
+        self._loop = asyncio.get_running_loop()
+        self._previous: dict[int, Any] = {}
+        self._count = 0
+        self.first, self.second = asyncio.Event(), asyncio.Event()
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._received) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count == 1:
+            start_watchdog(self._stop_timeout)
+        event = self.first if self._count == 1 else self.second
+        self._loop.call_soon_threadsafe(event.set)
+
+
+def start_watchdog(seconds: float) -> None:
+    """End the process after that long, whatever it is doing then."""
+    timer = threading.Timer(seconds, _end_process, (seconds,))
+    timer.daemon = True
+    timer.start()
+
+
+def _end_process(seconds: float) -> None:
+    message = f"mainspring: not stopped after {seconds:g} s (a handler blocks the event loop?); exiting now\n"
+    sys.stderr.write(message)
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def run_to_end(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """As `asyncio.run`, but never waiting for tasks that refuse to be cancelled."""
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(main())
+        loop.run_until_complete(_cancel_leftovers())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _cancel_leftovers() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=LEFTOVER_PATIENCE)
