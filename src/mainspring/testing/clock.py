@@ -29,9 +29,7 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Time passes."""
         if seconds < 0:
-            raise ValueError(
-                f"seconds: {seconds} is not valid; use jump to set the clock back"
-            )
+            raise ValueError(f"seconds: {seconds} is not valid; use jump to set the clock back")
         self._now += seconds_to_micros(seconds)
         self._monotonic += seconds
 

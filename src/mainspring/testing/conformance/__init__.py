@@ -1,0 +1,67 @@
+"""One suite for every store: plug a store in, and it is finished when it passes.
+
+    class TestMemory(StoreConformance):
+        @asynccontextmanager
+        async def open_store(self, clock):
+            yield MemoryStore(clock)
+
+        @asynccontextmanager
+        async def second_store(self, store, clock):
+            yield store
+
+Tests are coroutine methods; the project's conftest runs them. Time is a FakeClock: nothing sleeps.
+"""
+
+from __future__ import annotations
+
+from .adding import Adding, OverlapKeys, UniqueKeys
+from .base import StoreSuite
+from .cancelling import Cancelling
+from .claiming import Claiming, ClaimOrder, FutureWork, RunningAlone
+from .content import Content
+from .fencing import Fencing, Heartbeats, Notes, Rescue
+from .housekeeping import AuditTrail, Retention, Workers
+from .jobs import JobDeletion, JobReading, JobWrites
+from .locks import Locks
+from .queries import Children, Finding
+from .settling import KeptOrNot, Settling
+from .staging import FreedKeys, Staging
+from .statistics import LiveCounting, Numbers, Statistics
+from .wakeups import WakeUps
+
+__all__ = ["StoreConformance", "StoreSuite"]
+
+
+class StoreConformance(
+    JobWrites,
+    JobReading,
+    JobDeletion,
+    Adding,
+    UniqueKeys,
+    OverlapKeys,
+    Staging,
+    FreedKeys,
+    Claiming,
+    ClaimOrder,
+    FutureWork,
+    RunningAlone,
+    Settling,
+    KeptOrNot,
+    Fencing,
+    Rescue,
+    Heartbeats,
+    Notes,
+    Cancelling,
+    Finding,
+    Children,
+    Statistics,
+    LiveCounting,
+    Numbers,
+    Retention,
+    Workers,
+    AuditTrail,
+    Locks,
+    Content,
+    WakeUps,
+):
+    """Every sentence of the `Store` port, as a test."""

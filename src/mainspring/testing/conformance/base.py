@@ -1,0 +1,190 @@
+"""What the conformance tests stand on: the hooks a store plugs into, and a world of jobs, executions and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from ...core.ports import Clock, Store
+from ...model.changes import (
+    Added,
+    Audit,
+    Beat,
+    BeatReply,
+    Change,
+    ClaimRequest,
+    Exchanged,
+    ExecutionQuery,
+    JobWrite,
+    WorkerInfo,
+)
+from ...model.execution import Attempt, Execution, State
+from ...model.instants import seconds_to_micros
+from ...model.job import Job, JobSpec, encode_spec
+from ...model.triggers import encode_trigger, every
+from ..clock import FakeClock
+
+LEASE = 30.0
+
+Suite = TypeVar("Suite", bound="StoreSuite")
+
+
+class StoreSuite(ABC):
+    """The two hooks of the store under test."""
+
+    def __init_subclass__(cls) -> None:
+        names = [name for base in cls.__bases__ for name in vars(base) if name.startswith("test_")]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise TypeError(f"{cls.__name__} would run only one of the tests of the same name: {', '.join(twice)}")
+
+    @abstractmethod
+    def open_store(self, clock: Clock) -> AbstractAsyncContextManager[Store]:
+        """An open, empty store whose own clock is `clock`; closed and disposed of at the end."""
+
+    @abstractmethod
+    def second_store(self, store: Store, clock: Clock) -> AbstractAsyncContextManager[Store]:
+        """Another open handle onto the data of `store`, as another process would have."""
+
+
+def stored(
+    test: Callable[[Suite, World], Awaitable[None]],
+) -> Callable[[Suite], Awaitable[None]]:
+    """Give a test a world around a fresh store."""
+
+    async def run(self: Suite) -> None:
+        clock = FakeClock()
+        async with self.open_store(clock) as store:
+            await test(self, World(self, store, clock))
+
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+        setattr(run, attribute, getattr(test, attribute))
+    return run
+
+
+class World:
+    """A store, its clock, and short ways to say what a test is about.
+
+    Ids ascend in the order in which executions are made; the clock stands still unless a test moves it.
+    """
+
+    def __init__(self, suite: StoreSuite, store: Store, clock: FakeClock) -> None:
+        self.store = store
+        self.clock = clock
+        self._suite = suite
+        self._serial = itertools.count(1)
+
+    def second(self) -> AbstractAsyncContextManager[Store]:
+        return self._suite.second_store(self.store, self.clock)
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    def after(self, seconds: float) -> int:
+        return self.clock.now() + seconds_to_micros(seconds)
+
+    def id(self) -> str:
+        return f"019b7000-0000-7000-8000-{next(self._serial):012x}"
+
+    # --- things -------------------------------------------------------------------------------------------------
+
+    def execution(self, **fields: Any) -> Execution:
+        plain = {"id": self.id(), "job": "job", "job_id": "job-1", "handler": "work", "created": self.now}
+        return Execution(**{**plain, "due": self.now, **fields})
+
+    def job(self, name: str = "job", *, ticking: bool = False, **fields: Any) -> Job:
+        trigger = encode_trigger(every(minutes=1)) if ticking else None
+        declared = encode_spec(JobSpec(handler="work", trigger=trigger))
+        plain = {"name": name, "id": f"{name}-1", "declared": declared, "created": self.now, "updated": self.now}
+        return Job(**{**plain, **fields})
+
+    def audit(self, target: str = "job", action: str = "pause") -> Audit:
+        return Audit(id=self.id(), at=self.now, actor="ann", action=action, target=target)
+
+    def attempt(self, number: int = 1, **fields: Any) -> Attempt:
+        return Attempt(**{"number": number, "worker": "w1", "started": 1, "ended": 2, "end": "failed", **fields})
+
+    def worker(self, id: str = "w1", **fields: Any) -> WorkerInfo:
+        return WorkerInfo(**{"id": id, "host": "here", "pid": 7, "version": "1.0", **fields})
+
+    def change(self, row: Execution, to: State = State.COMPLETED, **fields: Any) -> Change:
+        """The change of a row as it was seen."""
+        seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner, "to": to, "at": self.now}
+        return Change(**{**seen, "failures": row.failures, "crashes": row.crashes, **fields})
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    async def add(self, *executions: Execution, audit: Sequence[Audit] = ()) -> list[Added]:
+        return await self.store.add(executions, audit)
+
+    async def outcomes(self, *executions: Execution) -> list[str]:
+        return [added.outcome for added in await self.add(*executions)]
+
+    async def write(self, job: Job, seen: int | None = None, **fields: Any) -> bool:
+        [written] = await self.store.write_jobs([JobWrite(job=job, seen_version=seen, **fields)])
+        return written.won
+
+    async def stored_job(self, name: str = "job") -> Job:
+        [job] = await self.store.jobs([name])
+        return job
+
+    async def exchange(self, *changes: Change, **fields: Any) -> Exchanged:
+        """Settle these, then claim as worker w1 does."""
+        return await self.store.exchange(changes, self.request(**fields))
+
+    def request(self, **fields: Any) -> ClaimRequest:
+        plain = {"owner": "w1", "handlers": frozenset({"work"}), "queues": None, "limit": 10, "lease": LEASE}
+        return ClaimRequest(**{**plain, **fields})
+
+    async def claim(self, **fields: Any) -> tuple[Execution, ...]:
+        return (await self.exchange(**fields)).claimed
+
+    async def running(self, **fields: Any) -> Execution:
+        """One execution that worker w1 runs; there must be nothing else to claim."""
+        await self.add(self.execution(**fields))
+        [row] = await self.claim()
+        return row
+
+    async def settle(self, row: Execution, to: State = State.COMPLETED, **fields: Any) -> bool:
+        answer = await self.store.exchange([self.change(row, to, **fields)], None)
+        return answer.applied == (True,)
+
+    async def finished(self, to: State = State.COMPLETED, **fields: Any) -> Execution:
+        """One execution that ran and ended; there must be nothing else to claim."""
+        row = await self.running(**fields)
+        assert await self.settle(row, to)
+        return await self.get(row.id)
+
+    async def beat(self, *leases: tuple[str, int], worker: str = "w1", lease: float = LEASE, **info: Any) -> BeatReply:
+        beat = Beat(worker=self.worker(worker, **info), leases=leases, lease=lease)
+        return await asyncio.to_thread(self.store.beat, beat)
+
+    async def get(self, id: str) -> Execution:
+        row = await self.store.execution(id)
+        assert row is not None
+        return row
+
+    async def state(self, id: str) -> State | None:
+        row = await self.store.execution(id)
+        return None if row is None else row.state
+
+    async def all_ids(self, **filters: Any) -> list[str]:
+        return ids(await self.store.find(ExecutionQuery(**{"limit": 1_000, **filters})))
+
+
+def ids(rows: Iterable[Execution]) -> list[str]:
+    return [row.id for row in rows]
+
+
+def as_claimed(row: Execution, now: int, *, token: int = 1, owner: str = "w1", lease: float = LEASE) -> Execution:
+    """What a claim makes of a row that was never claimed before and is not staged."""
+    until = now + seconds_to_micros(lease)
+    fields = {"token": token, "owner": owner, "lease": until, "claimed": now, "started": now}
+    return replace(row, state=State.RUNNING, **fields)

@@ -1,0 +1,128 @@
+"""Named locks with an owner, an end and a token that only grows."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ...model.changes import LockRow
+from .base import StoreSuite, World, stored
+
+
+class Locks(StoreSuite):
+    async def take(self, world: World, name: str = "l", owner: str = "a", ttl: float = 60) -> LockRow:
+        row = await world.store.lock_take(name, owner, ttl)
+        assert row is not None
+        return row
+
+    @pytest.mark.req("LCK-1")
+    @stored
+    async def test_taken_once_by_anyone(self, world: World) -> None:
+        row = await self.take(world)
+        assert row == LockRow(name="l", owner="a", token=row.token, acquired=world.now, expires=world.after(60))
+        assert await world.store.lock_take("l", "b", 60) is None
+        assert await world.store.lock_take("l", "a", 60) is None
+        assert await world.store.locks() == [row]
+
+    @stored
+    async def test_locks_are_listed_by_name(self, world: World) -> None:
+        rows = [await self.take(world, name) for name in ("b", "a", "ü")]
+        assert await world.store.locks() == [rows[1], rows[0], rows[2]]
+
+    @pytest.mark.req("LCK-1")
+    @stored
+    async def test_of_concurrent_takers_one_gets_it(self, world: World) -> None:
+        async with world.second() as other:
+            tries = [(world.store, other)[n % 2].lock_take("l", f"o{n}", 60) for n in range(10)]
+            rows = [row for row in await asyncio.gather(*tries) if row is not None]
+        assert await world.store.locks() == rows
+        assert len(rows) == 1
+
+    @pytest.mark.req("LCK-1", "LCK-2")
+    @stored
+    async def test_its_time_runs_out_by_the_stores_clock(self, world: World) -> None:
+        first = await self.take(world)
+        world.clock.advance(59)
+        assert await world.store.lock_take("l", "b", 60) is None
+        world.clock.advance(2)
+        assert await world.store.locks() == []
+        second = await self.take(world, owner="b")
+        assert (second.owner, second.token > first.token) == ("b", True)
+
+    @pytest.mark.req("LCK-1")
+    @stored
+    async def test_renewed_from_now_under_its_token(self, world: World) -> None:
+        row = await self.take(world)
+        world.clock.advance(50)
+        assert not await world.store.lock_renew("l", row.token + 1, 60)
+        assert not await world.store.lock_renew("other", row.token, 60)
+        assert await world.store.lock_renew("l", row.token, 60)
+        world.clock.advance(50)
+        assert await world.store.lock_take("l", "b", 60) is None
+        [held] = await world.store.locks()
+        assert (held.expires, held.acquired, held.token) == (world.after(10), row.acquired, row.token)
+
+    @pytest.mark.req("LCK-1")
+    @stored
+    async def test_what_is_over_cannot_be_renewed_or_released(self, world: World) -> None:
+        row = await self.take(world)
+        world.clock.advance(61)
+        assert not await world.store.lock_renew("l", row.token, 60)
+        assert not await world.store.lock_release("l", row.token)
+        taken = await self.take(world, owner="b")
+        assert not await world.store.lock_renew("l", row.token, 60)
+        assert not await world.store.lock_release("l", row.token)
+        assert await world.store.locks() == [taken]
+
+    @pytest.mark.req("LCK-1")
+    @stored
+    async def test_released_under_its_token(self, world: World) -> None:
+        row = await self.take(world)
+        assert not await world.store.lock_release("l", row.token + 1)
+        assert await world.store.lock_release("l", row.token)
+        assert not await world.store.lock_release("l", row.token)
+        assert await world.store.locks() == []
+        assert (await self.take(world)).token > row.token
+
+    @pytest.mark.req("LCK-1")
+    @stored
+    async def test_tokens_only_grow(self, world: World) -> None:
+        tokens = []
+        for n in range(5):
+            row = await self.take(world, owner=f"o{n}", ttl=1)
+            tokens.append(row.token)
+            if n % 2:
+                await world.store.lock_release("l", row.token)
+            else:
+                world.clock.advance(2)
+        assert tokens == sorted(set(tokens))
+
+    @pytest.mark.req("LCK-1")
+    @stored
+    async def test_kept_for_a_while_after_release(self, world: World) -> None:
+        row = await self.take(world)
+        assert await world.store.lock_release("l", row.token, keep_for=5)
+        assert await world.store.lock_take("l", "b", 60) is None
+        [held] = await world.store.locks()
+        assert held.expires == world.after(5)
+        world.clock.advance(6)
+        assert (await self.take(world, owner="b")).token > row.token
+
+    @stored
+    async def test_released_by_an_administrator_with_an_audit_record(self, world: World) -> None:
+        await self.take(world)
+        refused, taken = world.audit("l", "release"), world.audit("l", "release")
+        assert not await world.store.lock_release("free", None, audit=refused)
+        assert not await world.store.lock_release("l", -1, audit=refused)
+        assert await world.store.lock_release("l", None, audit=taken)
+        assert await world.store.locks() == []
+        assert await world.store.audits() == [taken]
+
+    @stored
+    async def test_another_handle_respects_it(self, world: World) -> None:
+        row = await self.take(world)
+        async with world.second() as other:
+            assert await other.lock_take("l", "b", 60) is None
+            assert await other.lock_release("l", row.token)
+        assert (await self.take(world)).token > row.token

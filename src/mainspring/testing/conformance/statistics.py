@@ -1,0 +1,181 @@
+"""Statistics: exact at any time, folded or not; live counts; numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...model.execution import State
+from ...model.job import JobStats, LiveCounts
+from .base import StoreSuite, World, stored
+
+
+class Statistics(StoreSuite):
+    async def both_ways(self, world: World, job_id: str = "job-1") -> JobStats:
+        """The statistics of a job, found the same before and after folding."""
+        before = await world.store.stats()
+        while await world.store.fold(1):
+            assert await world.store.stats() == before
+        return before[job_id]
+
+    @stored
+    async def test_jobs_without_any_are_absent(self, world: World) -> None:
+        await world.write(world.job())
+        await world.running()
+        assert await world.store.stats() == {}
+        assert await world.store.fold(100) == 0
+
+    @stored
+    async def test_every_ending_is_counted(self, world: World) -> None:
+        endings = (State.COMPLETED, State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED, State.SKIPPED)
+        for to in endings:
+            await world.finished(to)
+        stats = await self.both_ways(world)
+        counts = (stats.completed, stats.partial, stats.failed, stats.cancelled, stats.skipped)
+        assert (counts, stats.total, stats.success_rate) == ((2, 1, 1, 1, 1), 5, 0.5)
+
+    @stored
+    async def test_by_job_and_only_those_asked_for(self, world: World) -> None:
+        for n in (1, 2, 3):
+            await world.finished(job_id=f"j{n}")
+        assert set(await world.store.stats(["j1", "j3", "nobody"])) == {"j1", "j3"}
+        assert await world.store.stats([]) == {}
+        await world.store.fold(2)
+        assert set(await world.store.stats()) == {"j1", "j2", "j3"}
+        assert set(await world.store.stats(["j2"])) == {"j2"}
+
+    @stored
+    async def test_durations_of_what_ran(self, world: World) -> None:
+        for seconds in (1.5, 0.25):
+            row = await world.running()
+            world.clock.advance(seconds)
+            await world.settle(row)
+        never_ran = world.execution(due=world.after(60))
+        await world.add(never_ran)
+        await world.settle(never_ran, State.CANCELLED)
+        stats = await self.both_ways(world)
+        assert (stats.timed, stats.duration_ms, stats.average_duration_ms) == (2, 1750.0, 875.0)
+
+    @pytest.mark.req("EXE-1")
+    @stored
+    async def test_last_is_the_newest_not_skipped(self, world: World) -> None:
+        await world.finished()
+        world.clock.advance(1)
+        row = await world.running()
+        world.clock.advance(1)
+        await world.settle(row, State.FAILED, error="boom", failures=3)
+        await world.finished(State.SKIPPED)
+        stats = await self.both_ways(world)
+        assert (stats.last_id, stats.last_state, stats.last_status) == (row.id, State.FAILED, "failed")
+        assert (stats.last_started, stats.last_finished) == (row.started, world.now)
+        assert (stats.last_error, stats.last_failures) == ("boom", 3)
+
+    @stored
+    async def test_last_is_by_id_whatever_ended_last(self, world: World) -> None:
+        await world.add(world.execution(), world.execution())
+        older, newer = await world.claim()
+        await world.settle(newer, State.FAILED, error="newer")
+        await world.store.fold(100)
+        world.clock.advance(10)
+        await world.settle(older)
+        stats = await self.both_ways(world)
+        assert (stats.last_id, stats.last_error, stats.completed) == (newer.id, "newer", 1)
+
+    @stored
+    async def test_skips_alone_leave_no_last(self, world: World) -> None:
+        await world.add(world.execution(overlap_key="o"), world.execution(overlap_key="o"))
+        stats = await self.both_ways(world)
+        assert (stats.skipped, stats.last_id, stats.last_state, stats.total) == (1, "", None, 0)
+
+    @stored
+    async def test_pruning_does_not_change_them(self, world: World) -> None:
+        await world.finished()
+        row = await world.running()
+        await world.settle(row, keep=False)
+        assert (await self.both_ways(world)).completed == 2
+
+    @stored
+    async def test_fold_says_how_many_it_merged(self, world: World) -> None:
+        for _ in range(3):
+            await world.finished()
+        folded = 0
+        while merged := await world.store.fold(2):
+            assert merged <= 2
+            folded += merged
+        assert folded >= 1
+        assert (await world.store.stats())["job-1"].completed == 3
+
+    @stored
+    async def test_another_handle_sees_them_at_once(self, world: World) -> None:
+        async with world.second() as other:
+            await world.finished()
+            assert (await other.stats())["job-1"].completed == 1
+            await other.fold(100)
+            assert (await world.store.stats())["job-1"].completed == 1
+
+
+class LiveCounting(StoreSuite):
+    @stored
+    async def test_live_executions_by_job_and_state(self, world: World) -> None:
+        await world.add(*(world.execution(job_id="a") for _ in range(4)), world.execution(job_id="b"))
+        rows = await world.claim(limit=3)
+        await world.settle(rows[0], State.WAITING)
+        await world.settle(rows[1])
+        counts = await world.store.live_counts()
+        assert counts == {"a": LiveCounts(pending=1, running=1, waiting=1), "b": LiveCounts(pending=1)}
+        assert counts["a"].total == 3
+        assert await world.store.live_counts(["b", "nobody"]) == {"b": LiveCounts(pending=1)}
+        assert await world.store.live_counts([]) == {}
+
+    @stored
+    async def test_jobs_whose_executions_have_all_ended_are_absent(self, world: World) -> None:
+        await world.finished()
+        assert await world.store.live_counts() == {}
+
+
+class Numbers(StoreSuite):
+    async def numbers(self, world: World, job_id: str) -> list[int | None]:
+        """Numbers in the order in which the executions were added, once everything is folded."""
+        while await world.store.fold(1_000):
+            pass
+        return [(await world.get(id)).number for id in reversed(await world.all_ids(job_id=job_id))]
+
+    @pytest.mark.req("EXE-6")
+    @stored
+    async def test_every_recorded_execution_is_the_nth_of_its_job(self, world: World) -> None:
+        await world.write(world.job("a"))
+        await world.write(world.job("b"))
+        for n in range(9):
+            await world.add(world.execution(job_id=f"{'ab'[n % 2]}-1", overlap_key=f"o{n % 5}"))
+        assert await self.numbers(world, "a-1") == [1, 2, 3, 4, 5]
+        assert await self.numbers(world, "b-1") == [1, 2, 3, 4]
+        assert (await world.stored_job("a")).last_number == 5
+
+    @pytest.mark.req("EXE-6")
+    @stored
+    async def test_numbers_go_on_after_executions_have_ended(self, world: World) -> None:
+        await world.write(world.job())
+        for _ in range(2):
+            await world.finished()
+        await self.numbers(world, "job-1")
+        await world.add(world.execution(), world.execution())
+        row = (await world.claim())[0]
+        await world.settle(row)
+        assert await self.numbers(world, "job-1") == [1, 2, 3, 4]
+
+    @stored
+    async def test_what_added_nothing_uses_no_number(self, world: World) -> None:
+        await world.write(world.job())
+        first = world.execution(unique_key="u")
+        await world.add(first, first, world.execution(unique_key="u"), world.execution())
+        assert await self.numbers(world, "job-1") == [1, 2]
+
+    @stored
+    async def test_a_number_once_given_stays(self, world: World) -> None:
+        await world.write(world.job())
+        await world.add(*(world.execution() for _ in range(3)))
+        assert await self.numbers(world, "job-1") == [1, 2, 3]
+        given = {id: (await world.get(id)).number for id in await world.all_ids()}
+        for row in await world.claim():
+            await world.settle(row)
+        await self.numbers(world, "job-1")
+        assert {id: (await world.get(id)).number for id in given} == given
