@@ -61,7 +61,7 @@ class LogLines:
                 self._line(WARNING, "write_refused", _of(event.execution), write=event.write)
             case Running():
                 fields = {"worker": event.worker, "roles": ",".join(event.roles)}
-                self._line(INFO, "running", fields, settings=event.settings)
+                self._line(INFO, "running", fields, settings=_plain_ones(event.settings, fields))
             case Stopped():
                 self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
             case Trouble():
@@ -141,6 +141,10 @@ def _of(execution: Execution) -> dict[str, Any]:
         "attempt": execution.attempt,
         "tenant": execution.tenant,
     }
+
+
+def _plain_ones(settings: Mapping[str, object], told: Mapping[str, Any]) -> dict[str, object]:
+    return {key: value for key, value in settings.items() if key not in told and not isinstance(value, Mapping)}
 
 
 def message(name: str, fields: Mapping[str, Any]) -> str:

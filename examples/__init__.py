@@ -1,0 +1,1 @@
+"""Example applications; `python -m examples.demo` shows one at work."""

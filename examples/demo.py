@@ -1,0 +1,159 @@
+"""`python -m examples.demo [--seconds N]`: the shop at work, told line by line."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from mainspring.model.events import Ended, Event, Rescued, Skipped, Started, Stopped, Ticked, Trouble
+from mainspring.model.execution import State
+
+if TYPE_CHECKING:
+    from mainspring import Mainspring
+
+COLOURS = {"tick": "dim", "start": "cyan", "done": "green", "retry": "yellow", "skip": "yellow", "FAILED": "bold red"}
+
+
+class Story:
+    """An observer: one line for each event, and the numbers for the summary."""
+
+    def __init__(self, screen: Console) -> None:
+        self._screen = screen
+        self.counts: dict[str, Counter[str]] = {}
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Ticked(execution, late_ms):
+                self.tell("tick", execution.job, f"due {_clock(execution.due)}, found {max(late_ms, 0):.0f} ms later")
+            case Started(execution):
+                self.tell("start", execution.job, f"by {execution.trigger}, try {execution.attempt}", "tries")
+            case Ended():
+                self._ended(event)
+            case Skipped(execution, reason):
+                why = "the run before is still going" if reason == "overlap" else reason
+                self.tell("skip", execution.job, why, "skipped")
+            case Rescued(execution):
+                self.tell("rescue", execution.job, "its worker fell silent", "rescued")
+            case Trouble(where, error):
+                self.tell("TROUBLE", where, error)
+            case Stopped(_, handed_back):
+                self.tell("stopped", "", f"{handed_back} unfinished handed back, to be run at the next start")
+            case _:
+                pass
+
+    def _ended(self, event: Ended) -> None:
+        job, took = event.execution.job, f"{event.duration_ms:.0f} ms"
+        match event.state:
+            case State.COMPLETED:
+                self.tell("done", job, took, "completed")
+            case State.PENDING if event.reason == "handed_back":
+                self.tell("back", job, "interrupted by the stop; not counted as a failure", "handed back")
+            case State.PENDING:
+                self.tell("retry", job, f"{event.error}; again in {event.retry_in:.1f} s", "retries")
+            case State.FAILED:
+                self.tell("FAILED", job, f"{event.error} (try {event.attempt})", "failed")
+            case _:
+                self.tell(event.state.value, job, took)
+
+    def tell(self, what: str, job: str, words: str, counted: str = "") -> None:
+        if counted:
+            self.counts.setdefault(job, Counter())[counted] += 1
+        now = f"{datetime.now():%H:%M:%S.%f}"[:-4]
+        self._screen.print(f"{now}  {what:<8} {job:<17} {words}", style=COLOURS.get(what, ""), soft_wrap=True)
+
+
+def _clock(micros: int) -> str:
+    return f"{datetime.fromtimestamp(micros / 1e6):%H:%M:%S}"
+
+
+async def show(app: Mainspring, story: Story, screen: Console, seconds: float | None) -> None:
+    """Start, trigger by hand what would not come up by itself, and tell until time is up or somebody stops it."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    app.observe(story)
+    await app.open()
+    screen.print(await jobs_table(app))
+    screen.print(
+        f"From another terminal:  mainspring jobs list --database-url {app.settings.database_url}\n", soft_wrap=True
+    )
+    async with app:
+        progress = asyncio.create_task(tell_progress(app, story))
+        await by_hand(app)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await stop.wait()
+        progress.cancel()
+        await asyncio.gather(progress, return_exceptions=True)
+
+
+async def by_hand(app: Mainspring) -> None:
+    """What an operator or the shop itself would do. None of it moves a schedule."""
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    await app.trigger("nightly-summary", by="demo")
+    await app.trigger("order-statistics", window=(hour - timedelta(hours=3), hour - timedelta(hours=2)), by="demo")
+    await app.enqueue("export-invoices", {"month": "2026-01", "copies": 2})
+
+
+async def tell_progress(app: Mainspring, story: Story) -> None:
+    told: dict[str, Any] = {}
+    while True:
+        for execution in await app.executions(running=True):
+            progress = execution.progress
+            if progress and told.get(execution.id) != progress:
+                told[execution.id] = progress
+                share = progress["done"] / progress["total"]
+                story.tell("progress", execution.job, f"{'#' * int(share * 20):<20} {share:4.0%}")
+        await asyncio.sleep(1.5)
+
+
+async def jobs_table(app: Mainspring) -> Table:
+    table = Table("job", "schedule", "next run", box=box.SIMPLE_HEAD, title="The shop's jobs", title_justify="left")
+    for view in await app.jobs():
+        upcoming = f"{view.next_run_at.astimezone():%Y-%m-%d %H:%M:%S}" if view.next_run_at else "-"
+        table.add_row(view.name, view.description_of_schedule, upcoming)
+    return table
+
+
+def summary(story: Story) -> Table:
+    columns = ("tries", "completed", "retries", "failed", "skipped", "handed back")
+    table = Table("job", *columns, box=box.SIMPLE_HEAD, title="What happened", title_justify="left")
+    for job, counts in sorted(story.counts.items()):
+        table.add_row(job, *(str(counts[column] or "") for column in columns))
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
+    parser.add_argument("--seconds", type=float, help="end after this time, with a summary (default: until Ctrl-C)")
+    seconds = parser.parse_args().seconds
+    screen = Console(highlight=False, markup=False, emoji=False)
+    story = Story(screen)
+    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the story is told by the observer above
+    with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:
+        os.environ["MAINSPRING_DATABASE_URL"] = f"sqlite:///{folder}/shop.db"
+        os.environ["MAINSPRING_STOP_TIMEOUT"] = "3s"
+        from examples.shop import app  # reads the settings above
+
+        asyncio.run(show(app, story, screen, seconds))
+    screen.print(summary(story))
+    completed = sum(counts["completed"] for counts in story.counts.values())
+    screen.print(f"{completed} executions completed." if completed else "Nothing ran: that is a defect.")
+    return 0 if completed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

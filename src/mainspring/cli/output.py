@@ -1,0 +1,130 @@
+"""What people see: tables that fit the terminal, times both relative and absolute; and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..model.values import duration_text
+
+WIDE = 100
+"""Columns of a terminal from which a table shows its less important columns."""
+
+STYLES = {
+    "running": "cyan",
+    "completed": "green",
+    "scheduled": "blue",
+    "failed": "bold red",
+    "partial": "yellow",
+    "paused": "yellow",
+    "skipped": "yellow",
+    "cancelled": "magenta",
+    "pending": "white",
+    "waiting": "cyan",
+}
+
+
+def console() -> Console:
+    """Standard output. Not a terminal: wide enough that nothing is cut for `grep` and files."""
+    plain = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+    if plain.is_terminal or os.environ.get("COLUMNS"):
+        return plain
+    return Console(markup=False, highlight=False, emoji=False, width=240)
+
+
+def print_json(data: Any) -> None:
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+def print_table(titles: Mapping[str, str], rows: Sequence[Sequence[Text | str]]) -> None:
+    """`titles` maps each title to how it gives way: "keep" is never cut, "cut" may be, "wide" needs a wide terminal."""
+    screen = console()
+    shown = [at for at, how in enumerate(titles.values()) if how != "wide" or screen.width >= WIDE]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    names = list(titles)
+    for at in shown:
+        keep = titles[names[at]] == "keep"
+        table.add_column(names[at], no_wrap=True, overflow="ignore" if keep else "ellipsis", min_width=6 if keep else 4)
+    for row in rows:
+        table.add_row(*(cell(row[at]) for at in shown))
+    screen.print(table)
+
+
+def print_fields(fields: Mapping[str, Text | str | None]) -> None:
+    """One thing in full: a name and a value a line; what is not there is left out."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        if value not in (None, ""):
+            table.add_row(name, cell(value or ""))
+    console().print(table)
+
+
+def print_lines(text: str, title: str) -> None:
+    screen = console()
+    screen.print(Text(f"\n{title}", style="bold"))
+    screen.print(cell(text.rstrip("\n")), soft_wrap=True)
+
+
+def cell(value: Text | str) -> Text:
+    """Control characters, which could steer the reader's terminal, are shown and not sent."""
+    if isinstance(value, Text):
+        return value
+    return Text("".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in value))
+
+
+def status(name: str | None) -> Text:
+    return Text(name or "-", style=STYLES.get(name or "", ""))
+
+
+def moment(at: datetime | None, now: datetime) -> str:
+    """`2026-03-01 14:00:05 (in 3m)`, in the reader's own zone; the date is left out for today."""
+    if at is None:
+        return "-"
+    local = at.astimezone()
+    clock = f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+    return f"{clock} ({relative(at - now)})"
+
+
+def relative(distance: timedelta) -> str:
+    seconds = distance.total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    text = rough(abs(seconds))
+    return f"in {text}" if seconds > 0 else f"{text} ago"
+
+
+def rough(seconds: float) -> str:
+    """A duration in its two largest units: `2d 3h` reads better than `2d3h4m5s`."""
+    parts = []
+    left = max(round(seconds), 1)
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join(parts[:2])
+
+
+def took(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return "-"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f}ms"
+    return duration_text(round(milliseconds / 1000, 1 if milliseconds < 60_000 else 0))
+
+
+def first_line(text: str | None) -> str:
+    return text.strip().splitlines()[0] if text and text.strip() else ""
+
+
+def compact(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, default=str) if data else ""

@@ -1,0 +1,109 @@
+"""The root command: which file holds which command, and how every error becomes one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ..model.errors import (
+    ConfigurationError,
+    DuplicateRegistration,
+    InvalidValue,
+    MainspringError,
+    NotFound,
+    nearest,
+)
+from ..version import VERSION
+
+REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+COMMANDS = {
+    "run": "run:run",
+    "worker": "run:worker",
+    "jobs": "jobs:jobs",
+    "executions": "executions:executions",
+    "workers": "cluster:workers",
+    "locks": "cluster:locks",
+    "cron": "cron:cron",
+}
+EXIT_CODES = "Exit codes: 0 done; 1 the command was refused or failed; 2 bad input, such as an unknown name or option."
+
+
+class CommandGroup(click.Group):
+    """A group that suggests the nearest command for one it does not know."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            near = nearest(args[0], known)
+            hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
+            raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class Root(CommandGroup):
+    """Loads the file of a command when that command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
+        return command
+
+
+@click.group(cls=Root, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, message="mainspring %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def root(debug: bool) -> None:
+    """Mainspring: jobs that run on time, once, and can be seen and steered."""
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.showwarning = _show_warning
+    try:
+        result = root.main(args=given, prog_name="mainspring", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as missing:
+        click.echo(missing.format_message(), err=True)
+        return BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (click.ClickException, MainspringError, OSError, TimeoutError) as error:
+        if "--debug" in given[:1]:
+            raise
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    click.echo(f"error: {_one_line(error)}", err=True)
+    if isinstance(error, click.ClickException):
+        return error.exit_code
+    bad_input = isinstance(error, InvalidValue | NotFound | ConfigurationError | DuplicateRegistration)
+    return BAD_INPUT if bad_input else REFUSED
+
+
+def _one_line(error: Exception) -> str:
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        text = f"{text.rstrip('.')}; see {error.ctx.command_path} --help"
+    if isinstance(error, OSError | TimeoutError):
+        text = f"{type(error).__name__}: {text}"
+    return " ".join(text.split())
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"warning: {message}", err=True)

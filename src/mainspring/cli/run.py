@@ -1,0 +1,103 @@
+"""`mainspring run` and `mainspring worker`: the processes that do the work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..config import RULES
+from ..model.values import duration
+from .load import load_app
+from .log_setup import already_configured, configure_logging
+from .root import EXIT_CODES
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout")
+
+
+def shared_options(command: Command) -> Command:
+    for option in reversed(
+        [
+            click.argument("target", metavar="MODULE:APP"),
+            click.option("--queues", metavar="A,B", help="Only these queues; * for all."),
+            click.option("--exclude", metavar="A,B", help="Leave the executions of these handlers alone."),
+            click.option("--concurrency", metavar="N", help="Executions at once in each process (1 to 1000)."),
+            click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many processes to run."),
+            click.option("--stop-timeout", metavar="DURATION", help="How long a stop may take in all, such as 30s."),
+            click.option("--log-format", type=click.Choice(["console", "json"]), help="Lines for people or programs."),
+            click.option("--log-level", metavar="LEVEL", help="debug, info, warning, error or critical."),
+            click.option("--process-index", type=int, hidden=True),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(epilog=EXIT_CODES)
+@click.option("--roles", metavar="A,B", help="What this process does: scheduler, worker.")
+@shared_options
+def run(target: str, **options: Any) -> int:
+    """Run the jobs of an application until SIGTERM or Ctrl-C.
+
+    The first signal drains: running jobs get stop-timeout to end. The second one stops at once.
+    """
+    return _run("run", target, options)
+
+
+@click.command(epilog=EXIT_CODES)
+@shared_options
+def worker(target: str, **options: Any) -> int:
+    """Run queued work only: the same as run --roles worker."""
+    return _run("worker", target, options | {"roles": "worker"})
+
+
+def _run(command: str, target: str, options: dict[str, Any]) -> int:
+    processes, index = options.pop("processes"), options.pop("process_index")
+    _check(options)
+    app = load_app(target)
+    settings = {name: options[name] for name in SETTINGS if options[name] is not None}
+    if options["log_format"] or not already_configured():
+        level = options["log_level"] or app.settings.log_level
+        configure_logging(options["log_format"] or app.settings.log_format, level.upper())
+    if processes > 1:
+        from .supervisor import supervise
+
+        stop_timeout = duration("--stop-timeout", options["stop_timeout"] or app.settings.stop_timeout)
+        return supervise(_child_command(command, target, options), processes, stop_timeout)
+    if index is not None:
+        _stop_with_parent()
+    app.run(**settings)
+    return 0
+
+
+def _check(options: dict[str, Any]) -> None:
+    """By the same rules as every other source, and under the name the user typed."""
+    for name, value in options.items():
+        if value is not None:
+            RULES[name](f"--{name.replace('_', '-')}", value)
+
+
+def _child_command(command: str, target: str, options: dict[str, Any]) -> list[str]:
+    given = {name: value for name, value in options.items() if value is not None}
+    if command == "worker":
+        del given["roles"]
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    return [sys.executable, "-m", "mainspring", command, target, *flags]
+
+
+def _stop_with_parent() -> None:
+    """The supervisor holds the other end of standard input: when it is gone, this process drains and ends."""
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="mainspring-parent-watch", daemon=True).start()

@@ -1,0 +1,101 @@
+"""What every client command shares: how it finds its database, and how it shows what it got."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import getpass
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..app import Mainspring
+from ..config import load, parse_url
+from .load import load_app
+from .output import print_json
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Session:
+    """One client command: a connection without any role, and the wanted output."""
+
+    def __init__(self, app: str | None, database_url: str | None, output: str) -> None:
+        self._target, self._url = app, database_url
+        self.wants_json = output == "json"
+
+    def call(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
+        """Connect, do the work, disconnect."""
+        return asyncio.run(self._call(work))
+
+    async def _call(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
+        app = self._app()
+        await app.open()
+        try:
+            return await work(app)
+        finally:
+            await app.close()
+
+    def _app(self) -> Mainspring:
+        if self._target:
+            return load_app(self._target)
+        url = load({"database_url": self._url}).database_url
+        _check_it_exists(url)
+        return Mainspring(url, prune=False)  # it declares nothing, so everything would look forgotten
+
+    def show(self, data: Any, people: Callable[[], None]) -> None:
+        if self.wants_json:
+            print_json(data)
+        else:
+            people()
+
+
+def client_options(command: Command) -> Command:
+    """Adds `--app`, `--database-url` and `--output`; the command gets a `Session` as its first argument."""
+
+    @functools.wraps(command)
+    def with_session(*args: Any, app: str | None, database_url: str | None, output: str, **options: Any) -> Any:
+        return command(Session(app, database_url, output), *args, **options)
+
+    for option in _OPTIONS:
+        with_session = option(with_session)
+    return with_session  # type: ignore[return-value]
+
+
+_OPTIONS = [
+    click.option(
+        "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
+    ),
+    click.option(
+        "--database-url", metavar="URL", help="The database  [default: MAINSPRING_DATABASE_URL, mainspring.toml]"
+    ),
+    click.option(
+        "--app", metavar="MODULE:APP", envvar="MAINSPRING_APP", help="The application, instead of the database."
+    ),
+]
+
+
+def operator() -> str:
+    """Who gives the command, for the record."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "cli"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _check_it_exists(url: str) -> None:
+    """A client command makes no database: an empty one in the wrong folder would only mislead."""
+    parsed = parse_url(url)
+    hint = "name the database with --database-url or MAINSPRING_DATABASE_URL, or the application with --app"
+    if parsed.scheme == "memory":
+        raise click.UsageError(f"database_url: {url!r} lives inside one process only; {hint}")
+    if parsed.scheme == "sqlite" and not Path(parsed.path).is_file():
+        raise click.UsageError(f"database_url: there is no file {parsed.path!r}; {hint}")

@@ -1,0 +1,157 @@
+"""Jobs, executions, workers and locks as plain data, with the field names of the HTTP API."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from ..core.views import JobView
+from ..model.changes import LockRow, LogLine, WorkerInfo
+from ..model.execution import Attempt, Execution
+from ..model.instants import maybe_datetime, to_datetime
+from ..model.job import JobStats
+
+
+def instant_text(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def job_shape(view: JobView) -> dict[str, Any]:
+    return {
+        "id": view.name,
+        "name": view.name,
+        "handler": view.handler,
+        "queue": view.queue,
+        "params": view.params,
+        "status": view.state.value,
+        "last_status": view.last_status,
+        "schedule": view.schedule,
+        "schedule_description": view.description_of_schedule,
+        "next_run_at": instant_text(view.next_run_at),
+        "last_run_at": instant_text(view.last_run_at),
+        "started_at": instant_text(maybe_datetime(view.stats.last_started)),
+        "completed_at": instant_text(maybe_datetime(view.stats.last_finished)),
+        "is_paused": view.is_paused,
+        "paused_at": instant_text(view.paused_at),
+        "paused_by": view.paused_by,
+        "pause_note": view.pause_note,
+        "resume_at": instant_text(view.resume_at),
+        "cancelled_at": instant_text(view.cancelled_at),
+        "error_message": view.error_message,
+        "current_retry_count": view.current_retry_count,
+        "orphaned": view.orphaned,
+        "overrides": view.overrides,
+        "live": {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting},
+        "stats": stats_shape(view.stats),
+        "metadata": view.metadata,
+        "created_at": instant_text(view.created_at),
+        "updated_at": instant_text(view.updated_at),
+    }
+
+
+def stats_shape(stats: JobStats) -> dict[str, Any]:
+    return {
+        "total_executions": stats.total,
+        "successful_runs": stats.completed,
+        "partial_runs": stats.partial,
+        "failed_runs": stats.failed,
+        "cancelled_runs": stats.cancelled,
+        "skipped_runs": stats.skipped,
+        "average_duration_ms": stats.average_duration_ms,
+        "success_rate": stats.success_rate,
+    }
+
+
+def execution_shape(execution: Execution) -> dict[str, Any]:
+    """Counters stand under `counters` and at the top level, where they never hide a field of the execution."""
+    attempts = execution.attempts
+    last = attempts[-1] if attempts else None
+    fields = {
+        "id": execution.id,
+        "job": execution.job,
+        "handler": execution.handler,
+        "queue": execution.queue,
+        "status": execution.state.value,
+        "reason": execution.reason,
+        "trigger": execution.trigger,
+        "triggered_by": execution.triggered_by,
+        "trace_id": execution.trace_id,
+        "execution_number": execution.number,
+        "params": execution.arguments,
+        "window": _window(execution),
+        "tenant": execution.tenant,
+        "parent_id": execution.parent_id,
+        "retry_of": execution.retry_of,
+        "priority": execution.priority,
+        "attempt": execution.attempt,
+        "retry_attempt": execution.failures,
+        "max_attempts": execution.rules.max_attempts,
+        "worker": execution.owner,
+        "created_at": instant_text(execution.created_at),
+        "start_at": instant_text(execution.start_at),
+        "scheduled_at": instant_text(execution.scheduled_at),
+        "started_at": instant_text(execution.started_at),
+        "finished_at": instant_text(execution.finished_at),
+        "cancel_requested_at": instant_text(execution.cancel_requested_at),
+        "duration_ms": execution.duration_ms,
+        "error_message": execution.error,
+        "stack_trace": last.traceback if last else None,
+        "cpu_time_ms": last.cpu_ms if last else None,
+        "memory_peak_mb": last.memory_mb if last else None,
+        "progress": execution.progress,
+        "counters": execution.counters,
+        "result": execution.result,
+        "metadata": execution.metadata,
+        "attempts": [attempt_shape(attempt) for attempt in attempts],
+    }
+    return {**execution.counters, **fields}
+
+
+def attempt_shape(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "worker": attempt.worker,
+        "end": attempt.end,
+        "started_at": instant_text(attempt.started_at),
+        "ended_at": instant_text(attempt.ended_at),
+        "duration_ms": attempt.duration_ms,
+        "error_message": attempt.error,
+        "stack_trace": attempt.traceback,
+        "cpu_time_ms": attempt.cpu_ms,
+        "memory_peak_mb": attempt.memory_mb,
+    }
+
+
+def worker_shape(worker: WorkerInfo) -> dict[str, Any]:
+    return {
+        "id": worker.id,
+        "host": worker.host,
+        "pid": worker.pid,
+        "version": worker.version,
+        "roles": list(worker.roles),
+        "queues": None if worker.queues is None else list(worker.queues),
+        "handlers": list(worker.handlers),
+        "concurrency": worker.concurrency,
+        "running": worker.running,
+        "started_at": instant_text(to_datetime(worker.started)),
+        "last_heartbeat_at": instant_text(to_datetime(worker.seen)),
+    }
+
+
+def lock_shape(lock: LockRow) -> dict[str, Any]:
+    return {
+        "name": lock.name,
+        "owner": lock.owner,
+        "token": lock.token,
+        "acquired_at": instant_text(to_datetime(lock.acquired)),
+        "expires_at": instant_text(to_datetime(lock.expires)),
+    }
+
+
+def log_shape(number: int, line: LogLine) -> dict[str, Any]:
+    return {"number": number, "at": instant_text(to_datetime(line.at)), "level": line.level, "message": line.message}
+
+
+def _window(execution: Execution) -> dict[str, str | None] | None:
+    begin, end = maybe_datetime(execution.window_begin), maybe_datetime(execution.window_end)
+    return None if begin is None or end is None else {"begin": instant_text(begin), "end": instant_text(end)}
