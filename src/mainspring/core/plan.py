@@ -34,7 +34,7 @@ def new_execution(
     spec = job.spec
     begin, end = window or (None, None)
     keys = staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
-    fields = {"queue": spec.queue, "priority": spec.priority} | fields
+    details: dict[str, Any] = {"queue": spec.queue, "priority": spec.priority} | fields | keys
     return Execution(
         id=id or random_id(now, chance),
         job=job.name,
@@ -49,8 +49,7 @@ def new_execution(
         window_end=end,
         created=now,
         due=now if due is None else due,
-        **fields,
-        **keys,
+        **details,
     )
 
 

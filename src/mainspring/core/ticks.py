@@ -65,12 +65,13 @@ def ticks_due(job: Job, now: Micros) -> Due:
     trigger, first = _trigger(job), job.next_run
     if first is None or first > now:
         return Due()
+    if trigger.fixed_delay:
+        return Due(ticks=(first,))
     oldest_due = now - grace(job, trigger, first)
-    if trigger.fixed_delay or first >= oldest_due:
-        return Due(ticks=_ticks(trigger, first, now))
-    ticks = tuple(tick for tick in _ticks_after(trigger, oldest_due - 1, now))
-    rule = "skip" if ticks else job.spec.missed
-    missed = _missed(trigger, first, oldest_due - 1, rule)
+    ticks = _newest_ticks(trigger, max(first, oldest_due), now)
+    if first >= oldest_due and first not in ticks and len(ticks) < MAX_DUE_TICKS:
+        ticks = (first, *ticks)  # planned by hand, or by a trigger of the past
+    missed = _missed(trigger, first, (ticks[0] if ticks else oldest_due) - 1, "skip" if ticks else job.spec.missed)
     return Due(ticks=ticks, catch_up=missed.catch_up, gap=missed.gap)
 
 
@@ -162,18 +163,11 @@ def _gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, ch
     )
 
 
-def _ticks(trigger: Trigger, first: Micros, now: Micros) -> tuple[Micros, ...]:
-    """`first` itself, whatever the trigger says of it now, and the ticks after it."""
-    if trigger.fixed_delay:
-        return (first,)
-    return (first, *_ticks_after(trigger, first, now))[-MAX_DUE_TICKS:]
-
-
-def _ticks_after(trigger: Trigger, after: Micros, until: Micros) -> tuple[Micros, ...]:
-    """The newest ticks in (after, until], no more than a bounded number of them."""
+def _newest_ticks(trigger: Trigger, begin: Micros, end: Micros) -> tuple[Micros, ...]:
+    """The newest ticks in [begin, end], no more than a bounded number of them."""
     ticks: list[Micros] = []
-    at = trigger.previous(to_datetime(until))
-    while at is not None and to_micros(at) > after and len(ticks) < MAX_DUE_TICKS:
+    at = trigger.previous(to_datetime(end))
+    while at is not None and to_micros(at) >= begin and len(ticks) < MAX_DUE_TICKS:
         ticks.append(to_micros(at))
         at = trigger.previous(at - _INSTANT)
     return tuple(reversed(ticks))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -31,9 +30,9 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is your own. `jitter` spreads each delay by up to that share in both directions; 0 unless asked for.
     """
 
-    initial: float | str | timedelta = 2.0
+    initial: float | str = 2.0
     multiplier: float | None = None
-    max: float | str | timedelta | None = None
+    max: float | str | None = None
     jitter: float = 0.0
 
     def __post_init__(self) -> None:
