@@ -1,0 +1,349 @@
+"""The registry: handlers by name, class and function, and the jobs that code declares for them.
+
+In memory, one per application, without global state or a clock. Nothing is stored here: at start-up the
+declarations are brought to the store by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, Unpack
+
+from ..model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
+from ..model.job import JobSpec
+from ..model.payload import Verbatim, presentable
+from ..model.triggers import Trigger
+from ..model.values import identifier
+from .context import JobContext
+from .declare import INHERITED, Declaration, JobOptions, Lookup, first_line, known_options
+from .shape import is_async
+from .signature import Signature, Style
+
+__all__ = ["Handler", "JobOptions", "Registry"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Handler:
+    """Code under a name: a function, or the method of an object that serves all executions."""
+
+    name: str
+    target: Callable[..., Any]
+    signature: Signature
+    is_async: bool
+    where: str
+    given: Any
+    """What was registered: the function, class or object itself."""
+    instance: Any = None
+    defaults: dict[str, Any] = field(default_factory=dict)
+    """Policy its own declaration gave, which its further jobs follow."""
+
+    @property
+    def isolation(self) -> Literal["async", "thread"]:
+        return "async" if self.is_async else "thread"
+
+    @property
+    def wants_context(self) -> bool:
+        return self.signature.wants_context
+
+    @property
+    def cls(self) -> type | None:
+        """The class of a handler that is an object."""
+        return None if self.instance is None else type(self.instance)
+
+    def call(self, context: JobContext, params: str) -> Callable[[], Any]:
+        """The call to make, with the stored payload as typed arguments; `PayloadMismatch` when it does not fit."""
+        arguments = self.signature.bind(params)
+        shape = self.signature.shape
+        if shape.context is not None:
+            arguments[shape.context] = context.execution if shape.record else context
+        return partial(self.target, **arguments)
+
+
+class Registry:
+    """Handlers and declared jobs.
+
+    >>> registry = Registry()
+    >>> def crawl(ctx, url: str): ...
+    >>> registry.declare("crawl", crawl, queue="web").name
+    'crawl'
+    >>> registry.resolve(crawl) is registry.get("crawl")
+    True
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+        self._jobs: dict[str, Declaration] = {}
+        self._by_object: dict[Any, Handler] = {}
+        self._by_class: dict[type, list[Handler]] = {}
+        self._names: frozenset[str] = frozenset()
+
+    # --- finding ------------------------------------------------------------------------------------------
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all handlers."""
+        return self._names
+
+    @property
+    def handlers(self) -> tuple[Handler, ...]:
+        return tuple(self._handlers.values())
+
+    def get(self, name: str) -> Handler:
+        try:
+            return self._handlers[name]
+        except KeyError:
+            raise HandlerNotFound(name, self._handlers) from None
+
+    def resolve(self, ref: Any) -> Handler:
+        """The handler meant by a name, a function, a class or an object."""
+        if isinstance(ref, str):
+            return self.get(ref)
+        if isinstance(ref, Handler):
+            return self.get(ref.name)
+        found = self.find(ref)
+        if found is None:
+            raise HandlerNotFound(_label(ref), self._handlers)
+        return found
+
+    def find(self, ref: Any) -> Handler | None:
+        """As `resolve`, for what is not a name; None when it is not registered."""
+        known = self._by_object.get(_key(ref))
+        if known is not None:
+            return known
+        of_class = self._by_class.get(ref if isinstance(ref, type) else type(ref), ())
+        if len(of_class) > 1:
+            names = ", ".join(sorted(handler.name for handler in of_class))
+            raise InvalidValue("handler", Verbatim(_label(ref)), f"one of the names {names}", "The class has several")
+        if of_class:
+            return of_class[0]
+        inner = getattr(ref, "__wrapped__", None)
+        return self.find(inner) if inner is not None else None
+
+    def declared_jobs(self, lookup: Lookup | None = None, tz: str = "UTC") -> list[tuple[str, JobSpec]]:
+        """All jobs of the code, with placeholders filled in; `tz` is the zone of those that name none."""
+        return [(name, declaration.spec(lookup, tz)) for name, declaration in self._jobs.items()]
+
+    # --- declaring ----------------------------------------------------------------------------------------
+    def declare(self, name: str, function: Any, **options: Unpack[JobOptions]) -> Handler:
+        """A handler and its job in one go: a function, or an object with `perform` or `execute`."""
+        given = known_options(options)
+        return self._declare(name, function, given, _flag(given))
+
+    def register(self, handler: Any, **options: Unpack[JobOptions]) -> Handler:
+        """A class (constructed here, once) or an object with `name` and `perform(data, execution)` or `execute(ctx)`.
+
+        A second object of the same class changes nothing: the first serves all executions.
+        """
+        name = getattr(handler, "name", None)
+        if not isinstance(name, str):
+            remedy = f"Give it one: name = '...' in class {_label(handler)}"
+            raise InvalidValue(f"name of {_label(handler)}", presentable(name), "a name as text", remedy)
+        known = self._handlers.get(name)
+        if known is not None and not options.get("allow_override") and _is_second_object(known, handler):
+            _warn_of_second(known)
+            return known
+        attempts = getattr(handler, "max_attempts", None)
+        given = {"max_attempts": attempts, **known_options(options)}
+        return self._declare(name, handler, given, _flag(given))
+
+    def schedule(
+        self, name: str, handler: Any, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
+    ) -> Handler:
+        """One more job of a handler, with its own trigger, parameters and queue.
+
+        What is not registered yet is: an object or class with a `name` under that, anything else as `name`.
+        """
+        given = known_options(options)
+        override = _flag(given)
+        if trigger is not None:
+            given["trigger"] = trigger if given.get("trigger") is None else _two_triggers(trigger)
+        known = self.resolve(handler) if isinstance(handler, (str, Handler)) else self.find(handler)
+        if known is None and not _has_own_name(handler):
+            return self._declare(name, handler, given, override)
+        known = known or self.register(handler)
+        if _is_second_object(known, handler):
+            _warn_of_second(known)
+        where = calling_place()
+        self._refuse_duplicate(identifier("name", name), where, override)
+        self._jobs[name] = self._declaration(name, known, _inherited(known, given), where)
+        return known
+
+    def import_modules(self, modules: Iterable[str]) -> None:
+        """Import modules that hold declarations; one that fails stops everything and is named."""
+        if isinstance(modules, str):
+            raise InvalidValue("jobs", modules, "a list of module names", f"Write jobs=[{modules!r}]")
+        for module in modules:
+            if not isinstance(module, str) or not module:
+                raise InvalidValue("jobs", presentable(module), "names of modules, such as 'shop.jobs'")
+            try:
+                importlib.import_module(module)
+            except (Exception, SystemExit) as error:
+                reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise ConfigurationError(f"jobs: module {module!r} could not be imported: {reason}") from error
+
+    # --- inside -------------------------------------------------------------------------------------------
+    def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:
+        where = calling_place()
+        self._refuse_duplicate(identifier("name", name), where, override)
+        handler = make_handler(name, function, where, options)
+        self._add(handler, self._declaration(name, handler, options, where))
+        return handler
+
+    def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
+        declaration = Declaration(name, handler.name, options, handler.signature, where, _documentation(handler))
+        declaration.check()
+        return declaration
+
+    def _refuse_duplicate(self, name: str, where: str, override: bool) -> None:
+        known = self._jobs.get(name) or self._handlers.get(name)
+        if known is None or override:
+            return
+        again = f"{where} (that code ran twice)" if known.where == where else where
+        raise DuplicateRegistration(name, known.where, again)
+
+    def _add(self, handler: Handler, declaration: Declaration) -> None:
+        self._forget(handler.name)
+        self._handlers[handler.name] = handler
+        self._jobs[handler.name] = declaration
+        self._by_object[_key(handler.given)] = handler
+        if handler.instance is not None:
+            self._by_object[_key(handler.instance)] = handler
+            self._by_class.setdefault(type(handler.instance), []).append(handler)
+        self._names = frozenset(self._handlers)
+
+    def _forget(self, name: str) -> None:
+        """Drop an overridden handler. Its further jobs stay and use the new one of that name."""
+        old = self._handlers.pop(name, None)
+        if old is None:
+            return
+        self._by_object = {key: handler for key, handler in self._by_object.items() if handler is not old}
+        if old.instance is not None:
+            self._by_class[type(old.instance)].remove(old)
+
+
+def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | None = None) -> Handler:
+    """The handler for a function, an object with `perform` or `execute`, or a class of such objects."""
+    found = _method_of(given)
+    instance = None
+    if found is not None:
+        instance = _constructed(given) if isinstance(given, type) else given
+        target, style = getattr(instance, found), found
+    elif callable(given) and not isinstance(given, type):
+        target, style = given, "function"
+        instance = None if _is_function(given) else given
+    else:
+        remedy = "A class needs a method perform(data, execution) or execute(ctx)" if isinstance(given, type) else ""
+        raise InvalidValue(
+            f"handler {name!r}", presentable(given), "a function, or an object with perform or execute", remedy
+        )
+    _refuse_generator(name, target)
+    return Handler(
+        name=name,
+        target=target,
+        signature=Signature(name, target, style),
+        is_async=is_async(target),
+        where=where,
+        given=given,
+        instance=instance,
+        defaults={key: value for key, value in (options or {}).items() if key in INHERITED and value is not None},
+    )
+
+
+def calling_place() -> str:
+    """ "file:line" of the nearest caller outside this package."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "an unknown place"
+
+
+def _method_of(given: Any) -> Style | None:
+    styles: tuple[Style, ...] = ("perform", "execute")
+    return next((style for style in styles if callable(getattr(given, style, None))), None)
+
+
+def _constructed(cls: type) -> Any:
+    """The one object of a class that was registered without one."""
+    try:
+        needed = [item.name for item in inspect.signature(cls).parameters.values() if _must_be_given(item)]
+    except (TypeError, ValueError):
+        needed = []
+    if needed:
+        remedy = f"Register an object instead: {cls.__name__}({', '.join(f'{name}=...' for name in needed)})"
+        raise InvalidValue(
+            f"class {cls.__name__}", Verbatim(f"{cls.__name__}()"), "a constructor without arguments", remedy
+        )
+    return cls()
+
+
+def _must_be_given(item: inspect.Parameter) -> bool:
+    return item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+
+
+def _refuse_generator(name: str, target: Any) -> None:
+    function = target.func if isinstance(target, partial) else target
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidValue(f"handler {name!r}", presentable(target), "a function that returns", "Remove its yield")
+
+
+def _is_function(given: Any) -> bool:
+    return inspect.isroutine(given) or isinstance(given, partial)
+
+
+def _key(ref: Any) -> Any:
+    """Identity, which for bound methods is that of their parts: each access makes a new object."""
+    if inspect.ismethod(ref):
+        return id(ref.__self__), ref.__func__
+    return id(ref)
+
+
+def _label(ref: Any) -> str:
+    kind = ref if isinstance(ref, type) else type(ref)
+    return str(getattr(ref, "__name__", kind.__name__))
+
+
+def _has_own_name(handler: Any) -> bool:
+    return _method_of(handler) is not None and isinstance(getattr(handler, "name", None), str)
+
+
+def _is_second_object(known: Handler, given: Any) -> bool:
+    return known.instance is not None and type(given) is type(known.instance) and given is not known.instance
+
+
+def _warn_of_second(known: Handler) -> None:
+    message = (
+        f"handler {known.name!r} keeps its first {_label(known.instance)} object ({known.where}); a second was given"
+    )
+    warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def _inherited(handler: Handler, given: dict[str, Any]) -> dict[str, Any]:
+    policy = dict(handler.defaults)
+    if given.get("overlap") is not None:
+        policy.pop("overlap_limit", None)
+    return {**policy, **given}
+
+
+def _flag(given: dict[str, Any]) -> bool:
+    override = given.pop("allow_override", False)
+    if not isinstance(override, bool):
+        raise InvalidValue("allow_override", presentable(override), "True or False")
+    return override
+
+
+def _two_triggers(trigger: Trigger) -> Any:
+    raise InvalidValue("trigger", presentable(trigger), "one trigger", "Combine several with any_of(...)")
+
+
+def _documentation(handler: Handler) -> str:
+    """The first line of the docstring of the function, or of the class or its method."""
+    if handler.instance is None:
+        function = handler.target.func if isinstance(handler.target, partial) else handler.target
+        return first_line(function)
+    return first_line(type(handler.instance)) or first_line(handler.target)
