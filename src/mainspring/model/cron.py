@@ -111,8 +111,7 @@ class Rule:
     def until(self, local: datetime) -> datetime | None:
         """The last match not later than `local`, or None within the horizon."""
         walker = copy.copy(self._backward)
-        walker.dt = local.replace(microsecond=0)
-        walker.skip_initial_tick = True
+        walker.dt = local.replace(microsecond=0) + SECOND
         return next(walker, None)
 
 
