@@ -1,14 +1,14 @@
 """Mainspring: jobs that run on time, once, on as many machines as you have.
 
-    from mainspring import Mainspring, JobContext
+from mainspring import Mainspring, JobContext
 
-    app = Mainspring("sqlite:///mainspring.db")
+app = Mainspring("sqlite:///mainspring.db")
 
-    @app.job("hello", cron="0 30 3 * * *", tz="Europe/Istanbul")
-    async def hello(ctx: JobContext) -> None:
-        print("good morning")
+@app.job("hello", cron="0 30 3 * * *", tz="Europe/Istanbul")
+async def hello(ctx: JobContext) -> None:
+    print("good morning")
 
-    app.run()
+app.run()
 """
 
 from .app import Mainspring

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import config
 from .assembly import Parts, SystemClock, inline_info, lock_owner, make_store, node_settings
 from .core.client import Client
 from .core.context import JobContext
+from .core.declare import JobOptions
 from .core.heart import Leases, ThreadHeart
 from .core.locks import Lock, lock_name
 from .core.node import Node
@@ -76,7 +77,7 @@ class Mainspring:
         self._track_heart: ThreadHeart | None = None
 
     # --- declaring ----------------------------------------------------------------------------------------
-    def job(self, name: str, **options: Any) -> Callable[[F], F]:
+    def job(self, name: str, **options: Unpack[JobOptions]) -> Callable[[F], F]:
         """Declare a handler and its job on a function: `@app.job("report", cron="0 3 * * *", tz="Europe/Paris")`."""
 
         def declared(function: F) -> F:
@@ -85,11 +86,13 @@ class Mainspring:
 
         return declared
 
-    def register(self, handler: Any, **options: Any) -> None:
+    def register(self, handler: Any, **options: Unpack[JobOptions]) -> None:
         """Declare a class or instance with `name` and `perform(data, execution)`."""
         self.registry.register(handler, **options)
 
-    def schedule(self, name: str, handler: Any, trigger: Trigger | None = None, **options: Any) -> None:
+    def schedule(
+        self, name: str, handler: Any, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
+    ) -> None:
         """Declare one more job for a handler, with its own trigger, parameters and queue."""
         self.registry.schedule(name, handler, trigger, **options)
 
@@ -155,7 +158,9 @@ class Mainspring:
         await self.start()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         await self.close()
 
     @asynccontextmanager
@@ -253,7 +258,9 @@ class Mainspring:
     async def resume(self, name: str, *, by: str = "system") -> JobView:
         return await (await self._ready()).control.resume(name, by=by)
 
-    async def cancel(self, ref: str | Execution, *, by: str = "system", reason: str | None = None) -> Execution | JobView:
+    async def cancel(
+        self, ref: str | Execution, *, by: str = "system", reason: str | None = None
+    ) -> Execution | JobView:
         """Cancel a job by name, or an execution."""
         return await (await self._ready()).control.cancel(ref, by=by, reason=reason)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -63,6 +64,7 @@ class Worker:
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
         self._on_follow_up = on_follow_up
         self._runs: dict[str, Run] = {}
+        self._lost: set[Run] = set()  # handlers still at it though their lease is gone: they take room, no more
         self._endings: list[_Ending] = []
         self._turn = 0
         self._draining = False
@@ -75,7 +77,7 @@ class Worker:
 
     @property
     def running(self) -> int:
-        return len(self._runs)
+        return len(self._runs) + len(self._lost)
 
     def start(self) -> None:
         self._exchange_loop.start()
@@ -84,7 +86,7 @@ class Worker:
     def wake(self, topic: Topic = Topic.WORK) -> None:
         if topic in (Topic.CANCEL, Topic.ANY) and self._runs:
             self._notes_loop.wake()
-        if topic is not Topic.CANCEL:
+        if topic in (Topic.WORK, Topic.ANY):
             self._exchange_loop.wake()
 
     # --- stop ---------------------------------------------------------------------------------------------
@@ -100,6 +102,8 @@ class Worker:
             run.stop("handed_back", "the worker is shutting down")
         if unfinished:
             await self._until_idle(reserve * 0.4)
+        for run in self._lost:
+            run.abandoned = True
         for run in list(self._runs.values()):
             self._abandon(run)
         await self._settle_rest(reserve * 0.5)
@@ -149,13 +153,13 @@ class Worker:
         return self._delay(reply, claim)
 
     def _claim_request(self, ending: int) -> ClaimRequest | None:
-        free = self._settings.concurrency - len(self._runs)
+        free = self._settings.concurrency - self.running
         handlers = self._registry.names - self._settings.exclude
         if self._draining or free <= 0 or not handlers or self._running_alone():
             return None
         alone = False
         if self._alone_waiting_since is not None:
-            if not self._runs:
+            if not self.running:
                 alone = True
             elif self._clock.monotonic() - self._alone_waiting_since < DRAIN_FOR_ALONE:
                 return None
@@ -171,7 +175,7 @@ class Worker:
         )
 
     def _running_alone(self) -> bool:
-        return any(run.execution.alone for run in self._runs.values())
+        return any(run.execution.alone for run in (*self._runs.values(), *self._lost))
 
     async def _take(self, reply: Exchanged) -> None:
         self._note_alone(reply)
@@ -200,8 +204,8 @@ class Worker:
 
     def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
         if self._endings or (claim is not None and (reply.more or len(reply.claimed) >= claim.limit)):
-            return 0.0 if self._endings or len(self._runs) < self._settings.concurrency else self._settings.poll_interval
-        if self._alone_waiting_since is not None and not self._runs:
+            return 0.0 if self._endings or self.running < self._settings.concurrency else self._settings.poll_interval
+        if self._alone_waiting_since is not None and not self.running:
             return 0.0
         if reply.next_due is None:
             return self._settings.poll_interval
@@ -218,10 +222,11 @@ class Worker:
             self._end(run, self._unstarted(run))
             return
         self._emit(Started(execution, run.started))
-        run.task = asyncio.create_task(self._run(run), name=execution.id)
+        run.task = asyncio.create_task(self._runner.run(run), name=execution.id)
+        run.task.add_done_callback(partial(self._ran, run))
 
     def _unstarted(self, run: Run) -> Outcome:
-        """A claim that never starts: it was asked to stop before, or this worker is leaving."""
+        """A claim whose handler never starts: it was asked to stop before, or this worker is leaving."""
         asked = run.execution.cancel_requested is not None
         return Outcome(
             end="cancelled" if asked else "handed_back",
@@ -231,17 +236,21 @@ class Worker:
             reason=run.execution.cancel_reason,
         )
 
-    async def _run(self, run: Run) -> None:
-        outcome = await self._runner.run(run)
+    def _ran(self, run: Run, task: asyncio.Task[Outcome]) -> None:
+        """The handler is done. A task stopped before its first step has not even reached the runner."""
         if not run.abandoned:
-            self._end(run, outcome)
+            self._end(run, self._unstarted(run) if task.cancelled() else task.result())
 
     def _end(self, run: Run, outcome: Outcome) -> None:
         """The try is over. Its lease is kept until the store has accepted or refused the ending."""
-        del self._runs[run.execution.id]
-        if not self._runs:
+        lost = run in self._lost
+        if lost:
+            self._lost.remove(run)
+        else:
+            del self._runs[run.execution.id]
+        if not self.running:
             self._idle.set()
-        if run.stopped == "lost":
+        if lost:
             self._drop(run, "ending")
         else:
             change = decide.after_attempt(run.execution, outcome, self._chance.random())
@@ -253,7 +262,7 @@ class Worker:
         if not applied:
             self._drop(run, "ending")
             return
-        self._leases.held.pop(run.execution.id, None)
+        self._leases.give_up(run.execution)
         if change.todo:
             self._on_follow_up()
         self._emit(
@@ -270,25 +279,27 @@ class Worker:
         )
 
     def _drop(self, run: Run, write: str) -> None:
-        self._leases.held.pop(run.execution.id, None)
+        self._leases.give_up(run.execution)
         self._emit(Fenced(run.execution, write))
 
     # --- heart and cancellation ---------------------------------------------------------------------------
     def beaten(self, reply: BeatReply) -> None:
         """A heartbeat came back: stop what is lost and what was asked to stop."""
-        for id in reply.lost:
-            self._lose(id)
+        for id in reply.lost & self._runs.keys():
+            self._lose(self._runs[id])
         self._cancel(reply.cancels)
 
     def cut_off(self) -> None:
         """No beat got through for a whole lease: whatever runs here may run elsewhere by now."""
-        for id in list(self._runs):
-            self._lose(id)
+        for run in list(self._runs.values()):
+            self._lose(run)
 
-    def _lose(self, id: str) -> None:
-        run = self._runs.get(id)
-        if run is not None:
-            self._leases.held.pop(id, None)
+    def _lose(self, run: Run) -> None:
+        """Stop it, and let go of its id: the same execution may be claimed anew here before its handler has ended."""
+        if self._runs.get(run.execution.id) is run:
+            del self._runs[run.execution.id]
+            self._lost.add(run)
+            self._leases.give_up(run.execution)
             run.stop("lost", "the lease was lost")
 
     def _cancel(self, cancels: dict[str, str]) -> None:
@@ -318,7 +329,7 @@ class Worker:
             return
         for (run, _), stored in zip(noted, await self._store.note([note for _, note in noted]), strict=True):
             if not stored:
-                self._lose(run.execution.id)
+                self._lose(run)
 
     def _note(self, run: Run) -> Note | None:
         drained = run.context.drain()
