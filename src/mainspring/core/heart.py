@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from ..model.changes import Beat, BeatReply, WorkerInfo
+from ..model.execution import Execution
 from .ports import Clock
 
 
@@ -29,6 +30,17 @@ class Leases:
     def beat(self) -> Beat:
         held = tuple(self.held.copy().items())
         return Beat(worker=msgspec.structs.replace(self.info, running=len(held)), leases=held, lease=self.lease)
+
+    def give_up(self, execution: Execution) -> None:
+        """Hold it no longer, unless it is held by a later claim."""
+        if self.held.get(execution.id) == execution.token:
+            del self.held[execution.id]
+
+    def news(self, beat: Beat, reply: BeatReply) -> BeatReply:
+        """The reply to this beat without losses that are no news: given up since, or held by a later claim."""
+        sent = dict(beat.leases)
+        lost = frozenset(id for id in reply.lost if self.held.get(id) == sent[id])
+        return msgspec.structs.replace(reply, lost=lost)
 
 
 class Heart(Protocol):
@@ -96,14 +108,18 @@ class ThreadHeart:
 
     def _beat(self) -> None:
         sent = self._clock.monotonic()
+        beat = self._leases.beat()
         try:
-            reply = self._send(self._leases.beat())
+            reply = self._send(beat)
         except Exception:
             if self._pulse.cut_off():
                 self._tell(self._on_cut_off)
             return
         self._pulse.heard(sent)
-        self._tell(self._on_reply, reply)
+        self._tell(self._heard, beat, reply)
+
+    def _heard(self, beat: Beat, reply: BeatReply) -> None:
+        self._on_reply(self._leases.news(beat, reply))
 
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         if not self._loop.is_closed():
@@ -151,11 +167,12 @@ class LoopHeart:
 
     async def _beat(self) -> None:
         sent = self._clock.monotonic()
+        beat = self._leases.beat()
         try:
-            reply = await self._send(self._leases.beat())
+            reply = await self._send(beat)
         except Exception:
             if self._pulse.cut_off():
                 self._on_cut_off()
             return
         self._pulse.heard(sent)
-        self._on_reply(reply)
+        self._on_reply(self._leases.news(beat, reply))

@@ -44,7 +44,7 @@ class Run:
         self.started = started
         self.stopped: StopKind | None = None
         self.abandoned = False
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[Outcome] | None = None
 
     def stop(self, kind: StopKind, reason: str) -> None:
         """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..model.errors import StoreError
-from ..model.events import Ended, Started
+from ..model.events import Ended, Fenced, Started
 from ..model.execution import Execution, encode_policy
 from ..model.ids import Chance
 from ..model.instants import seconds_to_micros
@@ -106,11 +106,14 @@ class Tracker:
         )
         change = decide.after_attempt(execution, outcome)
         try:
-            await asyncio.shield(self._store.exchange([change], None))
+            accepted = (await asyncio.shield(self._store.exchange([change], None))).applied[0]
         except StoreError:
             return  # the lease runs out and the record ends as worker_lost: tracking never breaks the work itself
         finally:
-            leases.held.pop(execution.id, None)
+            leases.give_up(execution)
+        if not accepted:
+            self._emit(Fenced(execution, "ending"))
+            return
         duration = (outcome.ended - outcome.started) / 1000
         ended = msgspec.structs.replace(execution, finished=outcome.ended)
         self._emit(Ended(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))
