@@ -352,8 +352,8 @@ class Mainspring:
         return parts
 
     async def _open(self, parts: Parts) -> None:
-        while not parts.opening.acquire(blocking=False):
-            await asyncio.sleep(0.001)  # another thread's loop opens it
+        if not parts.opening.acquire(blocking=False):
+            await asyncio.to_thread(parts.opening.acquire)  # another task or another thread's loop opens it
         try:
             if not parts.opened:
                 self._import_modules()

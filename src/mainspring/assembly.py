@@ -75,7 +75,9 @@ def make_store(settings: config.Settings, clock: Clock) -> Store:
 
 
 def node_settings(settings: config.Settings) -> NodeSettings:
-    fields = {name: getattr(settings, name) for name in settings.__struct_fields__ if name in NodeSettings.__struct_fields__}
+    fields = {
+        name: getattr(settings, name) for name in settings.__struct_fields__ if name in NodeSettings.__struct_fields__
+    }
     identity = {"username": settings.username, "channel": settings.channel}
     return NodeSettings(**fields, sweep_interval=settings.fold_interval, identity=identity, version=VERSION)
 

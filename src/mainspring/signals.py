@@ -66,6 +66,7 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         loop.run_until_complete(main())
         loop.run_until_complete(_cancel_leftovers())
         loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor(LEFTOVER_PATIENCE))
     finally:
         asyncio.set_event_loop(None)
         loop.close()

@@ -200,7 +200,9 @@ class Client:
         """A new execution with the parameters, window and tenant of one that ended."""
         job, now = await self._catalogue.read(ended.job), await self._store.now()
         execution = plan.retry_of(job, ended, triggered_by=by, now=now, chance=self._chance)
-        return await self._add_or_refuse(execution, self.audit("retry", f"execution:{ended.id}", by, now, after=execution.id))
+        return await self._add_or_refuse(
+            execution, self.audit("retry", f"execution:{ended.id}", by, now, after=execution.id)
+        )
 
     async def _add_or_refuse(self, execution: Execution, audit: Audit) -> Execution:
         added = (await self._store.add([execution], [audit]))[0]
@@ -222,4 +224,3 @@ class Client:
 
     def audit(self, action: str, target: str, by: str, now: Micros, **words: str | None) -> Audit:
         return Audit(id=random_id(now, self._chance), at=now, actor=by, action=action, target=target, **words)
-

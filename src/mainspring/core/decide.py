@@ -100,7 +100,9 @@ def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelReq
         case State.RUNNING:
             return CancelRequest(id=execution.id, token=execution.token, at=now, reason=reason)
         case _:
-            raise CommandRefused("cancel", execution.state, ("pending", "running", "waiting"), f"execution {execution.id}")
+            raise CommandRefused(
+                "cancel", execution.state, ("pending", "running", "waiting"), f"execution {execution.id}"
+            )
 
 
 def _again(
@@ -131,9 +133,7 @@ def _final(
     crashes: int | None = None,
     rescue: bool = False,
 ) -> Change:
-    return _leave_running(
-        execution, outcome, to, reason=reason, failures=failures, crashes=crashes, rescue=rescue
-    )
+    return _leave_running(execution, outcome, to, reason=reason, failures=failures, crashes=crashes, rescue=rescue)
 
 
 def _leave_running(

@@ -83,29 +83,29 @@ class Declaration(msgspec.Struct, frozen=True):
     name: str
     handler: str
     options: dict[str, Any]
-    signature: Signature
     where: str
     description: str = ""
 
-    def check(self) -> None:
+    def check(self, signature: Signature) -> None:
         """Refuse now what is wrong whatever the placeholders stand for."""
-        self._spec({name: _provisional(name, value) for name, value in self.options.items()}, "UTC", warn=True)
+        provisional = {name: _provisional(name, value) for name, value in self.options.items()}
+        self._spec(signature, provisional, "UTC", warn=True)
 
-    def spec(self, lookup: Lookup | None = None, tz: str = "UTC") -> JobSpec:
+    def spec(self, signature: Signature, lookup: Lookup | None = None, tz: str = "UTC") -> JobSpec:
         """The specification, with placeholders filled in; `tz` is the zone of jobs that name none."""
         if not any(_has_placeholder(name, value) for name, value in self.options.items()):
-            return self._spec(self.options, tz)
+            return self._spec(signature, self.options, tz)
         try:
             filled = {name: fill(name, value, lookup) for name, value in self.options.items()}
-            return self._spec(filled, tz)
+            return self._spec(signature, filled, tz)
         except ConfigurationError as error:
             raise ConfigurationError(f"job {self.name!r} ({self.where}): {error}") from None
         except InvalidValue as error:
             remedy = f"{error.remedy}{'. ' if error.remedy else ''}It comes from a setting of job {self.name!r}"
             raise InvalidValue(error.field, error.value, error.allowed, f"{remedy} ({self.where})") from None
 
-    def _spec(self, options: Mapping[str, Any], tz: str, warn: bool = False) -> JobSpec:
-        return job_spec(self.handler, self.signature, options, tz, self.description, warn)
+    def _spec(self, signature: Signature, options: Mapping[str, Any], tz: str, warn: bool = False) -> JobSpec:
+        return job_spec(self.handler, signature, options, tz, self.description, warn)
 
 
 def known_options(options: Mapping[str, Any]) -> dict[str, Any]:

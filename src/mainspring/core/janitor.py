@@ -144,7 +144,10 @@ class ClockTrust:
     def wait(self, store_now: Micros) -> float:
         """Seconds to wait before judging; 0 when the clock can be trusted."""
         monotonic = self._clock.monotonic()
-        if self._seen is None or abs((store_now - self._seen[0]) / SECOND - (monotonic - self._seen[1])) > CLOCK_TOLERANCE:
+        if (
+            self._seen is None
+            or abs((store_now - self._seen[0]) / SECOND - (monotonic - self._seen[1])) > CLOCK_TOLERANCE
+        ):
             self._trusted_from = monotonic + self._heartbeat
         self._seen = (store_now, monotonic)
         return max(0.0, self._trusted_from - monotonic)

@@ -1,7 +1,7 @@
 """Named locks for users: held across processes, renewed while held, with a fencing token.
 
-    async with app.lock("import", ttl="1m") as lock:
-        write(..., fence=lock.token)
+async with app.lock("import", ttl="1m") as lock:
+    write(..., fence=lock.token)
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Lock:
         self._renewal = asyncio.create_task(self._renew(), name=f"lock-{self.name}")
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.gather(self._renewal, return_exceptions=True)

@@ -89,7 +89,9 @@ class Node:
             emit,
             self.janitor.wake_follow_ups,
         )
-        self._heart = heart(send or store.beat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off)
+        self._heart = heart(
+            send or store.beat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off
+        )
         self._unsubscribe: Callable[[], None] | None = None
 
     @property

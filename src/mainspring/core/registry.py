@@ -80,7 +80,7 @@ class Registry:
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
         self._jobs: dict[str, Declaration] = {}
-        self._by_object: dict[Any, Handler] = {}
+        self._by_object: dict[Any, list[Handler]] = {}
         self._by_class: dict[type, list[Handler]] = {}
         self._names: frozenset[str] = frozenset()
 
@@ -113,21 +113,20 @@ class Registry:
 
     def find(self, ref: Any) -> Handler | None:
         """As `resolve`, for what is not a name; None when it is not registered."""
-        known = self._by_object.get(_key(ref))
-        if known is not None:
-            return known
-        of_class = self._by_class.get(ref if isinstance(ref, type) else type(ref), ())
-        if len(of_class) > 1:
-            names = ", ".join(sorted(handler.name for handler in of_class))
-            raise InvalidValue("handler", Verbatim(_label(ref)), f"one of the names {names}", "The class has several")
-        if of_class:
-            return of_class[0]
-        inner = getattr(ref, "__wrapped__", None)
-        return self.find(inner) if inner is not None else None
+        kind = ref if isinstance(ref, type) else type(ref)
+        found = self._by_object.get(_key(ref)) or self._by_class.get(kind)
+        if not found:
+            inner = getattr(ref, "__wrapped__", None)
+            return self.find(inner) if inner is not None else None
+        if len(found) > 1:
+            names = ", ".join(sorted(handler.name for handler in found))
+            remedy = "It is registered under several names: use one of them"
+            raise InvalidValue("handler", Verbatim(_label(ref)), names, remedy)
+        return found[0]
 
     def declared_jobs(self, lookup: Lookup | None = None, tz: str = "UTC") -> list[tuple[str, JobSpec]]:
         """All jobs of the code, with placeholders filled in; `tz` is the zone of those that name none."""
-        return [(name, declaration.spec(lookup, tz)) for name, declaration in self._jobs.items()]
+        return [(job.name, job.spec(self.get(job.handler).signature, lookup, tz)) for job in self._jobs.values()]
 
     # --- declaring ----------------------------------------------------------------------------------------
     def declare(self, name: str, function: Any, **options: Unpack[JobOptions]) -> Handler:
@@ -163,15 +162,14 @@ class Registry:
         override = _flag(given)
         if trigger is not None:
             given["trigger"] = trigger if given.get("trigger") is None else _two_triggers(trigger)
+        self._refuse_duplicate(identifier("name", name), calling_place(), override)
         known = self.resolve(handler) if isinstance(handler, (str, Handler)) else self.find(handler)
         if known is None and not _has_own_name(handler):
             return self._declare(name, handler, given, override)
         known = known or self.register(handler)
         if _is_second_object(known, handler):
             _warn_of_second(known)
-        where = calling_place()
-        self._refuse_duplicate(identifier("name", name), where, override)
-        self._jobs[name] = self._declaration(name, known, _inherited(known, given), where)
+        self._jobs[name] = self._declaration(name, known, _inherited(known, given), calling_place())
         return known
 
     def import_modules(self, modules: Iterable[str]) -> None:
@@ -196,8 +194,8 @@ class Registry:
         return handler
 
     def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
-        declaration = Declaration(name, handler.name, options, handler.signature, where, _documentation(handler))
-        declaration.check()
+        declaration = Declaration(name, handler.name, options, where, _documentation(handler))
+        declaration.check(handler.signature)
         return declaration
 
     def _refuse_duplicate(self, name: str, where: str, override: bool) -> None:
@@ -211,9 +209,9 @@ class Registry:
         self._forget(handler.name)
         self._handlers[handler.name] = handler
         self._jobs[handler.name] = declaration
-        self._by_object[_key(handler.given)] = handler
+        for item in {_key(handler.given), _key(handler.instance or handler.given)}:
+            self._by_object.setdefault(item, []).append(handler)
         if handler.instance is not None:
-            self._by_object[_key(handler.instance)] = handler
             self._by_class.setdefault(type(handler.instance), []).append(handler)
         self._names = frozenset(self._handlers)
 
@@ -222,9 +220,9 @@ class Registry:
         old = self._handlers.pop(name, None)
         if old is None:
             return
-        self._by_object = {key: handler for key, handler in self._by_object.items() if handler is not old}
-        if old.instance is not None:
-            self._by_class[type(old.instance)].remove(old)
+        for found in (*self._by_object.values(), *self._by_class.values()):
+            if old in found:
+                found.remove(old)
 
 
 def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | None = None) -> Handler:
@@ -242,7 +240,7 @@ def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | No
         raise InvalidValue(
             f"handler {name!r}", presentable(given), "a function, or an object with perform or execute", remedy
         )
-    _refuse_generator(name, target)
+    _refuse_odd(name, target)
     return Handler(
         name=name,
         target=target,
@@ -256,11 +254,16 @@ def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | No
 
 
 def calling_place() -> str:
-    """ "file:line" of the nearest caller outside this package."""
+    """The file and line of the nearest caller outside this package, as "file:line"."""
+    file, line = _caller()
+    return f"{file}:{line}"
+
+
+def _caller() -> tuple[str, int]:
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "an unknown place"
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("unknown", 0)
 
 
 def _method_of(given: Any) -> Style | None:
@@ -286,10 +289,14 @@ def _must_be_given(item: inspect.Parameter) -> bool:
     return item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
 
 
-def _refuse_generator(name: str, target: Any) -> None:
+def _refuse_odd(name: str, target: Any) -> None:
+    """Refuse what could only fail when it runs: generators, and plain wrappers around coroutine functions."""
     function = target.func if isinstance(target, partial) else target
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidValue(f"handler {name!r}", presentable(target), "a function that returns", "Remove its yield")
+    if inspect.iscoroutinefunction(inspect.unwrap(function)) and not is_async(target):
+        remedy = "The decorator around it is a plain function: make its wrapper async def and await the call"
+        raise InvalidValue(f"handler {name!r}", presentable(target), "async all through, or not at all", remedy)
 
 
 def _is_function(given: Any) -> bool:
@@ -320,7 +327,7 @@ def _warn_of_second(known: Handler) -> None:
     message = (
         f"handler {known.name!r} keeps its first {_label(known.instance)} object ({known.where}); a second was given"
     )
-    warnings.warn(message, UserWarning, stacklevel=4)
+    warnings.warn_explicit(message, UserWarning, *_caller())
 
 
 def _inherited(handler: Handler, given: dict[str, Any]) -> dict[str, Any]:
@@ -346,4 +353,7 @@ def _documentation(handler: Handler) -> str:
     if handler.instance is None:
         function = handler.target.func if isinstance(handler.target, partial) else handler.target
         return first_line(function)
-    return first_line(type(handler.instance)) or first_line(handler.target)
+    cls = type(handler.instance)
+    made_up = f"{cls.__name__}("  # what @dataclass writes into a class without a docstring
+    line = first_line(cls)
+    return first_line(handler.target) if not line or line.startswith(made_up) else line

@@ -62,7 +62,9 @@ class Scheduler:
         try:
             return ticks.materialise(job, now, self._chance)
         except Exception as error:
-            self._emit(Trouble(f"schedule of job {job.name}", f"{type(error).__name__}: {error}", traceback.format_exc()))
+            self._emit(
+                Trouble(f"schedule of job {job.name}", f"{type(error).__name__}: {error}", traceback.format_exc())
+            )
             later = job.with_changes(next_run=now + seconds_to_micros(BROKEN_JOB_PAUSE))
             return JobWrite(job=later, seen_version=job.version)
 
@@ -84,4 +86,3 @@ class Scheduler:
         if next_due is None:
             return self._poll_interval
         return min(max((next_due - now) / SECOND, 0.0), self._poll_interval)
-

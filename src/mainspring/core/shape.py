@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import types
 import typing
@@ -25,6 +26,8 @@ Style: TypeAlias = Literal["function", "perform", "execute"]
 _CONTEXT_NAMES = frozenset({"ctx", "context"})
 _DATA_NAMES = frozenset({"data", "payload"})
 _TYPES = "types with a JSON form (int, str, list[int], datetime, UUID, Enum, dataclasses, Structs, TypedDicts)"
+
+_DOTTED = re.compile(r"'[^']*'|(?:[A-Za-z_]\w*\.|<locals>\.)+([A-Za-z_]\w*)")
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -79,8 +82,7 @@ def read_shape(handler: str, call: Callable[..., Any], style: Style = "function"
 
 def is_async(call: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine: partials, callable objects and bound methods included."""
-    function = _function_of(call)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))
+    return inspect.iscoroutinefunction(_function_of(call))
 
 
 def read_model(kind: Any, value: Any) -> Any:
@@ -104,7 +106,8 @@ def choices_text(hint: Any) -> str:
 
 
 def hint_text(hint: Any) -> str:
-    return inspect.formatannotation(hint).replace("typing.", "")
+    """A type as one would write it, without the modules: `datetime | None`."""
+    return _DOTTED.sub(lambda found: found[1] or found[0], inspect.formatannotation(hint))
 
 
 # ---------------------------------------------------------------- which parameter is what

@@ -38,7 +38,10 @@ class PayloadMismatch(InvalidValue):
         self.message = message
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.remedy}" if self.message else super().__str__()
+        if not self.message:
+            return super().__str__()
+        stop = "" if self.message.endswith("?") else "."
+        return f"{self.message}{stop} {self.remedy}"
 
 
 class Signature:
@@ -138,8 +141,15 @@ class Signature:
         return arguments
 
     def _extras(self, params: str) -> dict[str, Any]:
+        """What `**kwargs` receives."""
         found = {name: value for name, value in msgspec.json.decode(params).items() if name not in self._by_name}
-        return msgspec.convert(found, dict[str, self.shape.extra], str_keys=True, dec_hook=read_model)  # type: ignore[name-defined]
+        return {name: self._extra(name, value) for name, value in found.items()}
+
+    def _extra(self, name: str, value: Any) -> Any:
+        try:
+            return msgspec.convert(value, self.shape.extra, str_keys=True, dec_hook=read_model)
+        except msgspec.ValidationError as error:
+            raise self._mismatch(error, value, f".{name}") from None
 
     def _make_decoder(self, partial: bool = False) -> msgspec.json.Decoder[Any]:
         if self.shape.whole is not None:
@@ -165,20 +175,22 @@ class Signature:
         match = _PLACE.fullmatch(str(error))
         message, inner = (match["message"], match["path"] or "") if match else (str(error), "")
         if found := _MISSING.fullmatch(message):
-            return self._missing(f"params{path}{inner}.{found[1]}", found[1])
+            return self._missing(f"params{path}{inner}.{found[1]}")
         if found := _UNKNOWN.fullmatch(message):
             return self._unknown(found[1]) if not path + inner else self._stray(f"params{path}{inner}", found[1])
         value = presentable(_inside(payload, inner))
         return PayloadMismatch(f"params{path}{inner}", value, self._allowed(message, path + inner), self._usage)
 
     def _allowed(self, message: str, path: str) -> str:
+        plain = " ".join(message.replace("`", "").split())
+        if expected := _EXPECTED.fullmatch(plain):
+            return expected[1]
         parameter = self._by_name.get(path.lstrip("."))
-        if message.startswith("Invalid enum value") and parameter is not None:
-            return choices_text(parameter.hint)
-        expected = _EXPECTED.fullmatch(message)
-        return " ".join((expected[1] if expected else message).replace("`", "").split())
+        if parameter is None or parameter.hint is Any:
+            return f"a value that fits ({plain})"
+        return choices_text(parameter.hint)
 
-    def _missing(self, field: str, name: str) -> PayloadMismatch:
+    def _missing(self, field: str) -> PayloadMismatch:
         return PayloadMismatch(field, None, "a value", self._usage, f"{field} is missing")
 
     def _unknown(self, name: Any) -> PayloadMismatch:

@@ -6,6 +6,7 @@ Daemon threads, made when needed and kept: the interpreter never waits at exit f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import queue
 import threading
@@ -63,10 +64,8 @@ class Threads:
 
 
 def _deliver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], value: Any) -> None:
-    try:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
         loop.call_soon_threadsafe(_resolve, future, value)
-    except RuntimeError:
-        pass  # the loop is closed: nobody waits for this any more
 
 
 def _resolve(future: asyncio.Future[Any], value: Any) -> None:

@@ -111,9 +111,7 @@ def _missed(trigger: Trigger, first: Micros, until: Micros, rule: str) -> Due:
     return Due(catch_up=to_micros(last), gap=(first, to_micros(before), count - 1, exact))
 
 
-def _executions(
-    job: Job, due: Due, now: Micros, chance: Chance, reason: str = "missed"
-) -> tuple[Execution, ...]:
+def _executions(job: Job, due: Due, now: Micros, chance: Chance, reason: str = "missed") -> tuple[Execution, ...]:
     made = [_tick_execution(job, tick, "schedule", now, chance) for tick in due.ticks]
     if due.catch_up is not None:
         made.insert(0, _tick_execution(job, due.catch_up, "catch_up", now, chance))

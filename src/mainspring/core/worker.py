@@ -186,12 +186,11 @@ class Worker:
 
     def _note_alone(self, reply: Exchanged) -> None:
         """Begin to make room, or stop doing so after a while: one sick execution must not idle a worker for long."""
+        since, now = self._alone_waiting_since, self._clock.monotonic()
         if not reply.alone_waiting:
             self._alone_waiting_since = None
-        elif self._alone_waiting_since is None:
-            self._alone_waiting_since = self._clock.monotonic()
-        elif self._clock.monotonic() - self._alone_waiting_since > 6 * DRAIN_FOR_ALONE:
-            self._alone_waiting_since = self._clock.monotonic()
+        elif since is None or now - since > 6 * DRAIN_FOR_ALONE:
+            self._alone_waiting_since = now
 
     async def _supersede(self, blocked: Blocked) -> None:
         """A job that cancels its running execution: the net under the scheduler's own request."""
