@@ -5,6 +5,7 @@ that the process ends even if a handler blocks the event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -66,7 +67,8 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         loop.run_until_complete(main())
         loop.run_until_complete(_cancel_leftovers())
         loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor(LEFTOVER_PATIENCE))
+        with contextlib.suppress(TimeoutError):
+            loop.run_until_complete(asyncio.wait_for(loop.shutdown_default_executor(), LEFTOVER_PATIENCE))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
