@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from mainspring.model.events import Ended, Event, Rescued, Skipped, Started, Stopped, Ticked, Trouble
 from mainspring.model.execution import State
@@ -130,7 +130,8 @@ async def jobs_table(app: Mainspring) -> Table:
 
 def summary(story: Story) -> Table:
     columns = ("tries", "completed", "retries", "failed", "skipped", "handed back")
-    table = Table("job", *columns, box=box.SIMPLE_HEAD, title="What happened", title_justify="left")
+    job = Column("job", no_wrap=True, min_width=17)
+    table = Table(job, *columns, box=box.SIMPLE_HEAD, title="What happened", title_justify="left")
     for job, counts in sorted(story.counts.items()):
         table.add_row(job, *(str(counts[column] or "") for column in columns))
     return table

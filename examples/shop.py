@@ -81,8 +81,8 @@ async def sync_stock(ctx: JobContext) -> None:
         raise ConnectionError("the supplier's service does not answer")
 
 
-@app.job("import-catalogue", trigger=every(seconds=4), overlap="skip", timeout="1m")
-async def import_catalogue(ctx: JobContext, pages: int = 12) -> None:
+@app.job("import-catalogue", trigger=every(seconds=3), overlap="skip", timeout="1m")
+async def import_catalogue(ctx: JobContext, pages: int = 8) -> None:
     """Takes longer than its period: the ticks that find it running are skipped, and recorded as such."""
     for page in range(pages):
         await asyncio.sleep(0.5)

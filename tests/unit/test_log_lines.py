@@ -107,8 +107,8 @@ def test_a_retry_says_when_and_why() -> None:
     record = one(ended(State.PENDING, error="ValueError: no", retry_in=4.0, reason="failed"))
     assert (record.retry_in, record.error, record.duration_ms) == (4.0, "ValueError: no", 12.346)
     assert record.getMessage() == (
-        "job_retry job=crawl trigger=schedule trace_id=t1 execution_id=e1 attempt=2 duration_ms=12.346 "
-        'error="ValueError: no" reason=failed retry_in=4'
+        "job_retry job=crawl trigger=schedule attempt=2 duration_ms=12.346 "
+        'error="ValueError: no" reason=failed retry_in=4 trace_id=t1 execution_id=e1'
     )
 
 
@@ -133,12 +133,14 @@ def test_a_gap_of_missed_ticks_says_how_many_and_from_when_to_when() -> None:
         id="e2", job="crawl", job_id="j1", handler="crawl", metadata_json='{"count": 7, "from": "a", "to": "b"}'
     )
     text = one(Skipped(gap, "missed")).getMessage()
-    assert text.endswith("reason=missed missed_count=7 missed_from=a missed_to=b")
+    assert "reason=missed missed_count=7 missed_from=a missed_to=b" in text
 
 
 @pytest.mark.req("OBS-1", "OPS-8")
 def test_the_settings_in_force_are_logged_at_the_start() -> None:
-    record = one(Running("w1", ("scheduler", "worker"), {"lease": 30.0, "poll_interval": 0.25, "queues": None}))
+    record = one(
+        Running("w1", ("scheduler", "worker"), {"lease": 30.0, "poll_interval": 0.25, "queues": None, "exclude": ()})
+    )
     assert record.settings["lease"] == 30.0
     assert record.getMessage() == "running worker=w1 roles=scheduler,worker lease=30 poll_interval=0.25"
 
@@ -180,6 +182,10 @@ def test_json_lines_are_objects_whatever_the_record_holds() -> None:
 def test_the_console_line_shows_time_level_event_and_fields() -> None:
     plain = ConsoleFormatter().format(one(Started(RUN, 0)))
     assert plain[13:].startswith("INFO     job_start     job=crawl trigger=schedule")
+    handlers_own = logging.makeLogRecord(
+        {"name": "mainspring.job", "msg": "page 1", "levelname": "INFO", "job": "crawl"}
+    )
+    assert ConsoleFormatter().format(handlers_own)[13:] == "INFO     crawl: page 1"
     coloured = ConsoleFormatter(colour=True).format(one(Started(RUN, 0)))
     assert "\x1b[36mINFO" in coloured
 

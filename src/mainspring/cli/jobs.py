@@ -11,6 +11,7 @@ import click
 
 from ..app import Mainspring
 from ..core.views import JobView
+from ..model.changes import WorkerInfo
 from ..model.execution import Execution, State
 from ..model.job import JobState
 from ..model.values import duration
@@ -33,9 +34,13 @@ def jobs() -> None:
 @client_options
 def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
     """All jobs with their schedule, next run and last outcome."""
-    everything = session.call(lambda app: app.jobs())
+
+    async def work(app: Mainspring) -> tuple[list[JobView], list[WorkerInfo]]:
+        return await app.jobs(), await app.workers()
+
+    everything, workers = session.call(work)
     found = [view for view in everything if status in (None, view.state.value) and queue in (None, view.queue)]
-    session.show([job_shape(view) for view in found], lambda: _print_jobs(found, filtered=len(found) < len(everything)))
+    session.show([job_shape(view) for view in found], lambda: _print_jobs(found, bool(everything), bool(workers)))
 
 
 @jobs.command("show")
@@ -144,10 +149,10 @@ def _show(session: Session, view: JobView) -> None:
     session.show(job_shape(view), lambda: _print_job(view))
 
 
-def _print_jobs(found: Sequence[JobView], filtered: bool) -> None:
+def _print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> None:
     if not found:
         click.echo(
-            "No job matches." if filtered else "No jobs yet: they appear when an application that has some starts."
+            "No job matches." if any_jobs else "No jobs yet: they appear when an application that has some starts."
         )
         return
     titles = {
@@ -161,17 +166,19 @@ def _print_jobs(found: Sequence[JobView], filtered: bool) -> None:
         "FAILED": "wide",
         "QUEUE": "wide",
     }
-    print_table(titles, [_job_row(view) for view in found])
+    print_table(titles, [_job_row(view, any_process) for view in found])
+    if not any_process:
+        click.echo("\nNo process is running, so nothing runs. Start one with: mainspring run MODULE:APP")
 
 
-def _job_row(view: JobView) -> list[Any]:
+def _job_row(view: JobView, any_process: bool) -> list[Any]:
     at = now()
     return [
         view.name,
         status(view.state.value),
         status(view.last_status),
         moment(view.next_run_at, at),
-        view.description_of_schedule + (" (orphaned)" if view.orphaned else ""),
+        view.description_of_schedule + (" (orphaned)" if view.orphaned and any_process else ""),
         moment(view.last_run_at, at),
         str(view.stats.total),
         str(view.stats.failed),

@@ -9,24 +9,22 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-import click
-
 from ..app import Mainspring
-from ..model.errors import MainspringError, nearest, shown
+from ..model.errors import InvalidValue, MainspringError, nearest
 
 
 def load_app(target: str) -> Mainspring:
     """Import the application with the working folder on the path, as `python -m` does."""
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path:
-        raise _bad(target, "MODULE:APP, such as shop.jobs:app")
+        raise _refused(target, "a module, a colon and a name", "Such as shop.jobs:app")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found: Any = _import(target, module_name)
     for name in path.split("."):
         found = _attribute(target, found, name)
     if not isinstance(found, Mainspring):
-        raise _bad(target, f"the name of a Mainspring object; {path!r} is of type {type(found).__name__}")
+        raise _refused(target, "the name of a Mainspring object", f"{path!r} is of type {type(found).__name__}")
     return found
 
 
@@ -35,8 +33,8 @@ def _import(target: str, name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            remedy = f"there is no module {error.name!r} in {os.getcwd()!r} or on the Python path"
-            raise _bad(target, f"a module that can be imported; {remedy}") from error
+            remedy = f"There is no module {error.name!r} in {os.getcwd()!r} or on the Python path"
+            raise _refused(target, "a module that can be imported", remedy) from error
         raise _broken(target, name, error) from error
     except MainspringError:
         raise  # a bad registration says it all itself
@@ -50,17 +48,16 @@ def _attribute(target: str, owner: Any, name: str) -> Any:
     except AttributeError:
         apps = [key for key, value in vars(owner).items() if isinstance(value, Mainspring)]
         near = nearest(name, apps) or next(iter(apps), None)
-        hint = f"did you mean {near!r}?" if near else "it holds no Mainspring object"
-        raise _bad(target, f"a name that module {getattr(owner, '__name__', owner)!r} has; {hint}") from None
+        remedy = f"Did you mean {near!r}?" if near else "It holds no Mainspring object"
+        raise _refused(target, f"a name in module {getattr(owner, '__name__', owner)!r}", remedy) from None
 
 
-def _broken(target: str, module: str, error: BaseException) -> click.ClickException:
+def _broken(target: str, module: str, error: BaseException) -> InvalidValue:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return _bad(
-        target, f"a module that imports without an error; {module!r} raised {what} at {frame.filename}:{frame.lineno}"
-    )
+    remedy = f"{module!r} raised {what} at {frame.filename}:{frame.lineno}"
+    return _refused(target, "a module that can be imported", remedy)
 
 
-def _bad(target: str, allowed: str) -> click.ClickException:
-    return click.BadParameter(f"{shown(target)} is not valid; allowed: {allowed}", param_hint="MODULE:APP")
+def _refused(target: str, allowed: str, remedy: str) -> InvalidValue:
+    return InvalidValue("MODULE:APP", target, allowed, remedy)

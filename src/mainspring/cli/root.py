@@ -99,7 +99,7 @@ def _report(error: Exception) -> int:
 def _one_line(error: Exception) -> str:
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        text = f"{text.rstrip('.')}; see {error.ctx.command_path} --help"
+        text = f"{text.rstrip('.')} (see {error.ctx.command_path} --help)"
     if isinstance(error, OSError | TimeoutError):
         text = f"{type(error).__name__}: {text}"
     return " ".join(text.split())

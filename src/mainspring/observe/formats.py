@@ -52,10 +52,11 @@ class ConsoleFormatter(logging.Formatter):
         return f"{self._dim(moment)} {self._level(record.levelname)} {origin}{self._text(record)}"
 
     def _text(self, record: logging.LogRecord) -> str:
-        """Mainspring's own lines begin with the event; it is set apart."""
-        event = getattr(record, "event", None)
-        rest = record.message.removeprefix(str(event)).lstrip()
-        return record.message if event is None else f"{self._bold(f'{event:<13}')} {rest}"
+        """Lines of Mainspring begin with the event, lines of handlers with their job."""
+        event, job = getattr(record, "event", None), getattr(record, "job", None)
+        if event is not None:
+            return f"{self._bold(f'{event:<13}')} {record.message.removeprefix(str(event)).lstrip()}"
+        return f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
 
     def _level(self, name: str) -> str:
         padded = f"{name:<8}"

@@ -29,6 +29,7 @@ from ..model.execution import Execution, State
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 
+_IDS = ("execution_id", "trace_id")
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
 
 
@@ -148,12 +149,13 @@ def _plain_ones(settings: Mapping[str, object], told: Mapping[str, Any]) -> dict
 
 
 def message(name: str, fields: Mapping[str, Any]) -> str:
-    """One line of text: the event and its fields, each as `key=value`; what is None is left out.
+    """One line of text: the event and its fields, each as `key=value`, ids last; what is not there is left out.
 
     >>> message("job_end", {"job": "crawl", "tenant": None, "error": "no route"})
     'job_end job=crawl error="no route"'
     """
-    return " ".join([name, *(f"{key}={_plain(value)}" for key, value in _flat(fields) if value is not None)])
+    pairs = sorted(_flat(fields), key=lambda pair: pair[0] in _IDS)
+    return " ".join([name, *(f"{key}={_plain(value)}" for key, value in pairs if value not in (None, (), []))])
 
 
 def _flat(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -1,0 +1,119 @@
+"""`mainspring run` and `mainspring worker`: starting, stopping, several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command_line import CommandLine
+
+URL = "--database-url=sqlite:///shop.db"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[CommandLine]:
+    command_line = CommandLine(tmp_path)
+    yield command_line
+    command_line.close()
+
+
+def pids(cli: CommandLine) -> set[int]:
+    return {worker["pid"] for worker in cli.json("workers", URL)}
+
+
+def two_processes(cli: CommandLine) -> set[int]:
+    """Both, once both take part; nothing before."""
+    started = cli.log().read_text().count(" running ")
+    return found if started >= 2 and len(found := pids(cli)) == 2 else set()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.req("OBS-1", "OPS-8")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_run_logs_its_settings_and_stops_in_order(cli: CommandLine, number: signal.Signals) -> None:
+    process = cli.serve("--log-format", "json", "--concurrency", "3")
+    process.send_signal(number)
+    assert process.wait(15) == 0
+    lines = [json.loads(line) for line in cli.log().read_text().splitlines()]
+    running = next(line for line in lines if line.get("event") == "running")
+    assert (running["settings"]["lease"], running["settings"]["concurrency"]) == (30.0, 3)
+    assert lines[-1]["event"] == "stopped"
+    assert pids(cli) == set()
+
+
+@pytest.mark.req("WRK-5")
+def test_the_first_signal_waits_for_what_runs_and_the_second_stops_at_once(cli: CommandLine) -> None:
+    process = cli.serve("--stop-timeout", "60s")
+    started = cli.json("jobs", "trigger", "slow", URL)
+    cli.until(lambda: cli.status(started["id"]) == "running")
+    process.send_signal(signal.SIGTERM)
+    assert cli.status(started["id"]) == "running"  # another process was started and has answered meanwhile
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.wait(5)
+
+
+@pytest.mark.req("WRK-5", "NUM-3")
+def test_a_stop_ends_within_its_timeout_and_hands_back_without_a_failure(cli: CommandLine) -> None:
+    process = cli.serve("--stop-timeout", "3s")
+    started = cli.json("jobs", "trigger", "slow", URL)
+    cli.until(lambda: cli.status(started["id"]) == "running")
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert time.monotonic() - began < 4
+    handed_back = cli.json("executions", "show", started["id"], URL)
+    assert (handed_back["status"], handed_back["retry_attempt"]) == ("pending", 0)
+    assert [attempt["end"] for attempt in handed_back["attempts"]] == ["handed_back"]
+
+
+@pytest.mark.req("OPS-4", "WRK-1")
+def test_worker_takes_queued_work_only(cli: CommandLine) -> None:
+    process = cli.start("worker", "shop:app", "--queues", "default,mail", "--exclude", "broken")
+    cli.until(lambda: "running" in cli.log().read_text(), process)
+    (worker,) = cli.json("workers", URL)
+    assert (worker["roles"], worker["queues"]) == (["worker"], ["default", "mail"])
+    assert "broken" not in worker["handlers"]
+    done = cli.json("jobs", "trigger", "greet", URL, "--param", "name=ada", "--wait")
+    assert done["status"] == "completed"
+
+
+@pytest.mark.req("WRK-1", "NUM-2")
+def test_processes_are_supervised_started_again_and_stopped_together(cli: CommandLine) -> None:
+    parent = cli.start("run", "shop:app", "--processes", "2")
+    first = cli.until(lambda: two_processes(cli), parent)
+    assert parent.pid not in first
+    os.kill(min(first), signal.SIGKILL)
+    cli.until(lambda: len(pids(cli) - first) == 1, parent)
+    assert "starting it again in 1 s" in cli.log().read_text()
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(15) == 0
+    cli.until(lambda: not any(map(alive, first)))
+
+
+@pytest.mark.req("WRK-1")
+def test_processes_end_when_their_supervisor_is_killed(cli: CommandLine) -> None:
+    parent = cli.start("run", "shop:app", "--processes", "2")
+    children = cli.until(lambda: two_processes(cli), parent)
+    parent.kill()
+    cli.until(lambda: not any(map(alive, children)))
+    assert pids(cli) == set()
+
+
+def test_bad_input_of_many_processes_is_told_once(cli: CommandLine) -> None:
+    done = cli("run", "shop:ap", "--processes", "3")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,45 @@
+"""`make demo`: it shows something within seconds, ends by itself, and stops cleanly."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def demo(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-u", "-m", "examples.demo", *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.mark.req("REG-1", "EXE-3", "WIN-1")
+def test_the_demo_tells_of_ticks_runs_and_retries_and_ends_with_a_summary() -> None:
+    output, _ = demo("--seconds", "8").communicate(timeout=40)
+    assert [word for word in ("tick ", "start ", "done ", "retry ", "skip ", "progress ") if word not in output] == []
+    summary = output[output.index("What happened") :]
+    jobs = ("heartbeat", "order-statistics", "nightly-summary", "send-reminder", "sync-stock", "export-invoices")
+    assert [job for job in jobs if job not in summary] == []
+    assert re.search(r"[1-9]\d* executions completed", summary)
+    assert "Traceback" not in output
+    assert "TROUBLE" not in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_demo_cleanly_and_something_ran_within_five_seconds(number: signal.Signals) -> None:
+    process = demo()
+    began = time.monotonic()
+    assert process.stdout is not None
+    seen = next(line for line in process.stdout if "done " in line)
+    assert time.monotonic() - began < 5, seen
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "executions completed" in output
+    assert "Traceback" not in output
