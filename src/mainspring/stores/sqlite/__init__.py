@@ -1,0 +1,17 @@
+"""The SQLite store: one file, one writing and one reading thread per process.
+
+statements.py   the SQL: named files under sql/, numbered migrations under migrations/
+connect.py schema.py forks.py      connections, their errors, the schema, what happens at a fork
+calls.py threads.py listeners.py   how a call reaches its thread and the answer its event loop
+transaction.py  one open transaction: statements, time, what is written once at its end
+rows.py         how an execution lies in the tables
+adding.py settling.py claiming.py working.py jobs.py locking.py finding.py     the primitives, by subject
+caller.py       enqueue inside the caller's own transaction
+store.py        the Store itself
+"""
+
+from __future__ import annotations
+
+from .store import SqliteStore
+
+__all__ = ["SqliteStore"]

@@ -1,0 +1,115 @@
+"""Claim: promote what has become due, find the lanes that have ready rows, take the best rows of ours in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
+
+from ...model.changes import Blocked, Change, ClaimRequest, Exchanged
+from ...model.execution import Execution
+from ...model.instants import Micros, seconds_to_micros
+from ..shared import Candidate, claimed, deferred, picked
+from .settling import settle
+from .transaction import Transaction, as_json
+
+PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
+
+_names = msgspec.json.Decoder(list[str]).decode
+_candidates = msgspec.json.Decoder(list[Candidate]).decode
+
+
+def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest | None) -> Exchanged:
+    applied = settle(tx, changes)
+    next_due = promote(tx)
+    if request is None:
+        return Exchanged(applied=applied, next_due=next_due, now=tx.now)
+    claim = _Claim(tx, request)
+    claim.take()
+    return Exchanged(
+        applied=applied,
+        claimed=tuple(claim.rows),
+        blocked=tuple(claim.blocked),
+        alone_waiting=claim.alone_waiting(),
+        more=claim.more(),
+        next_due=tx.value("next_due") if claim.blocked else next_due,
+        now=tx.now,
+    )
+
+
+def promote(tx: Transaction) -> Micros | None:
+    """Rows whose time has come become ready. Returns when the next one will."""
+    next_due: Micros | None = tx.value("next_due")
+    if next_due is None or next_due > tx.now:
+        return next_due
+    tx.run("promote", tx.now, PROMOTED_AT_ONCE)
+    next_due = tx.value("next_due")
+    return next_due
+
+
+class _Claim:
+    def __init__(self, tx: Transaction, request: ClaimRequest) -> None:
+        self._tx = tx
+        self._request = request
+        self._limit = min(request.limit, 1) if request.alone else request.limit
+        self._lanes, self._alone_lanes = self._find_lanes()
+        self._left = False
+        self.rows: list[Execution] = []
+        self.blocked: list[Blocked] = []
+
+    def take(self) -> None:
+        rows = self._pick()
+        plain = [row.id for row in rows if not row.staged]
+        if plain:
+            self._tx.run("claim", *self._terms(), as_json(plain))
+        for row in rows:
+            if row.staged:
+                self._take_staged(row)
+            else:
+                self.rows.append(claimed(row, self._request, self._tx.now))
+
+    def more(self) -> bool:
+        return self._left
+
+    def alone_waiting(self) -> bool:
+        return self._left if self._request.alone else bool(self._alone_lanes)
+
+    def _find_lanes(self) -> tuple[list[str], list[str]]:
+        """Our lanes that have ready rows: those for any claim, and those of rows that run alone."""
+        shared: list[str] = []
+        alone: list[str] = []
+        for name in _names(self._tx.value("lanes")):
+            queue, handler, *mark = name.split("/")
+            wanted = self._request.queues is None or queue in self._request.queues
+            if wanted and handler in self._request.handlers:
+                (alone if mark else shared).append(name)
+        return shared, alone
+
+    def _pick(self) -> list[Execution]:
+        lanes = {name: self._candidates(name) for name in self._chosen_lanes()}
+        self._left = sum(map(len, lanes.values())) > self._limit
+        ids = list(islice(picked(lanes, self._request.turn), self._limit))
+        if not ids:
+            return []
+        found = {row.id: row for row in self._tx.executions("live_rows", as_json(ids))}
+        return [found[id] for id in ids]
+
+    def _chosen_lanes(self) -> list[str]:
+        return self._alone_lanes if self._request.alone else self._lanes
+
+    def _candidates(self, lane: str) -> list[Candidate]:
+        """The best rows of a lane; one more than can be taken tells whether any will be left."""
+        return _candidates(self._tx.value("candidates", lane, self._limit + 1))
+
+    def _take_staged(self, row: Execution) -> None:
+        if self._tx.run("claim_staged", *self._terms(), row.id) == 1:
+            self.rows.append(claimed(row, self._request, self._tx.now))
+            return
+        later = deferred(row, self._tx.now)
+        holder = self._tx.value("running_key_holder", row.running_unique_key, row.running_overlap_key, row.id)
+        self._tx.run("defer", row.id, later.due)
+        self.blocked.append(Blocked(later, holder))
+
+    def _terms(self) -> tuple[str, Micros, Micros]:
+        return self._request.owner, self._tx.now + seconds_to_micros(self._request.lease), self._tx.now

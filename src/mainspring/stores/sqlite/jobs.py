@@ -1,0 +1,126 @@
+"""Job rows, their numbers, statistics and live counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from ...core.ports import Topic
+from ...model.changes import Audit, DuePage, JobWrite, JobWritten
+from ...model.job import Job, JobStats, LiveCounts
+from .adding import add
+from .rows import Row
+from .transaction import Transaction, as_json, stats_of
+
+_COLUMNS = (
+    *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
+    *("paused", "paused_by", "pause_note", "resume", "cancelled", "sweep", "created", "updated", "last_number"),
+)
+PURGED_AT_ONCE = 1_000
+
+
+def write_jobs(tx: Transaction, writes: Sequence[JobWrite]) -> list[JobWritten]:
+    return [_write_job(tx, write) for write in writes]
+
+
+def _write_job(tx: Transaction, write: JobWrite) -> JobWritten:
+    if not _compare_and_set(tx, write):
+        return JobWritten(won=False)
+    tx.audit(write.audit)
+    tx.topics.add(Topic.JOBS)
+    return JobWritten(won=True, added=tuple(add(tx, write.executions)))
+
+
+def _compare_and_set(tx: Transaction, write: JobWrite) -> bool:
+    values = _values(write.job)
+    if write.seen_version is None:
+        return tx.run("job_insert", *values) == 1
+    return tx.run("job_update", *values, write.seen_version) == 1
+
+
+def _values(job: Job) -> Row:
+    return (
+        job.name,
+        job.id,
+        job.origin,
+        job.declared,
+        job.overrides,
+        job.release,
+        job.next_run,
+        job.last_tick,
+        job.anchor,
+        job.paused,
+        job.paused_by,
+        job.pause_note,
+        job.resume,
+        job.cancelled,
+        int(job.sweep),
+        job.created,
+        job.updated,
+        job.due,
+    )
+
+
+def job_of(row: Row) -> Job:
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    return Job(**{**fields, "sweep": bool(fields["sweep"])})
+
+
+def delete_job(tx: Transaction, name: str, seen_version: int, purge: bool, audit: Audit | None) -> str | None:
+    """The id of the job that was deleted."""
+    deleted: str | None = tx.value("job_delete", name, seen_version)
+    if deleted is None:
+        return None
+    tx.audit(audit)
+    tx.topics.add(Topic.JOBS)
+    if purge:
+        tx.run("purge_totals", deleted)
+        tx.run("purge_mark", deleted)
+    return deleted
+
+
+def purge_some(tx: Transaction) -> bool:
+    """Remove a part of the history of one job deleted with it; False when nothing is left to do."""
+    job_id = tx.value("purge_left")
+    if job_id is None:
+        return False
+    ids = msgspec.json.decode(tx.value("purge_next", job_id, PURGED_AT_ONCE))
+    tx.run("purge_history", as_json(ids))
+    tx.run("log_delete", as_json(ids))
+    if len(ids) < PURGED_AT_ONCE:
+        tx.run("purge_done", job_id)
+    return True
+
+
+def jobs(tx: Transaction, names: Sequence[str] | None) -> list[Job]:
+    found = tx.rows("jobs_all") if names is None else tx.rows("jobs_some", as_json(list(names)))
+    return [job_of(row) for row in found]
+
+
+def due_jobs(tx: Transaction, limit: int) -> DuePage:
+    """One more row than asked for tells when to look again."""
+    found = [job_of(row) for row in tx.rows("jobs_due", tx.now, limit + 1)]
+    next_due = found[limit].due if len(found) > limit else tx.value("jobs_next_due", tx.now)
+    return DuePage(jobs=tuple(found[:limit]), next_due=next_due, now=tx.now)
+
+
+def swept(tx: Transaction, limit: int) -> list[Job]:
+    return [job_of(row) for row in tx.rows("jobs_swept", limit)]
+
+
+def stats(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
+    found = tx.rows("totals_all") if job_ids is None else tx.rows("totals_some", as_json(list(job_ids)))
+    return {row[0]: stats_of(row) for row in found}
+
+
+def live_counts(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
+    """Running and waiting rows are few and have indexes of their own; the rest is pending."""
+    all_rows = tx.rows("live_counts_all") if job_ids is None else tx.rows("live_counts_some", as_json(list(job_ids)))
+    running: Counter[str] = Counter(dict(tx.rows("running_counts")))
+    waiting: Counter[str] = Counter(dict(tx.rows("waiting_counts")))
+    return {
+        id: LiveCounts(pending=total - running[id] - waiting[id], running=running[id], waiting=waiting[id])
+        for id, total in all_rows
+    }

@@ -1,0 +1,265 @@
+"""How an execution lies in the tables: columns for what is searched or often changed, two JSON texts for the rest.
+
+`Body` never changes after the insert and moves to history inside the database; `Tail` is what seldom changes while
+the row lives, and everything the history need not search by. Read back, body, tail and columns form one JSON object
+(part_live.sql, part_history.sql), which decodes into an `Execution` in one go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
+
+from ...model.execution import Execution, State, lane
+from ...model.instants import Micros
+
+Row: TypeAlias = tuple[Any, ...]
+
+FUTURE, READY, RUNNING, WAITING = range(4)
+_PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
+
+
+class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    job: str
+    handler: str
+    queue: str = "default"
+    trigger: str = "enqueue"
+    triggered_by: str = "system"
+    trace_id: str = ""
+    traceparent: str | None = None
+    number: int | None = None
+    params: str = "{}"
+    policy: str = "{}"
+    tick: Micros | None = None
+    window_begin: Micros | None = None
+    window_end: Micros | None = None
+    tenant: str | None = None
+    parent_id: str | None = None
+    retry_of: str | None = None
+    priority: int = 0
+    running_unique_key: str | None = None
+    running_overlap_key: str | None = None
+    overlap_slots: int = 1
+
+
+class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
+    failures: int = 0
+    crashes: int = 0
+    alone: bool = False
+    reason: str | None = None
+    error: str | None = None
+    attempts_json: str = "[]"
+    result_json: str | None = None
+    counters_json: str | None = None
+    metadata_json: str | None = None
+    progress_json: str | None = None
+    # columns of a live row, but not of a finished one
+    due: Micros = 0
+    token: int = 0
+    owner: str | None = None
+    lease: Micros | None = None
+    claimed: Micros | None = None
+    unique_key: str | None = None
+    overlap_key: str | None = None
+    staged: bool = False
+    cancel_requested: Micros | None = None
+    cancel_reason: str | None = None
+    # columns of a finished row, but not of a live one
+    finished: Micros | None = None
+    todo: bool = False
+
+
+_FIELDS = Execution.__struct_fields__
+_FATE = _FIELDS.index("unique_key")  # from here on: keys, and what happens to an execution
+_NO_FATE = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE:]
+
+_encode = msgspec.json.Encoder().encode
+_decode_many = msgspec.json.Decoder(list[Execution]).decode
+
+
+def executions(text: str | None) -> list[Execution]:
+    """What the group_concat of a query returned."""
+    return [] if text is None else _decode_many(f"[{text}]")
+
+
+def is_plain(execution: Execution) -> bool:
+    """Nothing has happened to it, it holds no key and belongs to nobody: the usual case, with a shorter insert."""
+    untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
+    return untouched and execution.tenant is None and execution.parent_id is None
+
+
+def plain_row(execution: Execution, number: int, now: Micros) -> Row:
+    """Parameters of live_insert_plain.sql."""
+    return (
+        execution.id,
+        execution.job_id,
+        phase_of(execution, now),
+        lane_of(execution),
+        execution.priority,
+        execution.created,
+        execution.due,
+        foreign_trace(execution),
+        body(execution, number),
+    )
+
+
+def live_row(execution: Execution, number: int, now: Micros) -> Row:
+    """Parameters of live_insert.sql."""
+    return (
+        *plain_row(execution, number, now),
+        execution.token,
+        execution.owner,
+        execution.lease,
+        execution.claimed,
+        execution.started,
+        execution.unique_key,
+        execution.overlap_key,
+        execution.running_unique_key,
+        execution.running_overlap_key,
+        int(execution.staged),
+        execution.cancel_requested,
+        execution.cancel_reason,
+        execution.tenant,
+        execution.parent_id,
+        live_tail(execution),
+    )
+
+
+def live_change(after: Execution, now: Micros) -> Row:
+    """Parameters of live_update.sql."""
+    return (
+        after.id,
+        phase_of(after, now),
+        lane_of(after),
+        after.due,
+        after.owner,
+        after.lease,
+        after.claimed,
+        after.started,
+        live_tail(after),
+    )
+
+
+def history_row(execution: Execution, number: int) -> Row:
+    """Parameters of history_insert.sql."""
+    return (
+        execution.id,
+        execution.job_id,
+        execution.state.value,
+        execution.created,
+        execution.started,
+        execution.finished,
+        int(execution.todo),
+        execution.tenant,
+        execution.parent_id,
+        foreign_trace(execution),
+        body(execution, number),
+        history_tail(execution),
+    )
+
+
+def ended_row(after: Execution, keep: bool) -> Row:
+    """Parameters of history_move.sql."""
+    return (
+        after.id,
+        after.state.value,
+        after.started,
+        after.finished,
+        int(after.todo),
+        int(keep),
+        history_tail(after),
+    )
+
+
+def phase_of(execution: Execution, now: Micros) -> int:
+    if execution.state is State.PENDING:
+        return READY if execution.due <= now else FUTURE
+    return _PHASES[execution.state]
+
+
+def lane_of(execution: Execution) -> str:
+    """Rows to be run alone have lanes of their own, so that other claims never meet them."""
+    name = lane(execution.queue, execution.handler)
+    return f"{name}/alone" if execution.alone else name
+
+
+def foreign_trace(execution: Execution) -> str | None:
+    """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
+    own = execution.trace_id == execution.id.replace("-", "")
+    return None if own or not execution.trace_id else execution.trace_id
+
+
+def body(e: Execution, number: int) -> str:
+    return _encode(
+        Body(
+            e.job,
+            e.handler,
+            e.queue,
+            e.trigger,
+            e.triggered_by,
+            e.trace_id,
+            e.traceparent,
+            number,
+            e.params,
+            e.policy,
+            e.tick,
+            e.window_begin,
+            e.window_end,
+            e.tenant,
+            e.parent_id,
+            e.retry_of,
+            e.priority,
+            e.running_unique_key,
+            e.running_overlap_key,
+            e.overlap_slots,
+        )
+    ).decode()
+
+
+def live_tail(e: Execution) -> str | None:
+    """None when there is nothing to say."""
+    tail = Tail(
+        e.failures,
+        e.crashes,
+        e.alone,
+        e.reason,
+        e.error,
+        e.attempts_json,
+        e.result_json,
+        e.counters_json,
+        e.metadata_json,
+        e.progress_json,
+        finished=e.finished,
+        todo=e.todo,
+    )
+    text = _encode(tail).decode()
+    return None if text == "{}" else text
+
+
+def history_tail(e: Execution) -> str:
+    return _encode(
+        Tail(
+            e.failures,
+            e.crashes,
+            e.alone,
+            e.reason,
+            e.error,
+            e.attempts_json,
+            e.result_json,
+            e.counters_json,
+            e.metadata_json,
+            e.progress_json,
+            e.due,
+            e.token,
+            e.owner,
+            e.lease,
+            e.claimed,
+            e.unique_key,
+            e.overlap_key,
+            e.staged,
+            e.cancel_requested,
+            e.cancel_reason,
+        )
+    ).decode()

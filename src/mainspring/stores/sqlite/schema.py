@@ -1,0 +1,57 @@
+"""The schema is the sum of the numbered migrations. Applied under the write lock: two starting processes are safe."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from ...model.errors import SchemaMismatch
+from .connect import begin
+from .statements import migrations
+
+
+def migrate(connection: sqlite3.Connection, path: str, patience: float) -> None:
+    """Bring the schema up to this release; refuse one that is newer."""
+    steps = migrations()
+    newest = steps[-1][0]
+    if _version(connection) == newest:
+        return
+    begin(connection, path, patience)
+    try:
+        _apply(connection, [(number, text) for number, text in steps if number > _version(connection)])
+        _refuse_newer(_version(connection), newest)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _apply(connection: sqlite3.Connection, steps: list[tuple[int, str]]) -> None:
+    for number, text in steps:
+        for statement in split(text):
+            connection.execute(statement)
+        connection.execute("UPDATE mainspring_meta SET value = ? WHERE key = 'schema'", (number,))
+
+
+def _refuse_newer(found: int, newest: int) -> None:
+    if found > newest:
+        remedy = "update this installation of mainspring, or use a database of its own"
+        raise SchemaMismatch(found, newest, remedy)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'").fetchone()
+    if known is None:
+        return 0
+    [version] = connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone()
+    return int(version)
+
+
+def split(text: str) -> Iterator[str]:
+    """The statements of a script, one by one: `executescript` would commit."""
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

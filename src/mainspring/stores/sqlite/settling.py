@@ -1,0 +1,76 @@
+"""Settle: apply each change if the row is still as the decision saw it. All reads first, then all writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.ports import Topic
+from ...model.changes import Change
+from ...model.execution import Execution
+from ..shared import change_delta, fits, settled
+from .rows import ended_row, live_change
+from .transaction import Transaction, as_json
+
+
+def settle(tx: Transaction, changes: Sequence[Change]) -> tuple[bool, ...]:
+    if not changes:
+        return ()
+    batch = _Batch(tx, changes)
+    applied = tuple(batch.apply(change) for change in changes)
+    batch.write()
+    return applied
+
+
+class _Batch:
+    """The rows of one batch of changes, as they are after each of them."""
+
+    def __init__(self, tx: Transaction, changes: Sequence[Change]) -> None:
+        self._tx = tx
+        found = tx.executions("live_rows", as_json([change.id for change in changes]))
+        self._rows = {row.id: row for row in found}
+        self._changed: dict[str, Execution] = {}
+        self._ended: list[tuple[Execution, bool]] = []
+
+    def apply(self, change: Change) -> bool:
+        row = self._rows.get(change.id)
+        if row is None or not fits(row, change, self._tx.now):
+            return False
+        after = settled(row, change, self._tx.now)
+        self._tx.count(change_delta(after, change))
+        if change.to.final:
+            del self._rows[change.id]
+            self._changed.pop(change.id, None)
+            self._ended.append((after, change.keep))
+        else:
+            self._rows[change.id] = self._changed[change.id] = after
+        return True
+
+    def write(self) -> None:
+        for after in self._changed.values():
+            self._tx.run("live_update", *live_change(after, self._tx.now))
+        if self._changed:
+            self._tx.topics.add(Topic.WORK)
+        if self._ended:
+            self._move()
+            self._free_keys()
+            self._tx.topics |= {Topic.ENDED}
+
+    def _move(self) -> None:
+        kept = [ended_row(after, keep) for after, keep in self._ended if keep or after.todo]
+        gone = [after.id for after, keep in self._ended if not keep and not after.todo]
+        self._tx.bulk("history_move", kept)
+        self._tx.run("live_delete", as_json([after.id for after, _ in self._ended]))
+        if gone:
+            self._tx.run("log_delete", as_json(gone))
+
+    def _free_keys(self) -> None:
+        """Rows that a claim deferred because of a key that is free now are ready at once."""
+        unique = [after.unique_key for after, _ in self._ended if after.unique_key is not None]
+        overlap = [after.overlap_key for after, _ in self._ended if after.overlap_key is not None]
+        freed = 0
+        if unique:
+            freed += self._tx.run("unblock_unique", self._tx.now, as_json(unique))
+        if overlap:
+            freed += self._tx.run("unblock_overlap", self._tx.now, as_json(overlap))
+        if freed:
+            self._tx.topics.add(Topic.WORK)

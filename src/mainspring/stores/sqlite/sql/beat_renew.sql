@@ -1,0 +1,1 @@
+UPDATE mainspring_live SET lease = ?1 WHERE id IN (SELECT value FROM json_each(?2))

@@ -1,0 +1,2 @@
+SELECT group_concat($live)
+FROM (SELECT * FROM mainspring_live WHERE phase = 2 AND lease <= ?1 ORDER BY lease LIMIT ?2)

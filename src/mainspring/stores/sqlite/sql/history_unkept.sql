@@ -1,0 +1,2 @@
+SELECT json_group_array(id) FROM mainspring_history
+WHERE id IN (SELECT value FROM json_each(?1)) AND todo = 0 AND keep = 0

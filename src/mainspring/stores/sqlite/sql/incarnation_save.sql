@@ -1,0 +1,2 @@
+INSERT INTO mainspring_incarnations (job_id, job, last_number) VALUES (?1, ?2, ?3)
+ON CONFLICT (job_id) DO UPDATE SET last_number = excluded.last_number

@@ -1,0 +1,1 @@
+SELECT job_id FROM mainspring_incarnations WHERE job = ?1

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_jobs WHERE name = ?1 AND version = ?2 RETURNING id

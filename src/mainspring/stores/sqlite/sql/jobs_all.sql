@@ -1,0 +1,1 @@
+SELECT $job FROM mainspring_jobs ORDER BY name

@@ -1,0 +1,1 @@
+SELECT $job FROM mainspring_jobs WHERE due <= ?1 ORDER BY due LIMIT ?2

@@ -1,0 +1,1 @@
+SELECT due FROM mainspring_jobs WHERE due > ?1 ORDER BY due LIMIT 1

@@ -1,0 +1,1 @@
+UPDATE mainspring_locks SET expires = ?3 WHERE name = ?1 AND (?2 IS NULL OR token = ?2) AND expires > ?4

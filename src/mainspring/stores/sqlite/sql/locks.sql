@@ -1,0 +1,1 @@
+SELECT name, owner, token, acquired, expires FROM mainspring_locks WHERE expires > ?1 ORDER BY name

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_logs WHERE execution_id = ?1 AND seq <= ?2

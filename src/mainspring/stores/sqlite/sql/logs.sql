@@ -1,0 +1,1 @@
+SELECT seq, at, level, message FROM mainspring_logs WHERE execution_id = ?1 AND seq > ?2 ORDER BY seq

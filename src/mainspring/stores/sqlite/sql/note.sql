@@ -1,0 +1,1 @@
+UPDATE mainspring_live SET tail = ?2 WHERE id = ?1

@@ -1,0 +1,1 @@
+SELECT id FROM mainspring_live WHERE overlap_key = ?1

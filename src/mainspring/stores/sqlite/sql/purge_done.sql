@@ -1,0 +1,1 @@
+DELETE FROM mainspring_purges WHERE job_id = ?1

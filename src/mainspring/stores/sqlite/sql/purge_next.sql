@@ -1,0 +1,2 @@
+SELECT json_group_array(id)
+FROM (SELECT id FROM mainspring_history WHERE job_id = ?1 ORDER BY id LIMIT ?2)

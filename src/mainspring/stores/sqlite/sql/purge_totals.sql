@@ -1,0 +1,1 @@
+DELETE FROM mainspring_totals WHERE job_id = ?1

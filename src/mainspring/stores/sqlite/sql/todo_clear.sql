@@ -1,0 +1,1 @@
+UPDATE mainspring_history SET todo = 0 WHERE id IN (SELECT value FROM json_each(?1)) AND todo = 1

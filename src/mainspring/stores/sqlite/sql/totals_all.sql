@@ -1,0 +1,1 @@
+SELECT $totals FROM mainspring_totals

@@ -1,0 +1,1 @@
+SELECT id FROM mainspring_live WHERE unique_key = ?1

@@ -1,0 +1,1 @@
+SELECT info FROM mainspring_workers ORDER BY id

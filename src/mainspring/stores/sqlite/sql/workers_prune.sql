@@ -1,0 +1,1 @@
+DELETE FROM mainspring_workers WHERE seen < ?1

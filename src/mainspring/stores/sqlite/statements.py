@@ -1,0 +1,48 @@
+"""The SQL of this store: one named file per query under sql/, read once.
+
+`$live`, `$history`, `$job` and `$totals` stand for the text of the files part_live.sql and so on. What stands
+between `/*rows*/` and `/*end*/` is repeated when several rows go into one statement.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+_ROWS = re.compile(r"/\*rows\*/(.*?)/\*end\*/", re.DOTALL)
+_PART = re.compile(r"\$(\w+)")
+
+
+@cache
+def sql(name: str) -> str:
+    """The statement of that name, ready to run.
+
+    >>> sql("unique_holder")
+    'SELECT id FROM mainspring_live WHERE unique_key = ?1'
+    """
+    return _PART.sub(lambda part: _read(f"part_{part[1]}"), _read(name))
+
+
+@cache
+def sql_for_rows(name: str, count: int) -> str:
+    """The statement with its row of parameters repeated."""
+    return _ROWS.sub(lambda row: ", ".join([row[1]] * count), sql(name))
+
+
+def statement_names() -> list[str]:
+    files = resources.files(__package__).joinpath("sql").iterdir()
+    names = sorted(file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql"))
+    return [name for name in names if not name.startswith("part_")]
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Number and text of every migration, in order."""
+    files = resources.files(__package__).joinpath("migrations").iterdir()
+    found = [(int(file.name[:4]), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
+    return sorted(found)
+
+
+def _read(name: str) -> str:
+    text = resources.files(__package__).joinpath("sql", f"{name}.sql").read_text("utf-8")
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()

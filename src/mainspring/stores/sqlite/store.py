@@ -1,0 +1,305 @@
+"""The SQLite store: every primitive of the `Store` port, handed to the thread that reads or the one that writes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from ...core.ports import Clock, Topic, Unsubscribe
+from ...model.changes import (
+    Added,
+    Audit,
+    Beat,
+    BeatReply,
+    CancelRequest,
+    Change,
+    ClaimRequest,
+    DuePage,
+    Exchanged,
+    ExecutionQuery,
+    JobWrite,
+    JobWritten,
+    LockRow,
+    LogLine,
+    Note,
+    PruneRule,
+    WorkerInfo,
+)
+from ...model.errors import StoreError
+from ...model.execution import Execution, State
+from ...model.instants import Micros, seconds_to_micros
+from ...model.job import Job, JobStats, LiveCounts
+from . import adding, caller, claiming, finding, forks, jobs, locking, schema, working
+from .calls import Call, Work
+from .connect import checked_path, checked_synchronous, connect
+from .listeners import Listeners
+from .threads import Reader, Writer
+
+T = TypeVar("T")
+
+
+class _Opened(NamedTuple):
+    pid: int
+    writer: Writer
+    reader: Reader
+
+
+class SqliteStore:
+    """A store in one file. Any number of processes of one machine may share it; each has a store of its own.
+
+    `synchronous="FULL"` makes every commit survive a power cut; "NORMAL" is faster and survives crashes of the
+    process only. `busy_timeout` is how long, in seconds, to wait for the write lock of another process;
+    `watch_interval` how often to look for what other processes have written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        clock: Clock,
+        *,
+        synchronous: str = "FULL",
+        busy_timeout: float = 30.0,
+        watch_interval: float = 0.2,
+    ) -> None:
+        self.path = checked_path(path)
+        self._clock = clock
+        self._synchronous = checked_synchronous(synchronous)
+        self._busy_timeout = busy_timeout
+        self._watch_interval = watch_interval
+        self._gate = threading.Lock()
+        self._opened: _Opened | None = None
+        self._listeners = Listeners()
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        opened = self._start()
+        try:
+            await asyncio.shield(asyncio.wrap_future(opened.writer.ready))
+            await asyncio.shield(asyncio.wrap_future(opened.reader.ready))
+        except Exception:
+            await self._stop(opened)
+            raise
+
+    def _start(self) -> _Opened:
+        self._lay_down_inherited()
+        with self._gate:
+            if self._opened is None:
+                self._opened = self._new_threads()
+                forks.watch(self._opened.writer, self._opened.reader)
+                self._opened.writer.start()
+                self._opened.reader.start()
+            return self._opened
+
+    def _new_threads(self) -> _Opened:
+        writer = Writer(
+            "mainspring-writer",
+            self.path,
+            self._connect_writer,
+            self._clock,
+            patience=self._busy_timeout,
+            watch_interval=self._watch_interval,
+            tell=self._listeners.tell,
+            watched=lambda: bool(self._listeners),
+        )
+
+        def connect_reader() -> sqlite3.Connection:
+            writer.ready.result()  # the writer makes the schema
+            return self._connect_reader()
+
+        return _Opened(os.getpid(), writer, Reader("mainspring-reader", self.path, connect_reader, self._clock))
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = connect(self.path, self._synchronous, self._busy_timeout)
+        try:
+            schema.migrate(connection, self.path, self._busy_timeout)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = connect(self.path, self._synchronous, self._busy_timeout)
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA busy_timeout = 5000")
+        return connection
+
+    async def close(self) -> None:
+        self._lay_down_inherited()
+        if self._opened is not None:
+            await self._stop(self._opened)
+
+    async def _stop(self, opened: _Opened) -> None:
+        with self._gate:
+            if self._opened is opened:
+                self._opened = None
+        for thread in (opened.writer, opened.reader):
+            thread.mailbox.close()
+            await asyncio.shield(asyncio.wrap_future(thread.ended))
+            thread.join()
+        forks.forget(opened.writer, opened.reader)
+
+    def _lay_down_inherited(self) -> None:
+        """In a forked child: the threads stayed with the parent, and so does all that belongs to them."""
+        if self._opened is not None and self._opened.pid != os.getpid():
+            self._opened = None
+            self._gate = threading.Lock()
+            self._listeners = Listeners()
+
+    async def now(self) -> Micros:
+        return self._clock.now()
+
+    def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
+        unsubscribe = self._listeners.add(callback)
+        if self._opened is not None:
+            self._opened.writer.mailbox.nudge()
+        return unsubscribe
+
+    def _threads(self) -> _Opened:
+        opened = self._opened
+        if opened is None:
+            raise StoreError(f"{self.path}: the store is not open; open it first")
+        if opened.pid != os.getpid():
+            raise StoreError(f"{self.path}: the store was opened before this process was forked; open a new one")
+        return opened
+
+    def _write(self, work: Work[T]) -> Awaitable[T]:
+        call = Call(work, asyncio.get_running_loop())
+        self._threads().writer.mailbox.put(call)
+        assert call.future is not None
+        return call.future
+
+    def _read(self, work: Work[T]) -> Awaitable[T]:
+        call = Call(work, asyncio.get_running_loop())
+        self._threads().reader.mailbox.put(call)
+        assert call.future is not None
+        return call.future
+
+    # --- jobs ---------------------------------------------------------------------------------------------------
+
+    async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
+        return await self._write(lambda tx: jobs.write_jobs(tx, writes))
+
+    async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
+        deleted = await self._write(lambda tx: jobs.delete_job(tx, name, seen_version, purge, audit))
+        if deleted is not None and purge:
+            await self._purge()
+        return deleted is not None
+
+    async def _purge(self) -> None:
+        """In small steps, so that others can write in between; what a crash leaves is done by `fold`."""
+        while await self._write(jobs.purge_some):
+            pass
+
+    async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
+        return await self._read(lambda tx: jobs.jobs(tx, names))
+
+    async def due_jobs(self, limit: int) -> DuePage:
+        return await self._read(lambda tx: jobs.due_jobs(tx, limit))
+
+    async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
+        return await self._read(lambda tx: jobs.stats(tx, job_ids))
+
+    async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
+        return await self._read(lambda tx: jobs.live_counts(tx, job_ids))
+
+    async def swept(self, limit: int) -> list[Job]:
+        return await self._read(lambda tx: jobs.swept(tx, limit))
+
+    # --- executions ---------------------------------------------------------------------------------------------
+
+    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+        return await self._write(lambda tx: adding.add(tx, executions, audit))
+
+    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added]:
+        return caller.add_in(self.path, self._clock, connection, list(executions))
+
+    async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
+        return await self._write(lambda tx: claiming.exchange(tx, changes, claim))
+
+    async def expired(self, limit: int) -> list[Execution]:
+        return await self._read(lambda tx: tx.executions("expired", tx.now, limit))
+
+    async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
+        return await self._write(lambda tx: working.request_cancel(tx, requests))
+
+    async def cancels(self, owner: str) -> dict[str, str]:
+        return await self._read(lambda tx: working.cancels(tx, owner))
+
+    async def cancel_strays(self, limit: int) -> list[Execution]:
+        return await self._read(lambda tx: tx.executions("cancel_strays", limit))
+
+    def beat(self, beat: Beat) -> BeatReply:
+        call = Call(lambda tx: working.beat(tx, beat), None)
+        self._threads().writer.mailbox.put(call, urgent=True)
+        assert call.waiter is not None
+        return call.waiter.result()
+
+    async def note(self, notes: Sequence[Note]) -> list[bool]:
+        return await self._write(lambda tx: working.note(tx, notes))
+
+    async def todo(self, limit: int) -> list[Execution]:
+        return await self._read(lambda tx: tx.executions("todo", limit))
+
+    async def todo_done(self, ids: Sequence[str]) -> None:
+        await self._write(lambda tx: working.todo_done(tx, ids))
+
+    async def children(self, parent_id: str) -> dict[State, int]:
+        return await self._read(lambda tx: working.children(tx, parent_id))
+
+    async def execution(self, id: str) -> Execution | None:
+        return await self._read(lambda tx: finding.execution(tx, id))
+
+    async def find(self, query: ExecutionQuery) -> list[Execution]:
+        return await self._read(lambda tx: finding.find(tx, query))
+
+    async def count(self, query: ExecutionQuery, cap: int) -> int:
+        return await self._read(lambda tx: finding.count(tx, query, cap))
+
+    async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        return await self._read(lambda tx: finding.logs(tx, id, after))
+
+    # --- housekeeping -------------------------------------------------------------------------------------------
+
+    async def fold(self, limit: int) -> int:
+        """Statistics and numbers are exact at every commit; only interrupted purges are left to finish."""
+        if await self._read(lambda tx: tx.value("purge_left")) is not None:
+            await self._purge()
+        return 0
+
+    async def prune(self, rule: PruneRule, limit: int) -> int:
+        """Found by the reader, deleted by the writer: finished rows never change but for their mark."""
+        ids = await self._read(lambda tx: finding.prunable(tx, rule, limit))
+        return await self._write(lambda tx: working.delete_finished(tx, ids)) if ids else 0
+
+    async def prune_workers(self, silent_for: float) -> int:
+        return await self._write(lambda tx: tx.run("workers_prune", tx.now - seconds_to_micros(silent_for)))
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._read(working.workers)
+
+    async def remove_worker(self, id: str) -> None:
+        await self._write(lambda tx: tx.run("worker_remove", id))
+
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+        return await self._read(lambda tx: locking.audits(tx, target, limit))
+
+    # --- locks --------------------------------------------------------------------------------------------------
+
+    async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
+        return await self._write(lambda tx: locking.lock_take(tx, name, owner, ttl))
+
+    async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
+        return await self._write(lambda tx: locking.lock_renew(tx, name, token, ttl))
+
+    async def lock_release(
+        self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
+    ) -> bool:
+        return await self._write(lambda tx: locking.lock_release(tx, name, token, keep_for, audit))
+
+    async def locks(self) -> list[LockRow]:
+        return await self._read(locking.locks)

@@ -1,0 +1,125 @@
+"""One open transaction: runs named statements, knows the store's time, and gathers what is written once at its end.
+
+Execution numbers and statistics are gathered per job and saved by `flush`, so that a commit that carries the work
+of many callers writes each job's row once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
+
+from ...core.ports import Clock, Topic
+from ...model.changes import Audit
+from ...model.execution import Execution, State
+from ...model.instants import Micros
+from ...model.job import JobStats
+from ..shared import merge_stats
+from .rows import Row, executions
+from .statements import sql, sql_for_rows
+
+_CHUNKS = (64, 16, 4, 1)  # rows per statement: few sizes, so that each is prepared once
+
+
+class Transaction:
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self._cursor = connection.cursor()
+        self._cursor.row_factory = None
+        self._clock = clock
+        self._numbers: dict[str, tuple[str, int]] = {}
+        self._deltas: dict[str, JobStats] = {}
+        self.now: Micros = clock.now()
+        self.topics: set[Topic] = set()
+
+    def tick(self) -> None:
+        """Read the clock again: the next step of this transaction begins."""
+        self.now = self._clock.now()
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def run(self, name: str, *values: Any) -> int:
+        """How many rows were changed."""
+        return self._cursor.execute(sql(name), values).rowcount
+
+    def rows(self, name: str, *values: Any) -> list[Row]:
+        return self._cursor.execute(sql(name), values).fetchall()
+
+    def value(self, name: str, *values: Any) -> Any:
+        """The first column of the first row; None when there is none."""
+        row = self._cursor.execute(sql(name), values).fetchone()
+        self._cursor.fetchall()
+        return None if row is None else row[0]
+
+    def executions(self, name: str, *values: Any) -> list[Execution]:
+        return executions(self.value(name, *values))
+
+    def query(self, text: str, values: Sequence[Any]) -> list[Row]:
+        """A statement put together at run time."""
+        return self._cursor.execute(text, values).fetchall()
+
+    def bulk(self, name: str, rows: Iterable[Row]) -> None:
+        """Many rows in few statements: each step costs a release of the interpreter's lock."""
+        left = iter(rows)
+        chunk = list(islice(left, _CHUNKS[0]))
+        while chunk:
+            size = next(size for size in _CHUNKS if size <= len(chunk))
+            now, rest = chunk[:size], chunk[size:]
+            self._cursor.execute(sql_for_rows(name, size), [value for row in now for value in row])
+            chunk = rest or list(islice(left, _CHUNKS[0]))
+
+    def audit(self, *audits: Audit | None) -> None:
+        for audit in audits:
+            if audit is not None:
+                self.run("audit_insert", *astuple(audit))
+
+    # --- gathered until the end -------------------------------------------------------------------------------------
+
+    def next_number(self, execution: Execution) -> int:
+        """The number an execution of this job would get."""
+        known = self._numbers.get(execution.job_id)
+        if known is None:
+            known = (execution.job, self.value("incarnation_number", execution.job_id) or 0)
+            self._numbers[execution.job_id] = known
+        return known[1] + 1
+
+    def use_number(self, execution: Execution) -> int:
+        number = self.next_number(execution)
+        self._numbers[execution.job_id] = (execution.job, number)
+        return number
+
+    def count(self, delta: JobStats | None) -> None:
+        """Add to the statistics of a job."""
+        if delta is not None:
+            known = self._deltas.get(delta.job_id)
+            self._deltas[delta.job_id] = delta if known is None else merge_stats(known, delta)
+
+    def flush(self) -> None:
+        """Save numbers and statistics. The last step before the commit."""
+        for job_id, (job, last) in self._numbers.items():
+            self.run("incarnation_save", job_id, job, last)
+        if self._deltas:
+            stored = {row[0]: stats_of(row) for row in self.rows("totals_some", as_json(list(self._deltas)))}
+            for job_id, delta in self._deltas.items():
+                known = stored.get(job_id)
+                self._save_totals(delta if known is None else merge_stats(known, delta))
+        self._numbers, self._deltas = {}, {}
+
+    def _save_totals(self, stats: JobStats) -> None:
+        state = None if stats.last_state is None else stats.last_state.value
+        self.run("totals_save", *astuple(msgspec.structs.replace(stats, last_state=state)))
+
+
+def stats_of(row: Row) -> JobStats:
+    """A row of the totals: the fields of `JobStats` in their order."""
+    fields = dict(zip(JobStats.__struct_fields__, row, strict=True))
+    state = fields["last_state"]
+    return JobStats(**{**fields, "last_state": None if state is None else State(state)})
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
