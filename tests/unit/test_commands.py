@@ -73,7 +73,9 @@ def test_the_command_table(state: JobState, command: str) -> None:
     if command in TABLE[state].split():
         commands.check(command, ON_DEMAND, state, State.FAILED)
     else:
-        with pytest.raises(CommandRefused, match=f"cannot {command} job 'j': it is {state}; {command} is possible when"):
+        with pytest.raises(
+            CommandRefused, match=f"cannot {command} job 'j': it is {state}; {command} is possible when"
+        ):
             commands.check(command, ON_DEMAND, state, State.FAILED)
 
 

@@ -1,0 +1,61 @@
+"""Writes the table of settings in docs/configuration.md from the code: `python scripts/settings_table.py`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mainspring.config import PREFIX, RULES, Settings
+
+PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+BEGIN, END = "<!-- settings -->\n", "<!-- end of settings -->"
+
+MEANING = {
+    "database_url": "where everything is kept: `sqlite:///file.db` or `memory://`",
+    "enabled": "false: nothing starts in this process",
+    "roles": "what this process does: `scheduler`, `worker`",
+    "timezone": "the zone of jobs that name none",
+    "release": "recorded with the jobs this process declares",
+    "queues": "the queues this worker takes from; none given: all",
+    "exclude": "handlers this worker leaves alone",
+    "concurrency": "executions at once in one worker",
+    "poll_interval": "how often to look when no wake-up came, in seconds",
+    "lease": "how long an execution belongs to a worker that is not heard of, in seconds",
+    "heartbeat": "how often leases are renewed, in seconds; at most half the lease",
+    "rescue_interval": "how often to look for leases that ran out, in seconds",
+    "fold_interval": "how often to finish what was left half done and to fold statistics, in seconds",
+    "retention_interval": "how often history is pruned, in seconds",
+    "wakeups": "false: polling only",
+    "stop_timeout": "how long a stop may take in all, in seconds",
+    "stop_reserve": "the last part of it, kept for cancelling and handing back",
+    "payload_limit": "the largest parameters, in bytes of JSON",
+    "username": "`ctx.username`",
+    "channel": "`ctx.channel`",
+    "log_format": "`console` or `json` (`mainspring run`)",
+    "log_level": "the lowest level logged (`mainspring run`)",
+    "prune": "true: at start, remove jobs of code that no running process declares",
+}
+
+
+def table() -> str:
+    defaults = Settings()
+    rows = ["| setting | default | environment | meaning |", "|---|---|---|---|"]
+    for name in RULES:
+        rows.append(f"| `{name}` | `{shown(getattr(defaults, name))}` | `{PREFIX}{name.upper()}` | {MEANING[name]} |")
+    return "\n".join(rows) + "\n"
+
+
+def shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value) or "none"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return {None: "none", True: "true", False: "false"}.get(value, str(value)) or "none"  # type: ignore[call-overload]
+
+
+def rendered(page: str) -> str:
+    return re.sub(f"(?s){BEGIN}.*{END}", lambda _: BEGIN + table() + END, page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(PAGE.read_text()))

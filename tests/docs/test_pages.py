@@ -1,0 +1,64 @@
+"""Every Python block of the documentation runs, in the order of its page."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_CODE if page.name != "README.md"], ids=lambda page: page.name)
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    run(tmp_path, "\n".join(BLOCK.findall(page.read_text())))
+
+
+def test_the_quickstart_works_as_pasted(tmp_path: Path) -> None:
+    """Saved as jobs.py, stopped after its first runs as Ctrl-C would."""
+    (quickstart,) = BLOCK.findall((ROOT / "README.md").read_text())
+    assert 'if __name__ == "__main__":' in quickstart
+    (tmp_path / "jobs.py").write_text(quickstart)
+    program = [sys.executable, "-u", "jobs.py"]
+    with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "reminding 42 attempt 1" in process.stdout.readline()
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, "Traceback" in errors) == (0, False), errors
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_files_named_in_the_architecture_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    for name in set(re.findall(r"`((?:core|model|stores|observe|cli)/\w+\.py)`", text)):
+        assert (ROOT / "src" / "mainspring" / name).exists(), name
+    assert len(text.splitlines()) <= 200
+
+
+def test_the_table_of_settings_is_what_the_code_says() -> None:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import settings_table
+    finally:
+        sys.path.pop(0)
+    page = settings_table.PAGE.read_text()
+    assert settings_table.rendered(page) == page, "run: python scripts/settings_table.py"
+
+
+def run(folder: Path, source: str) -> None:
+    script = folder / "page.py"
+    script.write_text(source)
+    ended = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
