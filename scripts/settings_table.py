@@ -40,8 +40,8 @@ MEANING = {
 def table() -> str:
     defaults = Settings()
     rows = ["| setting | default | environment | meaning |", "|---|---|---|---|"]
-    for name in RULES:
-        rows.append(f"| `{name}` | `{shown(getattr(defaults, name))}` | `{PREFIX}{name.upper()}` | {MEANING[name]} |")
+    settings = [(name, shown(getattr(defaults, name)), f"{PREFIX}{name.upper()}", MEANING[name]) for name in RULES]
+    rows += [f"| `{name}` | `{default}` | `{variable}` | {meaning} |" for name, default, variable, meaning in settings]
     return "\n".join(rows) + "\n"
 
 
