@@ -15,6 +15,7 @@ from .ports import Clock, Store
 
 FRESH_FOR = 1.0
 BATCH = 500
+SUGGESTED_FROM = 1_000
 
 
 class Catalogue:
@@ -72,7 +73,7 @@ class Catalogue:
         found = await self._store.jobs([name])
         if not found:
             self._cached.pop(name, None)
-            raise JobNotFound(name, [job.name for job in await self._store.jobs()])
+            raise JobNotFound(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
         self._cached[name] = (found[0], self._clock.monotonic())
         return found[0]
 

@@ -21,6 +21,7 @@ from .ports import Clock, Store
 BATCH = 100
 FOLD_BATCH = 10_000
 PRUNE_BATCH = 500
+JOBS_AT_ONCE = 200
 CLOCK_TOLERANCE = 2.0
 DAY = 86_400.0
 WORKER_SILENCE = 3_600.0
@@ -43,6 +44,7 @@ class Janitor:
         self._rescue_interval, self._sweep_interval = rescue_interval, sweep_interval
         self._retention_interval = retention_interval
         self._trust = ClockTrust(clock, heartbeat)
+        self._pruned_up_to = ""
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._loops = [
             self._follow_ups,
@@ -111,10 +113,12 @@ class Janitor:
         return self._retention_interval
 
     async def retain_once(self) -> int:
-        """Prune every job's history by its own rules, in small batches."""
+        """Prune the history of the next jobs by their own rules: a bounded number of jobs each pass, in turn."""
         now = await self._store.now()
+        jobs = await self._store.jobs_after(self._pruned_up_to, JOBS_AT_ONCE)
+        self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
         pruned = 0
-        for job in await self._store.jobs():
+        for job in jobs:
             for rule in prune_rules(job, now):
                 pruned += await self._prune(rule)
         await self._store.prune_workers(WORKER_SILENCE)

@@ -91,6 +91,9 @@ class Store(Protocol):
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
         """These jobs, or all of them, by name."""
 
+    async def jobs_after(self, name: str, limit: int) -> list[Job]:
+        """The next jobs by name after this one: for whoever walks over all of them in small steps."""
+
     async def due_jobs(self, limit: int) -> DuePage:
         """Jobs whose `due` has come by the store's clock, earliest first, and the due time of the next one."""
 

@@ -105,6 +105,10 @@ class MemoryStore:
             wanted = None if names is None else frozenset(names)
             return [self._numbered(job) for job in self._jobs.by_name() if wanted is None or job.name in wanted]
 
+    async def jobs_after(self, name: str, limit: int) -> list[Job]:
+        with self._lock:
+            return [self._numbered(job) for job in self._jobs.by_name() if job.name > name][:limit]
+
     async def due_jobs(self, limit: int) -> DuePage:
         with self._lock:
             now = self._clock.now()
@@ -197,6 +201,7 @@ class MemoryStore:
             return False
         after = settled(row, change, now)
         self._statistics.note(change_delta(after, change))
+        self._audit(change.audit)
         if not change.to.final:
             self._live.put(after)
             self._listeners.tell(Topic.WORK)

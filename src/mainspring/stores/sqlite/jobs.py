@@ -99,6 +99,10 @@ def jobs(tx: Transaction, names: Sequence[str] | None) -> list[Job]:
     return [job_of(row) for row in found]
 
 
+def jobs_after(tx: Transaction, name: str, limit: int) -> list[Job]:
+    return [job_of(row) for row in tx.rows("jobs_after", name, limit)]
+
+
 def due_jobs(tx: Transaction, limit: int) -> DuePage:
     """One more row than asked for tells when to look again."""
     found = [job_of(row) for row in tx.rows("jobs_due", tx.now, limit + 1)]

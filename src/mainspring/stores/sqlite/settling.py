@@ -37,6 +37,7 @@ class _Batch:
             return False
         after = settled(row, change, self._tx.now)
         self._tx.count(change_delta(after, change))
+        self._tx.audit(change.audit)
         if change.to.final:
             del self._rows[change.id]
             self._changed.pop(change.id, None)

@@ -198,6 +198,9 @@ class SqliteStore:
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
         return await self._read(lambda tx: jobs.jobs(tx, names))
 
+    async def jobs_after(self, name: str, limit: int) -> list[Job]:
+        return await self._read(lambda tx: jobs.jobs_after(tx, name, limit))
+
     async def due_jobs(self, limit: int) -> DuePage:
         return await self._read(lambda tx: jobs.due_jobs(tx, limit))
 

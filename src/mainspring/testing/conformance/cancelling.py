@@ -47,6 +47,17 @@ class Cancelling(StoreSuite):
         await world.store.request_cancel([replace(request(row, audit=refused), token=7), request(row, audit=taken)])
         assert await world.store.audits(row.id) == [taken]
 
+    @pytest.mark.req("SEC-3")
+    @stored
+    async def test_audit_of_a_change_is_stored_only_if_it_was_applied(self, world: World) -> None:
+        row = await world.running()
+        refused, taken = world.audit(row.id, "cancel"), world.audit(row.id, "cancel")
+        await world.exchange(
+            replace(world.change(row, State.CANCELLED, audit=refused), token=7),
+            world.change(row, State.CANCELLED, audit=taken),
+        )
+        assert await world.store.audits(row.id) == [taken]
+
     @pytest.mark.req("WRK-9")
     @stored
     async def test_the_owner_learns_of_it(self, world: World) -> None:

@@ -55,6 +55,14 @@ class JobWrites(StoreSuite):
         assert await world.stored_job() == job.with_changes(version=1)
 
     @stored
+    async def test_jobs_can_be_walked_over_in_steps(self, world: World) -> None:
+        for name in ("b", "a", "C", "d"):
+            await world.write(world.job(name))
+        first = await world.store.jobs_after("", 3)
+        rest = await world.store.jobs_after(first[-1].name, 3)
+        assert [[job.name for job in page] for page in (first, rest)] == [["C", "a", "b"], ["d"]]
+
+    @stored
     async def test_each_write_of_a_batch_stands_alone(self, world: World) -> None:
         await world.write(world.job("a"))
         writes = [
