@@ -195,7 +195,9 @@ class Store(Protocol):
 
     # --- housekeeping -------------------------------------------------------------------------------------
     async def fold(self, limit: int) -> int:
-        """Merge up to `limit` statistics deltas into the per-job totals (and number what is not numbered yet)."""
+        """Merge up to `limit` statistics deltas into the per-job totals (and number what is not numbered yet), and
+        finish what else was left for later. Returns how many were merged: 0 when nothing is left, always 0 for a
+        store whose single writer keeps the totals exact."""
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
         """Delete up to `limit` finished executions by this rule, oldest first. Rows with a `todo` mark stay."""

@@ -94,14 +94,11 @@ class Statistics(StoreSuite):
         assert (await self.both_ways(world)).completed == 2
 
     @stored
-    async def test_fold_says_how_many_it_merged(self, world: World) -> None:
+    async def test_fold_comes_to_an_end(self, world: World) -> None:
         for _ in range(3):
             await world.finished()
-        folded = 0
         while merged := await world.store.fold(2):
             assert merged <= 2
-            folded += merged
-        assert folded >= 1
         assert (await world.store.stats())["job-1"].completed == 3
 
     @stored
