@@ -33,7 +33,7 @@ CREATE TABLE mainspring_jobs (
     due        INTEGER               -- when a scheduler has to look at it next; NULL: never
 );
 
-CREATE INDEX mainspring_jobs_due ON mainspring_jobs (due) WHERE due IS NOT NULL;
+CREATE INDEX mainspring_jobs_due ON mainspring_jobs (due, name) WHERE due IS NOT NULL;
 CREATE INDEX mainspring_jobs_sweep ON mainspring_jobs (name) WHERE sweep = 1;
 
 -- Each incarnation of a job that ever had an execution, and the number of its last one.

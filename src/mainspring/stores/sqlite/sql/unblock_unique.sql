@@ -1,2 +1,2 @@
 UPDATE mainspring_live SET phase = 1, due = ?1, blocked = 0
-WHERE blocked = 1 AND running_unique_key IN (SELECT value FROM json_each(?2))
+WHERE blocked = 1 AND due > ?1 AND running_unique_key IN (SELECT value FROM json_each(?2))
