@@ -214,6 +214,8 @@ class Worker:
     def _begin(self, execution: Execution) -> None:
         handler = self._registry.get(execution.handler)
         run = self._runner.prepare(execution, handler, **self._settings.identity)
+        if (earlier := self._runs.get(execution.id)) is not None:
+            self._lose(earlier)  # claimed anew while its handler runs on here: that lease was lost unnoticed
         self._leases.held[execution.id] = execution.token
         self._runs[execution.id] = run
         self._idle.clear()

@@ -1,0 +1,218 @@
+"""The application every process of the crash suite runs, and the handlers it kills them with.
+
+Handlers tell the ledger when they begin and end. Those that wait look for a file in the folder of the test, so that
+the test decides when they go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mainspring import JobContext, Mainspring, Retry
+from mainspring.core.ports import Store
+from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
+
+from tests.crash.ledger import Ledger
+
+LEASE = 2.0
+FAST: dict[str, Any] = {
+    "lease": LEASE,
+    "heartbeat": LEASE / 4,
+    "rescue_interval": 0.2,
+    "poll_interval": 1.0,
+    "fold_interval": 0.5,
+    "stop_timeout": 10.0,
+}
+AT_ONCE = Retry(initial="50ms", multiplier=1)
+
+
+def database(folder: Path) -> str:
+    return f"sqlite:///{folder / 'crash.db'}"
+
+
+def ledger_of(folder: Path) -> Ledger:
+    return Ledger(folder / "ledger.jsonl")
+
+
+class WitnessedStore:
+    """A store that tells the ledger which fenced writes were refused, and that a test can hold up with files."""
+
+    def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
+        self._store, self._ledger, self._folder = store, ledger, folder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
+        if any(change.rescue for change in changes) and self._held("rescues"):
+            self._ledger.write("holding", write="rescue")
+            while self._held("rescues"):
+                await asyncio.sleep(0.01)
+        reply = await self._store.exchange(changes, claim)
+        for change, applied in zip(changes, reply.applied, strict=True):
+            if not applied:
+                self._refused("rescue" if change.rescue else "ending", change.id, change.token)
+        return reply
+
+    async def note(self, notes: Sequence[Note]) -> list[bool]:
+        stored = await self._store.note(notes)
+        for note, kept in zip(notes, stored, strict=True):
+            if not kept:
+                self._refused("log" if note.logs else "note", note.id, note.token)
+        return stored
+
+    def beat(self, beat: Beat) -> BeatReply:
+        if self._held(f"beats-{os.getpid()}"):
+            self._ledger.write("holding", write="beat")
+            while self._held(f"beats-{os.getpid()}"):
+                time.sleep(0.01)
+        reply = self._store.beat(beat)
+        for id, token in beat.leases:
+            if id in reply.lost:
+                self._refused("lease", id, token)
+        return reply
+
+    def _refused(self, write: str, id: str, token: int) -> None:
+        self._ledger.write("refused", write=write, id=id, token=token)
+
+    def _held(self, what: str) -> bool:
+        return (self._folder / f"hold-{what}").exists()
+
+
+class Witnessed(Mainspring):
+    """The application as users get it, around a store that bears witness."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.ledger = ledger_of(folder)
+        super().__init__(database(folder), observers=[self.ledger.observe], **(FAST | settings))
+        self.folder = folder
+        self.provide("ledger", self.ledger)
+        self.provide("folder", folder)
+
+    def _make_store(self) -> Store:
+        return WitnessedStore(super()._make_store(), self.ledger, self.folder)  # type: ignore[return-value]
+
+    async def close(self) -> None:
+        await super().close()
+        self.ledger.close()
+
+
+def build(folder: Path, **settings: Any) -> Witnessed:
+    app = Witnessed(folder, **settings)
+    for handler in (work, work_in_thread, wait, wait_in_thread, stubborn, poison):
+        app.job(handler.__name__, retry=AT_ONCE, max_attempts=100)(handler)
+    for handler in (sleep_on_loop, sleep_in_thread, block_loop, compute):
+        app.job(handler.__name__, retry=AT_ONCE, max_attempts=3)(handler)
+    app.job("tick")(tick)
+    return app
+
+
+def who(ctx: JobContext) -> dict[str, int]:
+    """The result of a run: which claim, in which process."""
+    return {"token": ctx.execution.token, "pid": os.getpid()}
+
+
+# --- work of some milliseconds ----------------------------------------------------------------------------------
+
+
+async def work(ctx: JobContext, n: int = 0, seconds: float = 0.02) -> dict[str, int]:
+    ctx.resources.ledger.began(ctx)
+    await asyncio.sleep(seconds)
+    ctx.resources.ledger.ended(ctx)
+    return who(ctx)
+
+
+def work_in_thread(ctx: JobContext, n: int = 0, seconds: float = 0.02) -> dict[str, int]:
+    ctx.resources.ledger.began(ctx)
+    time.sleep(seconds)
+    ctx.resources.ledger.ended(ctx)
+    return who(ctx)
+
+
+async def tick(ctx: JobContext) -> None:
+    ctx.resources.ledger.began(ctx)
+
+
+# --- work that goes on until the test says so -------------------------------------------------------------------
+
+
+def go(folder: Path, token: int) -> Path:
+    """While this file is missing, runs of that token wait."""
+    return folder / f"go-{token}"
+
+
+async def wait(ctx: JobContext) -> dict[str, int]:
+    ctx.resources.ledger.began(ctx)
+    while not go(ctx.resources.folder, ctx.execution.token).exists():
+        await asyncio.sleep(0.01)
+    ctx.resources.ledger.ended(ctx)
+    return who(ctx)
+
+
+def wait_in_thread(ctx: JobContext) -> dict[str, int]:
+    """Reports progress and log lines all the time, and never looks whether it should stop."""
+    ctx.resources.ledger.began(ctx)
+    rounds = 0
+    while not go(ctx.resources.folder, ctx.execution.token).exists():
+        rounds += 1
+        ctx.progress(rounds, message=f"token {ctx.execution.token}")
+        ctx.logger.info("token %d", ctx.execution.token)
+        time.sleep(0.05)
+    ctx.resources.ledger.ended(ctx)
+    return who(ctx)
+
+
+async def stubborn(ctx: JobContext) -> dict[str, int]:
+    """Swallows every cancellation."""
+    ctx.resources.ledger.began(ctx)
+    while not go(ctx.resources.folder, ctx.execution.token).exists():
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            ctx.resources.ledger.write("swallowed", id=ctx.execution_id)
+    return who(ctx)
+
+
+# --- work that takes far longer than a lease --------------------------------------------------------------------
+
+
+async def sleep_on_loop(ctx: JobContext, seconds: float) -> dict[str, int]:
+    ctx.resources.ledger.began(ctx)
+    await asyncio.sleep(seconds)
+    return who(ctx)
+
+
+def sleep_in_thread(ctx: JobContext, seconds: float) -> dict[str, int]:
+    ctx.resources.ledger.began(ctx)
+    time.sleep(seconds)
+    return who(ctx)
+
+
+async def block_loop(ctx: JobContext, seconds: float) -> dict[str, int]:
+    """Nothing else of its event loop runs meanwhile."""
+    ctx.resources.ledger.began(ctx)
+    time.sleep(seconds)
+    return who(ctx)
+
+
+async def compute(ctx: JobContext, seconds: float) -> dict[str, int]:
+    """Blocks the event loop and keeps the interpreter busy."""
+    ctx.resources.ledger.began(ctx)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+    return who(ctx)
+
+
+# --- work that kills --------------------------------------------------------------------------------------------
+
+
+async def poison(ctx: JobContext, seconds: float = 0.3) -> None:
+    ctx.resources.ledger.began(ctx)
+    await asyncio.sleep(seconds)
+    os._exit(13)

@@ -1,0 +1,68 @@
+"""A witness outside the database: every process of a test appends lines to one file, and a killed one keeps its own.
+
+A line is one JSON object written with one `write` to a file opened for appending, so that lines never mix and
+none is lost with its process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from mainspring import JobContext
+from mainspring.model.events import Ended, Fenced, Rescued, Ticked, Trouble
+
+Line = dict[str, Any]
+
+
+class Ledger:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def write(self, what: str, **fields: Any) -> None:
+        if self._file is None:
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.write(self._file, json.dumps({"what": what, "pid": os.getpid(), **fields}).encode() + b"\n")
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def lines(self, what: str | None = None, **fields: Any) -> list[Line]:
+        """The lines so far, of one kind, with these values."""
+        if not self._path.exists():
+            return []
+        lines = [json.loads(line) for line in self._path.read_text().splitlines()]
+        wanted = fields if what is None else {"what": what, **fields}
+        return [line for line in lines if wanted.items() <= line.items()]
+
+    def began(self, ctx: JobContext) -> None:
+        self.write("began", **_who(ctx))
+
+    def ended(self, ctx: JobContext) -> None:
+        self.write("ended", **_who(ctx))
+
+    def observe(self, event: object) -> None:
+        """What the process itself says happened."""
+        match event:
+            case Ended(execution, state):
+                self.write("accepted", id=execution.id, token=execution.token, state=state.value)
+            case Fenced(execution, write):
+                self.write("fenced", id=execution.id, token=execution.token, write=write)
+            case Rescued(execution, _, state):
+                self.write("rescued", id=execution.id, token=execution.token, state=state.value)
+            case Ticked(execution):
+                self.write("ticked", id=execution.id, job=execution.job, tick=execution.tick)
+            case Trouble(where, error):
+                self.write("trouble", where=where, error=error)
+            case _:
+                pass
+
+
+def _who(ctx: JobContext) -> Line:
+    execution = ctx.execution
+    return {"id": execution.id, "job": execution.job, "token": execution.token, "tick": execution.tick}

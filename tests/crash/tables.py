@@ -1,0 +1,13 @@
+"""The database file as it is, past all of our own code."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+
+def table(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "crash.db")) as connection:
+        return connection.execute(query, values).fetchall()

@@ -1,0 +1,102 @@
+"""Workers are killed while they work: every execution completes, with one accepted ending."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mainspring import Execution
+from tests.crash.handlers import Witnessed, build
+from tests.crash.processes import Process, Processes, until
+from tests.crash.tables import table
+from tests.crash.tally import TALLY
+
+EXECUTIONS = 2_000
+KILLS = 24
+WORKERS = 4
+PATIENCE = 60.0
+
+
+@pytest.mark.req("REL-1", "WRK-3", "WRK-4", "WRK-7", "EXE-4")
+async def test_every_execution_completes_whoever_is_killed(tmp_path: Path, processes: Processes) -> None:
+    app = build(tmp_path)
+    try:
+        await _enqueue(app)
+        for _ in range(WORKERS):
+            processes.node(concurrency=8)
+        for number in range(KILLS):
+            await until(lambda done=number * EXECUTIONS // (KILLS + 2): _completed(app, done), PATIENCE)
+            await until(lambda: _kill_a_busy_worker(app, processes), PATIENCE)
+            processes.node(concurrency=8)
+        await until(lambda: _completed(app, EXECUTIONS), PATIENCE, "every execution completes")
+        await _judge(app, tmp_path)
+    finally:
+        await app.close()
+
+
+async def _enqueue(app: Witnessed) -> None:
+    """Mostly short work, so that endings race with kills, and some that is sure to be running when one comes."""
+    chance = random.Random(7)
+    seconds = [chance.choice([0.01, 0.02, 0.05, 0.4]) for _ in range(EXECUTIONS)]
+    items = [(("work", "work_in_thread")[n % 2], {"n": n, "seconds": seconds[n]}) for n in range(EXECUTIONS)]
+    added = await app.enqueue_many(items)
+    assert len({execution.id for execution in added if execution is not None}) == EXECUTIONS
+
+
+async def _completed(app: Witnessed, at_least: int) -> bool:
+    return sum([view.stats.completed for view in await app.jobs()]) >= at_least
+
+
+async def _kill_a_busy_worker(app: Witnessed, processes: Processes) -> bool:
+    """Stop one first, so that what the store says of it stays true until the kill."""
+    for process in random.sample(alive := processes.alive(), len(alive)):
+        process.pause()
+        if _is_fair_victim(await _running_in(app, process)):
+            process.kill()
+            TALLY.kills += 1
+            return True
+        process.go_on()
+    return False
+
+
+async def _running_in(app: Witnessed, process: Process) -> list[Execution]:
+    """By the store: the running executions whose owner is the worker with this pid."""
+    owners = {worker.id for worker in await app.workers() if worker.pid == process.pid}
+    return [execution for execution in await app.executions(running=True, limit=500) if execution.owner in owners]
+
+
+def _is_fair_victim(running: list[Execution]) -> bool:
+    """Something runs in it, and nothing that would rightly be quarantined when it dies a third time."""
+    return bool(running) and not any(execution.alone for execution in running)
+
+
+async def _judge(app: Witnessed, folder: Path) -> None:
+    assert table(folder, "SELECT count(*) FROM mainspring_live") == [(0,)]
+    assert table(folder, "SELECT state, count(*) FROM mainspring_history GROUP BY state") == [("completed", EXECUTIONS)]
+    assert sum([view.stats.completed for view in await app.jobs()]) == EXECUTIONS
+    assert sum([view.stats.total for view in await app.jobs()]) == EXECUTIONS
+
+    accepted = Counter(line["id"] for line in app.ledger.lines("accepted", state="completed"))
+    assert max(accepted.values()) == 1
+    began = {(line["id"], line["token"], line["pid"]) for line in app.ledger.lines("began")}
+    ended = {(line["id"], line["token"], line["pid"]) for line in app.ledger.lines("ended")}
+    for execution in await _all(app):
+        assert [attempt.end for attempt in execution.attempts].count("completed") == 1
+        assert execution.attempts[-1].end == "completed"
+        assert {attempt.end for attempt in execution.attempts[:-1]} <= {"worker_lost"}
+        assert execution.crashes == execution.failures == len(execution.attempts) - 1
+        winner = (execution.id, execution.result["token"], execution.result["pid"])
+        assert winner in began
+        assert winner in ended
+    assert app.ledger.lines("trouble") == []
+
+
+async def _all(app: Witnessed) -> list[Execution]:
+    found: list[Execution] = []
+    while page := await app.executions(limit=500, before=found[-1].id if found else None):
+        found += page
+    assert len(found) == EXECUTIONS
+    return found
