@@ -164,6 +164,7 @@ def test_what_runs_is_listed_refuses_a_second_run_and_can_be_cancelled(served: C
     second = served("jobs", "trigger", "slow", URL)
     assert second.returncode == 1
     assert f"already running as execution {first['id']}" in second.stderr
+    assert len(second.stderr.splitlines()) == 1
     served.until(lambda: served.json("executions", "show", first["id"], URL)["progress"])
     (worker,) = served.json("workers", URL)
     assert worker["roles"] == ["scheduler", "worker"]

@@ -10,10 +10,11 @@ from ..app import Mainspring
 from ..model.changes import LockRow, WorkerInfo
 from ..model.errors import NotFound
 from ..model.instants import to_datetime
-from .output import moment, print_table
+from .output import moment
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
 from .shapes import lock_shape, worker_shape
+from .table import Way, print_table
 
 
 class LockNotFound(NotFound):
@@ -62,16 +63,16 @@ def _print_workers(found: Sequence[WorkerInfo]) -> None:
     if not found:
         click.echo("No process is running. Start one with: mainspring run MODULE:APP")
         return
-    titles = {
+    titles: dict[str, Way] = {
         "WORKER": "keep",
         "HOST": "cut",
         "PID": "keep",
         "RUNNING": "keep",
         "LAST HEARTBEAT": "keep",
-        "ROLES": "wide",
-        "QUEUES": "wide",
-        "STARTED": "wide",
-        "VERSION": "wide",
+        "ROLES": "drop",
+        "QUEUES": "drop",
+        "STARTED": "drop",
+        "VERSION": "drop",
     }
     at = now()
     rows = [

@@ -10,9 +10,10 @@ import click
 from ..model.triggers import Cron
 from ..model.triggers import cron as cron_trigger
 from ..model.values import instant, zone, zone_name
-from .output import print_fields, print_json, print_table, relative
+from .output import print_fields, print_json, relative
 from .root import EXIT_CODES, CommandGroup
 from .shapes import instant_text
+from .table import print_table
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)

@@ -13,10 +13,11 @@ from ..app import Mainspring
 from ..model.changes import LogLine
 from ..model.execution import Attempt, Execution, State
 from ..model.instants import to_datetime
-from .output import compact, console, first_line, moment, print_fields, print_lines, print_table, status, took
+from .output import compact, console, first_line, moment, print_fields, print_lines, status, took
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
 from .shapes import execution_shape, log_shape
+from .table import Way, print_table
 
 FOLLOW_INTERVAL = 0.5
 
@@ -124,16 +125,16 @@ def _print_executions(found: Sequence[Execution]) -> None:
     if not found:
         click.echo("No execution matches.")
         return
-    titles = {
+    titles: dict[str, Way] = {
         "ID": "keep",
         "JOB": "cut",
         "STATUS": "keep",
         "STARTED": "keep",
-        "TOOK": "wide",
-        "TRIGGER": "wide",
-        "TRY": "wide",
-        "TENANT": "wide",
-        "REASON": "cut",
+        "TOOK": "drop",
+        "TRIGGER": "drop",
+        "TRY": "drop",
+        "TENANT": "drop",
+        "REASON": "last",
     }
     print_table(titles, [_execution_row(execution) for execution in found])
 
@@ -189,7 +190,14 @@ def _print_execution(execution: Execution) -> None:
 
 def _print_attempts(attempts: Sequence[Attempt]) -> None:
     click.echo()
-    titles = {"TRY": "keep", "END": "keep", "STARTED": "keep", "TOOK": "keep", "ERROR": "cut", "WORKER": "wide"}
+    titles: dict[str, Way] = {
+        "TRY": "keep",
+        "END": "keep",
+        "STARTED": "keep",
+        "TOOK": "keep",
+        "ERROR": "last",
+        "WORKER": "drop",
+    }
     at = now()
     rows = [
         [str(a.number), a.end, moment(a.started_at, at), took(a.duration_ms), first_line(a.error), a.worker]

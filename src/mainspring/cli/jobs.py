@@ -16,11 +16,12 @@ from ..model.execution import Execution, State
 from ..model.job import JobState
 from ..model.values import duration
 from .executions import show_execution, waited
-from .output import compact, first_line, moment, print_fields, print_table, status, took
+from .output import compact, first_line, moment, print_fields, status, took
 from .parameters import read_params
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
 from .shapes import job_shape
+from .table import Way, print_table
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -155,16 +156,16 @@ def _print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> 
             "No job matches." if any_jobs else "No jobs yet: they appear when an application that has some starts."
         )
         return
-    titles = {
+    titles: dict[str, Way] = {
         "JOB": "keep",
         "STATUS": "keep",
         "LAST": "keep",
         "NEXT RUN": "keep",
         "SCHEDULE": "cut",
-        "LAST RUN": "wide",
-        "RUNS": "wide",
-        "FAILED": "wide",
-        "QUEUE": "wide",
+        "LAST RUN": "drop",
+        "RUNS": "drop",
+        "FAILED": "drop",
+        "QUEUE": "drop",
     }
     print_table(titles, [_job_row(view, any_process) for view in found])
     if not any_process:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-from ..model.values import duration_text
-
-WIDE = 100
-"""Columns of a terminal from which a table shows its less important columns."""
 
 STYLES = {
     "running": "cyan",
@@ -43,20 +37,6 @@ def console() -> Console:
 
 def print_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
-
-
-def print_table(titles: Mapping[str, str], rows: Sequence[Sequence[Text | str]]) -> None:
-    """`titles` maps each title to how it gives way: "keep" is never cut, "cut" may be, "wide" needs a wide terminal."""
-    screen = console()
-    shown = [at for at, how in enumerate(titles.values()) if how != "wide" or screen.width >= WIDE]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    names = list(titles)
-    for at in shown:
-        keep = titles[names[at]] == "keep"
-        table.add_column(names[at], no_wrap=True, overflow="ignore" if keep else "ellipsis", min_width=6 if keep else 4)
-    for row in rows:
-        table.add_row(*(cell(row[at]) for at in shown))
-    screen.print(table)
 
 
 def print_fields(fields: Mapping[str, Text | str | None]) -> None:
@@ -119,7 +99,7 @@ def took(milliseconds: float | None) -> str:
         return "-"
     if milliseconds < 1000:
         return f"{milliseconds:.0f}ms"
-    return duration_text(round(milliseconds / 1000, 1 if milliseconds < 60_000 else 0))
+    return f"{milliseconds / 1000:.1f}s" if milliseconds < 60_000 else rough(milliseconds / 1000)
 
 
 def first_line(text: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import getpass
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,7 @@ class Session:
         return asyncio.run(self._call(work))
 
     async def _call(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
+        logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the command itself says what happened
         app = self._app()
         await app.open()
         try:
