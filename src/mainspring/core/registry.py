@@ -209,10 +209,12 @@ class Registry:
         self._forget(handler.name)
         self._handlers[handler.name] = handler
         self._jobs[handler.name] = declaration
-        for item in {_key(handler.given), _key(handler.instance or handler.given)}:
-            self._by_object.setdefault(item, []).append(handler)
+        keys = {_key(handler.given)}
         if handler.instance is not None:
+            keys.add(_key(handler.instance))
             self._by_class.setdefault(type(handler.instance), []).append(handler)
+        for key in keys:
+            self._by_object.setdefault(key, []).append(handler)
         self._names = frozenset(self._handlers)
 
     def _forget(self, name: str) -> None:

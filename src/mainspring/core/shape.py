@@ -129,9 +129,11 @@ def _context_of(named: list[inspect.Parameter], style: Style) -> inspect.Paramet
 
 
 def _names_type(annotation: Any, kind: type) -> bool:
-    """Whether an annotation means this type, also as text that only a type checker could resolve."""
+    """Whether an annotation means this type or None, also as text that only a type checker could resolve."""
     text = getattr(annotation, "__forward_arg__", annotation)
-    return annotation is kind or (isinstance(text, str) and text.rpartition(".")[2].strip("'\" ") == kind.__name__)
+    if isinstance(text, str):
+        return re.fullmatch(rf"(\w+\.)*{kind.__name__}( *\| *None)?", text.strip("'\"")) is not None
+    return annotation is kind or set(get_args(annotation)) == {kind, type(None)}
 
 
 def _is_whole(parameter: inspect.Parameter, hint: Any) -> bool:

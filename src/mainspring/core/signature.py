@@ -133,7 +133,7 @@ class Signature:
             if self.shape.extra is not None:
                 arguments |= self._extras(params)
         except msgspec.ValidationError as error:
-            raise self._mismatch(error, msgspec.json.decode(params)) from None
+            raise self._mismatch(error, _as_data(params)) from None
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise PayloadMismatch("params", presentable(params), f"JSON ({error})", self._usage) from None
         if self._optional:
@@ -202,6 +202,14 @@ class Signature:
 
     def _stray(self, field: str, name: str) -> PayloadMismatch:
         return PayloadMismatch(f"{field}.{name}", name, "known fields", self._usage, f"{field} has no field {name!r}")
+
+
+def _as_data(params: str) -> Any:
+    """The payload for an error message: as data, or as text where it is not even JSON."""
+    try:
+        return msgspec.json.decode(params)
+    except (msgspec.DecodeError, RecursionError):
+        return params
 
 
 def _inside(payload: Any, path: str) -> Any:

@@ -214,7 +214,7 @@ def safe_json(value: Any, limit: int) -> str:
     """JSON text of at most `limit` bytes that every store and reader takes. Never raises.
 
     Values without a JSON form become text. What is too large is replaced by an object that says so and shows the
-    beginning: `{"truncated": true, "bytes": 812345, "head": "..."}`.
+    beginning: `{"truncated": true, "bytes": 812345, "head": "..."}` (bytes is null when nobody counted them all).
 
     >>> safe_json({"at": datetime(2026, 1, 1), "share": float("nan")}, 1000)
     '{"at":"2026-01-01T00:00:00","share":"nan"}'
@@ -228,7 +228,7 @@ def safe_json(value: Any, limit: int) -> str:
 
 
 def _tamed_json(value: Any, limit: int) -> str:
-    tamer = _Tamer(2 * limit + 1_000)
+    tamer = _Tamer(16 * limit + 10_000)  # far enough to tell the size of most, near enough to end soon
     text = msgspec.json.encode(tamer.tame(value, 0))
     if len(text) <= limit and not tamer.cut:
         return text.decode()
@@ -302,6 +302,7 @@ class _Tamer:
     def _text(self, text: Any) -> str:
         plain = safe_text(text, max(self.left, 0) + 100)
         self.left -= len(plain)
+        self.cut = self.cut or (isinstance(text, str) and len(text) > len(plain))
         return plain
 
     def _spent(self) -> bool:
