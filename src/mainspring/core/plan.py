@@ -33,15 +33,16 @@ def new_execution(
     """A pending execution of this job, with the rules the job has now."""
     spec = job.spec
     begin, end = window or (None, None)
+    id = id or random_id(now, chance)
     keys = staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
     details: dict[str, Any] = {"queue": spec.queue, "priority": spec.priority} | fields | keys
     return Execution(
-        id=id or random_id(now, chance),
+        id=id,
         job=job.name,
         job_id=job.id,
         handler=spec.handler,
         trigger=trigger,
-        trace_id=trace_id_of(traceparent) or chance.randbytes(16).hex(),
+        trace_id=trace_id_of(traceparent) or id.replace("-", ""),
         traceparent=traceparent,
         params=params if params is not None else job_params(job),
         policy=encode_policy(spec.run_policy()),

@@ -117,8 +117,8 @@ class Store(Protocol):
           and is skipped when all are held (a `running_overlap_key` equal to its `overlap_key` becomes that slot too);
         - otherwise it is live: `added`.
 
-        Whatever is recorded, skipped or final too, gets the next number of its job, now or at the latest after
-        `fold`. `audit` is stored in the same step if anything was recorded.
+        Whatever is recorded, skipped or final too, gets the next number of its job, now or at the latest when
+        `fold` has run after it ended. `audit` is stored in the same step if anything was recorded.
 
         An execution that arrives running (work recorded inline) is live as it is: owner, token and lease as given.
 
