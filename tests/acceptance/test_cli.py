@@ -73,6 +73,8 @@ def test_version_and_help(cli: CommandLine) -> None:
         (["locks", "release", "nope", APP], "no lock named 'nope'"),
         (["jobs", "list", "--database-url", "mysql://ada:secret@localhost/x"], "database_url"),
         (["jobs", "list", "--database-url", "sqlite:///none.db"], "there is no file 'none.db'"),
+        (["jobs", "list", "--database-url", "sqlite:///shop.py"], "not an SQLite database"),
+        (["jobs", "list", "--database-url", "postgresql://ada:secret@localhost/x"], "postgresql"),
         (["jobs", "list", "--database-url", "memory://"], "lives inside one process only"),
         (["cron", "explain", "61 * * * *"], "61"),
         (["cron", "explain", "@hourly", "--tz", "Europe/Istambul"], "Did you mean 'Europe/Istanbul'?"),

@@ -17,6 +17,7 @@ from ..model.errors import (
     InvalidValue,
     MainspringError,
     NotFound,
+    StoreError,
     nearest,
 )
 from ..version import VERSION
@@ -32,7 +33,8 @@ COMMANDS = {
     "locks": "cluster:locks",
     "cron": "cron:cron",
 }
-EXIT_CODES = "Exit codes: 0 done; 1 the command was refused or failed; 2 bad input, such as an unknown name or option."
+EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."
+INPUT_ERRORS = (InvalidValue, NotFound, ConfigurationError, DuplicateRegistration, StoreError)
 
 
 class CommandGroup(click.Group):
@@ -92,8 +94,7 @@ def _report(error: Exception) -> int:
     click.echo(f"error: {_one_line(error)}", err=True)
     if isinstance(error, click.ClickException):
         return error.exit_code
-    bad_input = isinstance(error, InvalidValue | NotFound | ConfigurationError | DuplicateRegistration)
-    return BAD_INPUT if bad_input else REFUSED
+    return BAD_INPUT if isinstance(error, INPUT_ERRORS) else REFUSED
 
 
 def _one_line(error: Exception) -> str:

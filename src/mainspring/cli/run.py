@@ -73,6 +73,8 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         return supervise(_child_command(command, target, options), processes, stop_timeout)
     if index is not None:
         _stop_with_parent()
+    if not app.settings.enabled:
+        click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
     app.run(**settings)
     return 0
 
