@@ -6,6 +6,7 @@ Nothing a handler raises gets past this file, `SystemExit` and `RecursionError` 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -159,10 +160,18 @@ def _measured(call: Callable[[], Any]) -> tuple[Any, BaseException | None, float
     """Call in this thread; the thread's own CPU time is exact."""
     began = time.thread_time()
     try:
-        value, error = call(), None
+        value, error = _finished(call()), None
     except BaseException as raised:
         value, error = None, raised
     return value, error, (time.thread_time() - began) * 1000
+
+
+def _finished(value: Any) -> Any:
+    """Refuse a coroutine returned by a plain function: nobody would ever run it, and it would count as done."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise NonRetryable("the handler returned a coroutine that nobody awaits: declare it with async def")
+    return value
 
 
 def is_retryable(error: BaseException, non_retryable: tuple[str, ...]) -> bool:
