@@ -60,7 +60,7 @@ class Story:
             case State.COMPLETED:
                 self.tell("done", job, took, "completed")
             case State.PENDING if event.reason == "handed_back":
-                self.tell("back", job, "interrupted by the stop; not counted as a failure", "handed back")
+                self.tell("back", job, "interrupted by the stop; not counted as a failure", "back")
             case State.PENDING:
                 self.tell("retry", job, f"{event.error}; again in {event.retry_in:.1f} s", "retries")
             case State.FAILED:
@@ -129,9 +129,9 @@ async def jobs_table(app: Mainspring) -> Table:
 
 
 def summary(story: Story) -> Table:
-    columns = ("tries", "completed", "retries", "failed", "skipped", "handed back")
+    columns = ("tries", "completed", "retries", "failed", "skipped", "back")
     job = Column("job", no_wrap=True, min_width=17)
-    table = Table(job, *columns, box=box.SIMPLE_HEAD, title="What happened", title_justify="left")
+    table = Table(job, *columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title="What happened", title_justify="left")
     for job, counts in sorted(story.counts.items()):
         table.add_row(job, *(str(counts[column] or "") for column in columns))
     return table
