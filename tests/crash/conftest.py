@@ -11,7 +11,6 @@ from tests.crash.handlers import ledger_of
 from tests.crash.processes import Processes
 from tests.crash.tally import TALLY
 
-
 FAILED = pytest.StashKey[bool]()
 
 

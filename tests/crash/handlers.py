@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mainspring import JobContext, Mainspring, Retry
+from mainspring import Execution, JobContext, Mainspring, Retry, State
 from mainspring.core.ports import Store
 from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
-
 from tests.crash.ledger import Ledger
+from tests.crash.processes import Process, until
 
 LEASE = 2.0
 FAST: dict[str, Any] = {
@@ -28,6 +28,7 @@ FAST: dict[str, Any] = {
     "fold_interval": 0.5,
     "stop_timeout": 10.0,
 }
+FOR_EVER = 600.0
 AT_ONCE = Retry(initial="50ms", multiplier=1)
 
 
@@ -51,8 +52,7 @@ class WitnessedStore:
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         if any(change.rescue for change in changes) and self._held("rescues"):
             self._ledger.write("holding", write="rescue")
-            while self._held("rescues"):
-                await asyncio.sleep(0.01)
+            await until(lambda: not self._held("rescues"), FOR_EVER)
         reply = await self._store.exchange(changes, claim)
         for change, applied in zip(changes, reply.applied, strict=True):
             if not applied:
@@ -81,7 +81,7 @@ class WitnessedStore:
         self._ledger.write("refused", write=write, id=id, token=token)
 
     def _held(self, what: str) -> bool:
-        return (self._folder / f"hold-{what}").exists()
+        return hold(self._folder, what).exists()
 
 
 class Witnessed(Mainspring):
@@ -100,6 +100,14 @@ class Witnessed(Mainspring):
     async def close(self) -> None:
         await super().close()
         self.ledger.close()
+
+    async def running(self, process: Process) -> list[Execution]:
+        """By the store: the running executions whose owner is the worker with this pid."""
+        owners = {worker.id for worker in await self.workers() if worker.pid == process.pid}
+        return [each for each in await self.executions(running=True, limit=500) if each.owner in owners]
+
+    async def all_in(self, state: State, executions: Sequence[Execution | None]) -> bool:
+        return all([(await self.get(each.id)).state is state for each in executions if each is not None])
 
 
 def build(folder: Path, **settings: Any) -> Witnessed:
@@ -141,6 +149,11 @@ async def tick(ctx: JobContext) -> None:
 # --- work that goes on until the test says so -------------------------------------------------------------------
 
 
+def hold(folder: Path, what: str) -> Path:
+    """While this file exists, `beats-PID` or all `rescues` wait before they reach the store."""
+    return folder / f"hold-{what}"
+
+
 def go(folder: Path, token: int) -> Path:
     """While this file is missing, runs of that token wait."""
     return folder / f"go-{token}"
@@ -148,8 +161,7 @@ def go(folder: Path, token: int) -> Path:
 
 async def wait(ctx: JobContext) -> dict[str, int]:
     ctx.resources.ledger.began(ctx)
-    while not go(ctx.resources.folder, ctx.execution.token).exists():
-        await asyncio.sleep(0.01)
+    await until(go(ctx.resources.folder, ctx.execution.token).exists, FOR_EVER)
     ctx.resources.ledger.ended(ctx)
     return who(ctx)
 

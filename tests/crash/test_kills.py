@@ -10,7 +10,7 @@ import pytest
 
 from mainspring import Execution
 from tests.crash.handlers import Witnessed, build
-from tests.crash.processes import Process, Processes, until
+from tests.crash.processes import Processes, until
 from tests.crash.tables import table
 from tests.crash.tally import TALLY
 
@@ -54,18 +54,12 @@ async def _kill_a_busy_worker(app: Witnessed, processes: Processes) -> bool:
     """Stop one first, so that what the store says of it stays true until the kill."""
     for process in random.sample(alive := processes.alive(), len(alive)):
         process.pause()
-        if _is_fair_victim(await _running_in(app, process)):
+        if _is_fair_victim(await app.running(process)):
             process.kill()
             TALLY.kills += 1
             return True
         process.go_on()
     return False
-
-
-async def _running_in(app: Witnessed, process: Process) -> list[Execution]:
-    """By the store: the running executions whose owner is the worker with this pid."""
-    owners = {worker.id for worker in await app.workers() if worker.pid == process.pid}
-    return [execution for execution in await app.executions(running=True, limit=500) if execution.owner in owners]
 
 
 def _is_fair_victim(running: list[Execution]) -> bool:

@@ -43,7 +43,7 @@ class Janitor:
         self._store, self._clock, self._chance, self._emit = store, clock, chance, emit
         self._rescue_interval, self._sweep_interval = rescue_interval, sweep_interval
         self._retention_interval = retention_interval
-        self._trust = ClockTrust(clock, heartbeat)
+        self._trust = ClockTrust(clock, heartbeat, rescue_interval)
         self._pruned_up_to = ""
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._loops = [
@@ -135,26 +135,30 @@ class Janitor:
 class ClockTrust:
     """When the store's clock can be trusted to judge leases.
 
-    A janitor that has just started, or that sees store time and monotonic time part (a clock was set, the machine
-    slept), gives living workers one heartbeat to renew before it takes anything from them.
+    A janitor that has just started, that was kept from looking (its process was paused, its event loop blocked), or
+    that sees store time and monotonic time part (a clock was set, the machine slept), gives living workers one
+    heartbeat to renew before it takes anything from them.
     """
 
-    def __init__(self, clock: Clock, heartbeat: float) -> None:
+    def __init__(self, clock: Clock, heartbeat: float, interval: float) -> None:
         self._clock = clock
         self._heartbeat = heartbeat
+        self._interval = interval
         self._seen: tuple[Micros, float] | None = None
         self._trusted_from = 0.0
 
     def wait(self, store_now: Micros) -> float:
         """Seconds to wait before judging; 0 when the clock can be trusted."""
         monotonic = self._clock.monotonic()
-        if (
-            self._seen is None
-            or abs((store_now - self._seen[0]) / SECOND - (monotonic - self._seen[1])) > CLOCK_TOLERANCE
-        ):
+        if self._seen is None or self._disturbed((store_now - self._seen[0]) / SECOND, monotonic - self._seen[1]):
             self._trusted_from = monotonic + self._heartbeat
         self._seen = (store_now, monotonic)
         return max(0.0, self._trusted_from - monotonic)
+
+    def _disturbed(self, by_store: float, by_monotonic: float) -> bool:
+        """Whether the time since the last look was far longer than planned, or differs between the clocks."""
+        longest = max(self._interval, self._heartbeat) + min(CLOCK_TOLERANCE, self._heartbeat)
+        return by_monotonic > longest or abs(by_store - by_monotonic) > CLOCK_TOLERANCE
 
 
 def prune_rules(job: Job, now: Micros) -> list[PruneRule]:

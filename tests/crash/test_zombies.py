@@ -1,0 +1,165 @@
+"""Workers that lose their lease while they live: paused, unheard, or overtaken by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mainspring import State
+from tests.crash.handlers import LEASE, Witnessed, build, go, hold
+from tests.crash.ledger import Line
+from tests.crash.processes import Process, Processes, until
+from tests.crash.tables import table
+from tests.crash.tally import fenced
+
+PATIENCE = 20.0
+RECORDS = ("mainspring_live", "mainspring_history", "mainspring_logs", "mainspring_totals", "mainspring_incarnations")
+
+
+@pytest.mark.req("REL-1", "WRK-3", "WRK-4", "WRK-8")
+@pytest.mark.parametrize("heart", ["beats", "hangs"])
+async def test_nothing_that_a_zombie_writes_is_accepted(tmp_path: Path, processes: Processes, heart: str) -> None:
+    """With a heart that beats it learns of its loss from the refused renewal; with one that hangs, from nothing but
+    the refusal of what it writes."""
+    app = build(tmp_path)
+    try:
+        executions = await app.enqueue_many([("wait",), ("wait",), ("wait_in_thread",), ("wait_in_thread",)])
+        zombie = processes.node()
+        await until(lambda: len(app.ledger.lines("began", pid=zombie.pid)) == 4, PATIENCE)
+        if heart == "hangs":
+            hold(tmp_path, f"beats-{zombie.pid}").touch()
+            await until(lambda: app.ledger.lines("holding", write="beat", pid=zombie.pid), PATIENCE)
+        zombie.pause()
+
+        heir = processes.node()
+        await until(lambda: len(app.ledger.lines("began", pid=heir.pid)) == 4, PATIENCE)
+        go(tmp_path, 2).touch()
+        await until(lambda: app.all_in(State.COMPLETED, executions), PATIENCE)
+        heir.kill()
+        before = _records(tmp_path)
+
+        zombie.go_on()
+        await until(lambda: _refused(app, zombie, "lease" if heart == "beats" else "log"), PATIENCE)
+        go(tmp_path, 1).touch()
+        await until(lambda: len(app.ledger.lines("fenced", pid=zombie.pid)) == 4, PATIENCE)
+        assert len(_refused(app, zombie, "ending")) == (2 if heart == "hangs" else 0)
+        assert len(_refused(app, zombie, "lease")) == (0 if heart == "hangs" else 4)
+        assert len(fenced(app.ledger)) >= 4
+        assert _records(tmp_path) == before
+        for execution in [await app.get(each.id) for each in executions if each is not None]:
+            assert execution.result == {"token": 2, "pid": heir.pid}
+            assert [attempt.end for attempt in execution.attempts] == ["worker_lost", "completed"]
+
+        hold(tmp_path, f"beats-{zombie.pid}").unlink(missing_ok=True)
+        again = await app.enqueue("work")
+        assert again is not None
+        assert (await app.wait(again, PATIENCE)).result["pid"] == zombie.pid  # alive, and of use again
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("REL-1", "WRK-3")
+async def test_a_worker_that_claims_its_own_lost_execution_anew_keeps_the_two_runs_apart(
+    tmp_path: Path, processes: Processes
+) -> None:
+    app = build(tmp_path)
+    try:
+        execution = await app.enqueue("wait_in_thread")
+        assert execution is not None
+        worker = processes.node()
+        await until(lambda: app.ledger.lines("began", token=1), PATIENCE)
+        processes.node("scheduler")
+        worker.pause()
+        await until(lambda: app.ledger.lines("rescued", id=execution.id), PATIENCE)
+        worker.go_on()
+        await until(lambda: app.ledger.lines("began", token=2, pid=worker.pid), PATIENCE)
+
+        go(tmp_path, 1).touch()
+        await until(lambda: app.ledger.lines("fenced", token=1), PATIENCE)
+        await _renewed(app, execution.id, times=6)  # more than a lease: the second run keeps its own
+        assert (await app.get(execution.id)).state is State.RUNNING
+
+        go(tmp_path, 2).touch()
+        ended = await app.wait(execution, PATIENCE)
+        assert ended.result == {"token": 2, "pid": worker.pid}
+        assert [attempt.end for attempt in ended.attempts] == ["worker_lost", "completed"]
+        assert len(app.ledger.lines("accepted", id=execution.id)) == 1
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("WRK-3", "WRK-4")
+async def test_a_rescue_that_comes_after_the_renewal_changes_nothing(tmp_path: Path, processes: Processes) -> None:
+    """The janitor has seen the lease run out; before it acts, the worker is back and has renewed it."""
+    app = build(tmp_path)
+    try:
+        execution = await app.enqueue("wait")
+        assert execution is not None
+        worker = processes.node()
+        await until(lambda: app.ledger.lines("began"), PATIENCE)
+        hold(tmp_path, "rescues").touch()
+        worker.pause()
+        janitor = processes.node("scheduler")
+        await until(lambda: app.ledger.lines("holding", write="rescue", pid=janitor.pid), PATIENCE)
+        worker.go_on()
+        await _renewed(app, execution.id, times=1)
+        hold(tmp_path, "rescues").unlink()
+        await until(lambda: app.ledger.lines("refused", write="rescue", pid=janitor.pid), PATIENCE)
+
+        go(tmp_path, 1).touch()
+        ended = await app.wait(execution, PATIENCE)
+        assert [attempt.end for attempt in ended.attempts] == ["completed"]
+        assert (ended.failures, ended.crashes) == (0, 0)
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("WRK-4", "TIM-7")
+async def test_a_process_that_was_paused_does_not_rescue_from_itself(tmp_path: Path, processes: Processes) -> None:
+    """Alone on the machine, paused past its leases: its janitor must not be faster than its own heart."""
+    app = build(tmp_path)
+    try:
+        executions = await app.enqueue_many([("wait",)] * 5)
+        worker = processes.node()
+        await until(lambda: len(app.ledger.lines("began")) == 5, PATIENCE)
+        for _ in range(2):
+            worker.pause()
+            await until(lambda: _all_expired(app), PATIENCE)
+            worker.go_on()
+            await until(lambda: _none_expired(app), PATIENCE)
+        go(tmp_path, 1).touch()
+        await until(lambda: app.all_in(State.COMPLETED, executions), PATIENCE)
+        assert [len((await app.get(each.id)).attempts) for each in executions if each is not None] == [1] * 5
+        assert app.ledger.lines("rescued") == []
+    finally:
+        await app.close()
+
+
+def _records(folder: Path) -> list[list[tuple[object, ...]]]:
+    """Everything the database holds about executions."""
+    return [table(folder, f"SELECT * FROM {name} ORDER BY 1, 2") for name in RECORDS]
+
+
+def _refused(app: Witnessed, process: Process, write: str) -> list[Line]:
+    return app.ledger.lines("refused", pid=process.pid, write=write)
+
+
+async def _renewed(app: Witnessed, id: str, times: int) -> None:
+    """Wait until the lease lies in the future and has been renewed so many times."""
+    for _ in range(times):
+        seen = (await app.get(id)).lease
+
+        async def later(seen: int | None = seen) -> bool:
+            lease = (await app.get(id)).lease
+            return lease is not None and lease > (seen or 0) and lease > app.clock.now()
+
+        await until(later, PATIENCE + LEASE)
+
+
+async def _all_expired(app: Witnessed) -> bool:
+    return all(each.lease <= app.clock.now() for each in await app.executions(running=True) if each.lease)
+
+
+async def _none_expired(app: Witnessed) -> bool:
+    return all(each.lease > app.clock.now() for each in await app.executions(running=True) if each.lease)
