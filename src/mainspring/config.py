@@ -24,7 +24,7 @@ from .model.values import choice, duration, duration_text, identifier, whole, zo
 __all__ = ["DatabaseUrl", "Settings", "load", "parse_url", "without_password"]
 
 PREFIX = "MAINSPRING_"
-ROLES = ("scheduler", "worker", "api")
+ROLES = ("scheduler", "worker")
 LOG_FORMATS = ("console", "json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 

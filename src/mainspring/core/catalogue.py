@@ -23,18 +23,19 @@ class Catalogue:
         self._store, self._clock, self._chance, self._release = store, clock, chance, release
         self._cached: dict[str, tuple[Job, float]] = {}
 
-    async def declare(self, specs: Sequence[tuple[str, JobSpec]], origin: Origin = "code") -> None:
-        """Create or update these jobs. Unchanged ones are not touched; what operators changed stays."""
+    async def declare(self, specs: Sequence[tuple[str, JobSpec]], *, update: bool = True) -> None:
+        """Create these jobs of code, or update them. Unchanged ones are not touched; what operators changed stays."""
         for start in range(0, len(specs), BATCH):
             left = dict(specs[start : start + BATCH])
             while left:
-                left = await self._declare_batch(left, origin)
+                left = await self._declare_batch(left, update)
 
-    async def _declare_batch(self, specs: dict[str, JobSpec], origin: Origin) -> dict[str, JobSpec]:
+    async def _declare_batch(self, specs: dict[str, JobSpec], update: bool) -> dict[str, JobSpec]:
         """Returns what lost a race and has to be looked at again."""
         now = await self._store.now()
         existing = {job.name: job for job in await self._store.jobs(list(specs))}
-        new = {name: self._new(name, spec, origin, now) for name, spec in specs.items()}
+        wanted_specs = specs if update else {name: spec for name, spec in specs.items() if name not in existing}
+        new = {name: self._new(name, spec, "code", now) for name, spec in wanted_specs.items()}
         writes = [commands.declare(existing.get(name), job, now) for name, job in new.items()]
         wanted = [write for write in writes if write is not None]
         written = await self._store.write_jobs(wanted) if wanted else []

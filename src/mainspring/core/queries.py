@@ -35,19 +35,17 @@ class Queries:
 
     async def _views(self, jobs: Sequence[Job], ids: Sequence[str] | None) -> list[JobView]:
         stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
-        declared = await self._declared_somewhere()
+        workers = await self.workers()
+        declared = frozenset(name for worker in workers for name in worker.declares)
         return [
             JobView(
                 job,
                 stats.get(job.id, JobStats(job_id=job.id)),
                 live.get(job.id, LiveCounts()),
-                orphaned=job.origin == "code" and job.name not in declared,
+                orphaned=bool(workers) and job.origin == "code" and job.name not in declared,
             )
             for job in jobs
         ]
-
-    async def _declared_somewhere(self) -> frozenset[str]:
-        return frozenset(name for worker in await self.workers() for name in worker.declares)
 
     # --- executions ---------------------------------------------------------------------------------------
     async def executions(
