@@ -1,4 +1,5 @@
-"""Time-ordered UUIDs: 48 bits of milliseconds, then chance, or a hash of the cause.
+"""Time-ordered UUIDs: 48 bits of milliseconds, then chance, or a hash of the cause. Random ones are ordered by the
+microsecond: its place within the millisecond comes before chance.
 
 The same cause always gives the same id, so whoever repeats a step after a crash repeats it into the same row.
 """
@@ -19,7 +20,8 @@ class Chance(Protocol):
 
 
 def random_id(now: Micros, chance: Chance) -> str:
-    return _format(now // 1000, chance.randbytes(10), version=7)
+    fraction = (now % 1000) * 4096 // 1000
+    return _format(now // 1000, f"{fraction:03x}{chance.randbytes(10).hex()}", version=7)
 
 
 def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:
@@ -32,11 +34,11 @@ def follow_up_id(cause_id: str, *parts: str) -> str:
     return _format(int(cause_id.replace("-", "")[:12], 16), _hash(cause_id, *parts), version=8)
 
 
-def _hash(*parts: str) -> bytes:
-    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).digest()[:10]
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-def _format(millis: int, tail: bytes, version: int) -> str:
-    digits = f"{millis & 0xFFFFFFFFFFFF:012x}{version:x}{tail.hex()}"
+def _format(millis: int, tail: str, version: int) -> str:
+    digits = f"{millis & 0xFFFFFFFFFFFF:012x}{version:x}{tail}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
