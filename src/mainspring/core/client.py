@@ -14,7 +14,7 @@ from ..model.execution import Execution, State
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros, to_micros
 from ..model.job import Job
-from ..model.payload import encode_payload
+from ..model.payload import encode_payload, presentable
 from ..model.policies import Unique
 from ..model.values import identifier, instant, whole
 from ..model.windows import custom_window
@@ -24,6 +24,7 @@ from .loop import Emit
 from .ports import CallerTransaction, Clock, Store
 from .queries import Queries
 from .registry import Registry
+from .signature import Signature
 from .supersede import cancel_superseded
 
 MANY = 1_000
@@ -135,21 +136,40 @@ class Client:
 
     async def _job_of(self, handler: object) -> Job:
         """The job of a handler, or any job by name: also of handlers that only other processes have."""
-        if isinstance(handler, str) and handler not in self._registry.names:
-            try:
-                return await self._catalogue.get(handler)
-            except JobNotFound as missing:
-                known = [*self._registry.names, missing.suggestion or ""]
-                raise HandlerNotFound(handler, known) from None
-        return await self._catalogue.get(self._registry.resolve(handler).name)
+        name = handler if isinstance(handler, str) else self._name_of(handler)
+        try:
+            return await self._catalogue.get(name)
+        except JobNotFound as missing:
+            if name in self._registry.names:
+                raise
+            known = [*self._registry.names, missing.suggestion or ""]
+            raise HandlerNotFound(name, known) from None
+
+    def _name_of(self, handler: object) -> str:
+        """The name a handler is registered under; of a class that only other processes construct, its own."""
+        try:
+            return self._registry.resolve(handler).name
+        except HandlerNotFound:
+            own = getattr(handler, "name", None)
+            if not isinstance(own, str):
+                raise
+            return own
+
+    def signature_of(self, job: Job) -> Signature | None:
+        """What the job's handler takes; None when this process does not have it."""
+        known = job.spec.handler in self._registry.names
+        return self._registry.get(job.spec.handler).signature if known else None
 
     def _params(self, job: Job, params: Mapping[str, Any] | None) -> str:
         """Parameters on top of the job's own, checked against the handler's signature where it is known here."""
-        if params is not None and not isinstance(params, Mapping):
-            raise InvalidValue("params", params, "a mapping of parameter names to values")
-        merged = {**job.spec.params, **(params or {})}
-        if job.spec.handler in self._registry.names:
-            merged = self._registry.get(job.spec.handler).signature.validate(merged)
+        signature = self.signature_of(job)
+        if params is None or isinstance(params, Mapping):
+            given: Any = {**job.spec.params, **(params or {})}
+        elif signature is None:
+            raise InvalidValue("params", presentable(params), "a mapping of parameter names to values")
+        else:
+            given = params  # a record of the handler's own type
+        merged = given if signature is None else signature.validate(given)
         return encode_payload("params", merged, self._payload_limit)
 
     async def _add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Execution | None]:

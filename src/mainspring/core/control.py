@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 
 from ..model.changes import CancelRequest, JobWrite
-from ..model.errors import CommandRefused, InvalidValue, JobNotFound
+from ..model.errors import CommandRefused, JobNotFound
 from ..model.execution import Execution, State
 from ..model.ids import Chance
 from ..model.instants import Micros, to_micros
-from ..model.job import Job, JobSpec
+from ..model.job import Job
 from ..model.values import instant
 from . import commands, decide
 from .catalogue import Catalogue
 from .client import Client
+from .edits import edited_fields
 from .janitor import sweep_job
 from .ports import Store
 from .queries import Queries
@@ -52,12 +53,13 @@ class Control:
         return await self._command("reactivate", name, by, commands.reactivate)
 
     async def update_job(self, name: str, changes: dict[str, Any], *, by: str) -> JobView:
-        """Override fields of the job's specification; the override survives deploys."""
-        known = {field.name for field in msgspec.structs.fields(JobSpec)}
-        for field in changes.keys() - known:
-            raise InvalidValue("field", field, ", ".join(sorted(known)))
-        plain = msgspec.to_builtins(changes)
-        return await self._command(None, name, by, lambda job, now: commands.override(job, plain, now), action="update")
+        """Override what the job's declaration says; the override survives deploys."""
+
+        def write(job: Job, now: Micros) -> JobWrite:
+            fields = edited_fields(job.spec, self._client.signature_of(job), changes)
+            return commands.override(job, fields, now)
+
+        return await self._command(None, name, by, write, action="update")
 
     async def revert_job(self, name: str, *, by: str) -> JobView:
         """Back to what code declares."""

@@ -119,7 +119,7 @@ def known_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def job_spec(
     handler: str,
-    signature: Signature,
+    signature: Signature | None,
     options: Mapping[str, Any],
     tz: str = "UTC",
     description: str = "",
@@ -243,9 +243,14 @@ def _zone(given: Any, trigger: AnyTrigger | None, default: str, warn: bool) -> s
     return name
 
 
-def _params(signature: Signature, params: Any, scheduled: bool) -> dict[str, Any]:
+def _params(signature: Signature | None, params: Any, scheduled: bool) -> dict[str, Any]:
     """A scheduled job has nobody to fill in what is missing, so its own parameters must be complete."""
-    return signature.validate(params, partial=not scheduled)
+    if signature is not None:
+        return signature.validate(params, partial=not scheduled)
+    if not isinstance(params, Mapping):
+        raise InvalidValue("params", presentable(params), "an object (dict) of parameters")
+    encode_payload("params", dict(params))
+    return dict(params)
 
 
 def _retry(value: Any) -> Retry:
