@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,11 +11,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import config
-from .assembly import Parts, SystemClock, inline_info, lock_owner, make_store, node_settings
+from .assembly import Parts, SystemClock, lock_owner, make_store, node_settings
 from .core.client import Client
 from .core.context import JobContext
 from .core.declare import JobOptions
-from .core.heart import Leases, ThreadHeart
 from .core.locks import Lock, lock_name
 from .core.node import Node
 from .core.ports import Clock, Store
@@ -28,7 +26,7 @@ from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
 from .model.policies import Unique
 from .model.triggers import Trigger
-from .model.values import duration
+from .model.values import duration, identifier
 from .observe.fanout import Fanout
 from .observe.logs import LogLines
 from .signals import StopSignals, run_to_end
@@ -70,15 +68,14 @@ class Mainspring:
         self.registrar = Registrar(self.registry)
         self.resources: dict[str, Any] = dict(resources or {})
         self.emit = Fanout(LogLines(), *observers)
-        self._modules = tuple(jobs)
+        self._modules = jobs
         self._given_store = given_store
         self._parts: Parts | None = None
-        self._node: Node | None = None
-        self._track_heart: ThreadHeart | None = None
 
     # --- declaring ----------------------------------------------------------------------------------------
     def job(self, name: str, **options: Unpack[JobOptions]) -> Callable[[F], F]:
         """Declare a handler and its job on a function: `@app.job("report", cron="0 3 * * *", tz="Europe/Paris")`."""
+        identifier("name", name)
 
         def declared(function: F) -> F:
             self.registry.declare(name, function, **options)
@@ -106,16 +103,16 @@ class Mainspring:
 
     # --- life ---------------------------------------------------------------------------------------------
     async def open(self) -> None:
-        """Connect and bring the declared jobs up to date, without starting any role. Done by itself when needed."""
+        """Connect, without starting any role; declared jobs that are not known yet are created. Done by itself when
+        needed. What is known already changes only at `start`, so that a look from an old checkout alters nothing."""
         await self._ready()
 
     async def close(self) -> None:
         """Stop what runs and disconnect."""
-        if self._node is not None:
-            await self.stop()
+        await self.stop()
         parts, self._parts = self._parts, None
-        if parts is not None and parts.opened and parts.pid == os.getpid():
-            await self._stop_track_heart()
+        if parts is not None and parts.opened and parts.here:
+            await parts.stop_inline()
             if self._given_store is None:
                 await parts.store.close()
 
@@ -130,11 +127,15 @@ class Mainspring:
         given = {"roles": roles, "queues": queues, "exclude": exclude, **settings}
         chosen = {name: value for name, value in given.items() if value is not None}
         self._import_modules()
-        if not self.settings.enabled or self._node is not None or (not self.registry.names and roles is None):
+        if not self.settings.enabled or (not self.registry.names and roles is None):
             return
         self.settings = config.load(self._arguments | chosen, None, self._config_file)
         parts = await self._ready()
-        declares = tuple(name for name, _ in self._declared())
+        async with parts.turn():
+            if parts.node is None:
+                parts.node = await self._started_node(parts)
+
+    async def _started_node(self, parts: Parts) -> Node:
         node = Node(
             parts.store,
             self.registry,
@@ -142,17 +143,16 @@ class Mainspring:
             parts.time,
             parts.chance,
             self.emit,
-            declares=declares,
+            declares=tuple(name for name, _ in self._declared()),
             resources=self.resources,
         )
         await node.start()
-        self._node = node
+        return node
 
     async def stop(self, timeout: float | None = None) -> None:
         """Drain and stop the roles within `stop_timeout`. Ends before any connection closes."""
-        node, self._node = self._node, None
-        if node is not None:
-            await node.stop(timeout)
+        if self._parts is not None and self._parts.here:
+            await self._parts.stop(timeout)
 
     async def __aenter__(self) -> Mainspring:
         await self.start()
@@ -246,7 +246,7 @@ class Mainspring:
     async def track(self, name: str, **options: Any) -> AsyncIterator[JobContext]:
         """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`."""
         parts = await self._ready()
-        tracker = Tracker(parts.store, parts.catalogue, parts.time, parts.chance, self.emit, self._track_leases)
+        tracker = Tracker(parts.store, parts.catalogue, parts.time, parts.chance, self.emit, parts.inline_leases)
         async with tracker.track(name, **options) as context:
             yield context
 
@@ -345,54 +345,35 @@ class Mainspring:
     async def _ready(self) -> Parts:
         """The parts around an open store; opened by whoever needs it first, anew in a forked child."""
         parts = self._parts
-        if parts is None or parts.pid != os.getpid():
+        if parts is None or not parts.here:
             parts = self._parts = Parts(self._make_store(), self.registry, self.settings, self.clock, self.emit)
-        if not parts.opened:
-            await self._open(parts)
+        if not parts.opened or parts.declared != self.registry.revision:
+            async with parts.turn():
+                await self._open(parts)
         return parts
 
     async def _open(self, parts: Parts) -> None:
-        if not parts.opening.acquire(blocking=False):
-            await asyncio.to_thread(parts.opening.acquire)  # another task or another thread's loop opens it
-        try:
-            if not parts.opened:
-                self._import_modules()
-                declared = self._declared()
-                await parts.store.open()
-                parts.time.observe(await parts.store.now())
-                await parts.catalogue.declare(declared)
-                if self.settings.prune:
-                    await parts.control.retire_orphans(frozenset(name for name, _ in declared))
-                parts.opened = True
-        finally:
-            parts.opening.release()
+        """Connect once, and bring to the store what code has declared since it was last brought there."""
+        self._import_modules()
+        revision, declared = self.registry.revision, self._declared()
+        if not parts.opened:
+            await parts.store.open()
+            parts.time.observe(await parts.store.now())
+        if parts.declared != revision:
+            await parts.catalogue.declare(declared)
+            parts.declared = revision
+        if self.settings.prune and not parts.opened:
+            await parts.control.retire_orphans(frozenset(name for name, _ in declared))
+        parts.opened = True
 
     def _declared(self) -> list[tuple[str, Any]]:
         return self.registry.declared_jobs(self.settings.lookup, self.settings.timezone)
 
     def _import_modules(self) -> None:
-        modules, self._modules = self._modules, ()
-        self.registry.import_modules(modules)
+        self.registry.import_modules(self._modules)
+        self._modules = ()
 
     def _make_store(self) -> Store:
         if self._given_store is not None:
             return self._given_store
         return make_store(self.settings, self.clock)
-
-    def _track_leases(self) -> Leases:
-        """The leases of the running node, or of a heart that only inline work needs."""
-        if self._node is not None:
-            return self._node.leases
-        assert self._parts is not None
-        if self._track_heart is None:
-            leases = Leases(inline_info(self._parts), self.settings.lease)
-            store, clock = self._parts.store, self._parts.time
-            heart = ThreadHeart(store.beat, leases, clock, self.settings.heartbeat, lambda reply: None, lambda: None)
-            heart.start()
-            self._track_heart, self._inline_leases = heart, leases
-        return self._inline_leases
-
-    async def _stop_track_heart(self) -> None:
-        heart, self._track_heart = self._track_heart, None
-        if heart is not None:
-            await heart.stop()

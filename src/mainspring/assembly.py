@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
 import threading
 import time
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
 
 from . import config
 from .core.catalogue import Catalogue
 from .core.client import Client
 from .core.control import Control
+from .core.heart import Leases, ThreadHeart
 from .core.loop import Emit
-from .core.node import NodeSettings
+from .core.node import Node, NodeSettings
 from .core.ports import Clock, Store
 from .core.queries import Queries
 from .core.registry import Registry
@@ -36,11 +41,12 @@ class SystemClock:
 
 
 class Parts:
-    """Everything that hangs on one store in one process."""
+    """Everything that hangs on one store in one process. A forked child needs parts of its own."""
 
     def __init__(self, store: Store, registry: Registry, settings: config.Settings, clock: Clock, emit: Emit) -> None:
         self.store = store
         self.pid = os.getpid()
+        self._lease, self._heartbeat = settings.lease, settings.heartbeat
         self.chance = random.Random(int.from_bytes(os.urandom(16)))
         self.time = StoreTime(clock, emit)
         self.catalogue = Catalogue(store, self.time, self.chance, settings.release)
@@ -56,8 +62,58 @@ class Parts:
             settings.payload_limit,
         )
         self.control = Control(store, self.client, self.catalogue, self.queries, self.chance)
+        self.node: Node | None = None
+        self.inline: ThreadHeart | None = None
         self.opened = False
-        self.opening = threading.Lock()
+        self.declared = 0
+        self._gate = threading.Lock()
+        self._turn: Future[None] | None = None
+
+    @property
+    def here(self) -> bool:
+        """False in a child forked since: threads and connections stayed with the parent."""
+        return self.pid == os.getpid()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One task at a time, whichever thread's event loop it is on."""
+        mine: Future[None] = Future()
+        while (other := self._begin_turn(mine)) is not None:
+            await asyncio.shield(asyncio.wrap_future(other))
+        try:
+            yield
+        finally:
+            self._turn = None
+            mine.set_result(None)
+
+    def _begin_turn(self, mine: Future[None]) -> Future[None] | None:
+        """Take the turn if it is free; otherwise say whose end to wait for."""
+        with self._gate:
+            if self._turn is None:
+                self._turn = mine
+                return None
+            return self._turn
+
+    def inline_leases(self) -> Leases:
+        """The leases of the running node, or of a heart that only inline work needs."""
+        if self.node is not None:
+            return self.node.leases
+        if self.inline is None:
+            leases = Leases(inline_info(self), self._lease)
+            beat, ignore = self.store.beat, lambda *_: None
+            self.inline = ThreadHeart(beat, leases, self.time, self._heartbeat, ignore, ignore)
+            self.inline.start()
+        return self.inline.leases
+
+    async def stop(self, timeout: float | None = None) -> None:
+        node, self.node = self.node, None
+        if node is not None:
+            await node.stop(timeout)
+
+    async def stop_inline(self) -> None:
+        heart, self.inline = self.inline, None
+        if heart is not None:
+            await heart.stop()
 
 
 def make_store(settings: config.Settings, clock: Clock) -> Store:

@@ -81,7 +81,7 @@ class ThreadHeart:
         on_reply: OnReply,
         on_cut_off: OnCutOff,
     ) -> None:
-        self._send, self._leases, self._clock, self._interval = send, leases, clock, interval
+        self._send, self.leases, self._clock, self._interval = send, leases, clock, interval
         self._on_reply, self._on_cut_off = on_reply, on_cut_off
         self._pulse = Pulse(clock, leases.lease)
         self._nudge = threading.Event()
@@ -108,7 +108,7 @@ class ThreadHeart:
 
     def _beat(self) -> None:
         sent = self._clock.monotonic()
-        beat = self._leases.beat()
+        beat = self.leases.beat()
         try:
             reply = self._send(beat)
         except Exception:
@@ -119,7 +119,7 @@ class ThreadHeart:
         self._tell(self._heard, beat, reply)
 
     def _heard(self, beat: Beat, reply: BeatReply) -> None:
-        self._on_reply(self._leases.news(beat, reply))
+        self._on_reply(self.leases.news(beat, reply))
 
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         if not self._loop.is_closed():

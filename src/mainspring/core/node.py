@@ -25,6 +25,7 @@ from .threads import Threads
 from .worker import Worker, WorkerSettings
 
 HeartMaker = Callable[..., Heart]
+FIRST_BEAT = 2.0
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,7 @@ class Node:
             send or store.beat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off
         )
         self._unsubscribe: Callable[[], None] | None = None
+        self._known = asyncio.Event()
 
     @property
     def id(self) -> str:
@@ -103,12 +105,21 @@ class Node:
         if self._settings.wakeups:
             self._unsubscribe = self._store.listen(self._woken)
         self._heart.start()
+        await self._until_known()
         self.janitor.start()
         if "worker" in self._settings.roles:
             self.worker.start()
         if "scheduler" in self._settings.roles:
             self.scheduler.start()
         self._emit(Running(self.id, self._settings.roles, msgspec.to_builtins(self._settings)))
+
+    async def _until_known(self) -> None:
+        """Others see this node, and what it declares, from its first beat on. A failing store does not hold it up."""
+        try:
+            async with asyncio.timeout(FIRST_BEAT):
+                await self._known.wait()
+        except TimeoutError:
+            return
 
     async def stop(self, timeout: float | None = None) -> None:
         """Leave in good order within `stop_timeout` in all: ticks first, then work, the heart last."""
@@ -138,6 +149,7 @@ class Node:
 
     def _beaten(self, reply: BeatReply) -> None:
         self._time.observe(reply.now)
+        self._known.set()
         self.worker.beaten(reply)
 
     def _woken(self, topic: Topic) -> None:

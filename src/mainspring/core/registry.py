@@ -83,6 +83,8 @@ class Registry:
         self._by_object: dict[Any, list[Handler]] = {}
         self._by_class: dict[type, list[Handler]] = {}
         self._names: frozenset[str] = frozenset()
+        self.revision = 0
+        """Grows with every declaration: whoever brought the jobs to a store can tell that there are new ones."""
 
     # --- finding ------------------------------------------------------------------------------------------
     @property
@@ -170,6 +172,7 @@ class Registry:
         if _is_second_object(known, handler):
             _warn_of_second(known)
         self._jobs[name] = self._declaration(name, known, _inherited(known, given), calling_place())
+        self.revision += 1
         return known
 
     def import_modules(self, modules: Iterable[str]) -> None:
@@ -209,6 +212,7 @@ class Registry:
         self._forget(handler.name)
         self._handlers[handler.name] = handler
         self._jobs[handler.name] = declaration
+        self.revision += 1
         keys = {_key(handler.given)}
         if handler.instance is not None:
             keys.add(_key(handler.instance))
