@@ -1,0 +1,106 @@
+"""What the integration and acceptance tests share: applications on one store, recorded events, waiting with a deadline.
+
+No test sleeps to wait. What has an end is awaited with `app.wait`; what is only observable is polled with `until`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mainspring import Execution, Mainspring
+from mainspring.assembly import SystemClock
+from mainspring.core.ports import Clock
+from mainspring.stores.memory import MemoryStore
+
+T = TypeVar("T")
+
+DEADLINE = 20.0
+"""Seconds after which a test gives up. Never an expectation: what is expected happens within milliseconds."""
+
+NEVER = 60.0
+"""An interval longer than any test: whatever happens sooner did not happen because of it."""
+
+FAST = 0.01
+
+
+async def until(condition: Callable[[], T | Awaitable[T]], what: str = "", deadline: float = DEADLINE) -> T:
+    """The first true value of a condition (plain or async), polled until the deadline."""
+    end = time.monotonic() + deadline
+    while True:
+        value = condition()
+        if inspect.isawaitable(value):
+            value = await value
+        if value:
+            return value
+        assert time.monotonic() < end, f"never became true: {what or inspect.getsource(condition).strip()}"
+        await asyncio.sleep(FAST)
+
+
+def until_blocking(condition: Callable[[], T], what: str = "", deadline: float = DEADLINE) -> T:
+    end = time.monotonic() + deadline
+    while not (value := condition()):
+        assert time.monotonic() < end, f"never became true: {what or inspect.getsource(condition).strip()}"
+        time.sleep(FAST)
+    return value
+
+
+class Seen:
+    """An observer that keeps every event of its application."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def __call__(self, event: Any) -> None:
+        self.events.append(event)
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class Nodes:
+    """Makes applications that share one store, as the processes of one deployment do."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        self.folder = folder
+        self.file = folder / "mainspring.db"
+        self._memory: MemoryStore | None = None
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.file}" if self.kind == "sqlite" else "memory://"
+
+    def app(self, *, clock: Clock | None = None, **options: Any) -> Mainspring:
+        """An application that is not started. Polling is too slow to hide a missing wake-up."""
+        chosen: dict[str, Any] = {"poll_interval": NEVER, "stop_timeout": 5, **options}
+        if self.kind == "sqlite":
+            return Mainspring(self.url, clock=clock, **chosen)
+        if self._memory is None:
+            self._memory = MemoryStore(clock or SystemClock())
+        return Mainspring(self._memory, clock=clock, **chosen)
+
+    @asynccontextmanager
+    async def client(self, **options: Any) -> AsyncIterator[Mainspring]:
+        """An application without handlers, that runs no role: a web process, or an operator's terminal."""
+        app = self.app(**options)
+        try:
+            yield app
+        finally:
+            await app.close()
+
+
+async def ended(app: Mainspring, execution: Execution | None, timeout: float = DEADLINE) -> Execution:
+    """The execution once it has ended."""
+    assert execution is not None, "its unique key was taken"
+    return await app.wait(execution, timeout=timeout)
+
+
+async def run_once(app: Mainspring, handler: Any, params: dict[str, Any] | None = None, **options: Any) -> Execution:
+    """Enqueue and wait for the end."""
+    return await ended(app, await app.enqueue(handler, params, **options))
