@@ -136,6 +136,12 @@ class Mainspring:
                 parts.node = await self._started_node(parts)
 
     async def _started_node(self, parts: Parts) -> Node:
+        """A start is a deploy: jobs follow the code from here on."""
+        declared = self._declared()
+        await parts.catalogue.declare(declared)
+        names = tuple(name for name, _ in declared)
+        if self.settings.prune:
+            await parts.control.retire_orphans(frozenset(names))
         node = Node(
             parts.store,
             self.registry,
@@ -143,7 +149,7 @@ class Mainspring:
             parts.time,
             parts.chance,
             self.emit,
-            declares=tuple(name for name, _ in self._declared()),
+            declares=names,
             resources=self.resources,
         )
         await node.start()
@@ -155,7 +161,11 @@ class Mainspring:
             await self._parts.stop(timeout)
 
     async def __aenter__(self) -> Mainspring:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()  # nobody else will: `async with` leaves only what it entered
+            raise
         return self
 
     async def __aexit__(
@@ -360,11 +370,8 @@ class Mainspring:
             await parts.store.open()
             parts.time.observe(await parts.store.now())
         if parts.declared != revision:
-            await parts.catalogue.declare(declared)
-            parts.declared = revision
-        if self.settings.prune and not parts.opened:
-            await parts.control.retire_orphans(frozenset(name for name, _ in declared))
-        parts.opened = True
+            await parts.catalogue.declare(declared, update=parts.node is not None)
+        parts.opened, parts.declared = True, revision
 
     def _declared(self) -> list[tuple[str, Any]]:
         return self.registry.declared_jobs(self.settings.lookup, self.settings.timezone)

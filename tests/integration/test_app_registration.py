@@ -547,3 +547,14 @@ async def test_a_failing_import_stops_the_start_and_names_the_module(
         with pytest.raises(ConfigurationError) as refused:
             await app.start()
         assert f"module 'broken_jobs' could not be imported: {reason}" in str(refused.value)
+
+
+@pytest.mark.req("REG-8")
+async def test_a_client_creates_missing_jobs_and_changes_nothing_that_is_known(nodes: Nodes) -> None:
+    async with shop(nodes, every(minutes=30)) as app:
+        before = (await app.job_view("crawl")).job
+        older = shop(nodes, every(minutes=5), prune=True)
+        older.schedule("crawl-old", "crawl", every(hours=1))
+        assert [view.name for view in await older.jobs()] == ["crawl", "crawl-old"]
+        assert (await older.job_view("crawl")).job == before
+        await older.close()
