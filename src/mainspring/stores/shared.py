@@ -43,8 +43,12 @@ def in_slot(execution: Execution, key: str) -> Execution:
 
 
 def skipped_record(execution: Execution) -> Execution:
-    """What is recorded, under the same id, of an execution whose overlap key is held. It ended when it was made."""
-    return replace(execution, state=State.SKIPPED, reason="overlap", finished=execution.created, staged=False)
+    """What is recorded, under the same id, of an execution whose overlap key is held.
+
+    It ended when it was made and never ran, even if it came as running already.
+    """
+    never_ran = replace(execution, owner=None, lease=None, claimed=None, started=None, staged=False)
+    return replace(never_ran, state=State.SKIPPED, reason="overlap", finished=execution.created)
 
 
 # --- settling ---------------------------------------------------------------------------------------------------

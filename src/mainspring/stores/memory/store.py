@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from threading import RLock
 
@@ -32,12 +31,9 @@ from ...model.changes import (
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
-from ..shared import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
-from .history import Catalogue, History, LogBook
+from .executions import ExecutionTable
 from .jobs import JobTable
-from .live import LiveTable
 from .locks import LockTable
-from .queries import matches
 from .statistics import Statistics, live_counts
 from .wakeups import Listeners
 
@@ -49,11 +45,8 @@ class MemoryStore:
         self._clock = clock
         self._lock = RLock()
         self._jobs = JobTable()
-        self._live = LiveTable()
-        self._history = History()
-        self._catalogue = Catalogue()
-        self._logs = LogBook()
         self._statistics = Statistics()
+        self._executions = ExecutionTable(self._statistics)
         self._locks = LockTable()
         self._listeners = Listeners()
         self._workers: dict[str, WorkerInfo] = {}
@@ -85,7 +78,7 @@ class MemoryStore:
         if not self._jobs.write(write):
             return JobWritten(won=False)
         self._audit(write.audit)
-        return JobWritten(won=True, added=tuple(self._add_all(write.executions)))
+        return JobWritten(won=True, added=tuple(self._add(write.executions)))
 
     async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
         with self._lock:
@@ -95,7 +88,7 @@ class MemoryStore:
             self._jobs.remove(name)
             self._audit(audit)
             if purge:
-                self._forget(self._history.of_job(job.id))
+                self._executions.forget(self._executions.history.of_job(job.id))
                 self._statistics.purge(job.id)
             self._listeners.tell(Topic.JOBS)
             return True
@@ -121,7 +114,7 @@ class MemoryStore:
 
     async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
         with self._lock:
-            return live_counts(self._live, None if job_ids is None else frozenset(job_ids))
+            return live_counts(self._executions.live, None if job_ids is None else frozenset(job_ids))
 
     async def swept(self, limit: int) -> list[Job]:
         with self._lock:
@@ -130,106 +123,50 @@ class MemoryStore:
     def _numbered(self, job: Job) -> Job:
         return job.with_changes(last_number=self._statistics.last_number(job.id))
 
-    # --- adding -------------------------------------------------------------------------------------------------
+    # --- executions ---------------------------------------------------------------------------------------------
 
     async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
         with self._lock:
-            added = self._add_all(executions)
+            added = self._add(executions)
             if any(item.outcome in ("added", "skipped") for item in added):
                 self._audit(*audit)
             return added
 
-    def _add_all(self, executions: Sequence[Execution]) -> list[Added]:
-        added = [self._add(execution) for execution in executions]
+    def _add(self, executions: Sequence[Execution]) -> list[Added]:
+        added = [self._executions.add(execution) for execution in executions]
         if added:
             self._listeners.tell(Topic.WORK)
         return added
-
-    def _add(self, execution: Execution) -> Added:
-        if execution.id in self._live or execution.id in self._history:
-            return Added(execution.id, "duplicate")
-        if execution.state.final:
-            self._record(execution)
-            return Added(execution.id, "added")
-        holder = self._live.unique_holder(execution.unique_key)
-        if holder is not None:
-            return Added(execution.id, "unique_taken", holder)
-        return self._add_in_free_slot(execution)
-
-    def _add_in_free_slot(self, execution: Execution) -> Added:
-        choices = overlap_choices(execution)
-        free = next((key for key in choices if self._live.overlap_holder(key) is None), None)
-        if choices and free is None:
-            self._record(skipped_record(execution))
-            return Added(execution.id, "skipped", self._live.overlap_holder(choices[0]))
-        row = self._new(execution if free is None else in_slot(execution, free))
-        self._live.put(row)
-        return Added(execution.id, "added")
-
-    def _record(self, execution: Execution) -> None:
-        row = self._new(execution)
-        self._history.add(row)
-        self._statistics.note(ended_delta(row))
-
-    def _new(self, execution: Execution) -> Execution:
-        self._catalogue.add(execution)
-        return replace(execution, number=self._statistics.next_number(execution.job_id))
-
-    # --- settling and claiming ----------------------------------------------------------------------------------
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         with self._lock:
             now = self._clock.now()
             applied = tuple(self._settle(change, now) for change in changes)
-            next_due = self._live.promote(now)
+            if any(applied):
+                self._listeners.tell(Topic.ENDED, Topic.WORK)
+            next_due = self._executions.live.promote(now)
             if claim is None:
                 return Exchanged(applied=applied, next_due=next_due, now=now)
-            taken = self._live.claim(claim, now)
+            taken = self._executions.live.claim(claim, now)
             return Exchanged(
                 applied=applied,
                 claimed=tuple(taken.rows),
                 blocked=tuple(taken.blocked),
                 alone_waiting=taken.alone_waiting,
                 more=taken.more,
-                next_due=self._live.promote(now),
+                next_due=self._executions.live.promote(now),
                 now=now,
             )
 
     def _settle(self, change: Change, now: Micros) -> bool:
-        row = self._live.get(change.id)
-        if row is None or not fits(row, change, now):
-            return False
-        after = settled(row, change, now)
-        self._statistics.note(change_delta(after, change))
-        self._audit(change.audit)
-        if not change.to.final:
-            self._live.put(after)
-            self._listeners.tell(Topic.WORK)
-            return True
-        self._live.take(row.id)
-        self._live.free(row, now)
-        self._finish(after, change.keep)
-        return True
-
-    def _finish(self, row: Execution, keep: bool) -> None:
-        self._history.add(row, keep=keep)
-        if not keep and not row.todo:
-            self._forget([row.id])
-        self._listeners.tell(Topic.ENDED, Topic.WORK)
-
-    def _forget(self, ids: Iterable[str]) -> None:
-        for id in ids:
-            row = self._history.remove(id)
-            self._catalogue.remove(row)
-            self._logs.remove(id)
+        applied = self._executions.settle(change, now)
+        if applied:
+            self._audit(change.audit)
+        return applied
 
     async def expired(self, limit: int) -> list[Execution]:
         with self._lock:
-            now = self._clock.now()
-            over = [row for row in self._live.running() if lease_over(row, now)]
-            return sorted(over, key=lambda row: (row.lease, row.id))[:limit]
-
-    # --- cancelling ---------------------------------------------------------------------------------------------
+            return self._executions.expired(self._clock.now())[:limit]
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
         with self._lock:
@@ -238,101 +175,59 @@ class MemoryStore:
             return asked
 
     def _ask_to_stop(self, request: CancelRequest) -> bool:
-        row = self._live.get(request.id)
-        if row is None or row.state is not State.RUNNING or row.token != request.token:
-            return False
-        if row.cancel_requested is None:
-            self._live.put(replace(row, cancel_requested=request.at, cancel_reason=request.reason))
-        self._audit(request.audit)
-        return True
+        asked = self._executions.ask_to_stop(request)
+        if asked:
+            self._audit(request.audit)
+        return asked
 
     async def cancels(self, owner: str) -> dict[str, str]:
         with self._lock:
-            return self._cancels(owner)
-
-    def _cancels(self, owner: str) -> dict[str, str]:
-        asked = (row for row in self._live.running() if row.owner == owner and row.cancel_requested is not None)
-        return {row.id: row.cancel_reason or "" for row in asked}
+            return self._executions.cancels(owner)
 
     async def cancel_strays(self, limit: int) -> list[Execution]:
         with self._lock:
-            strays = [r for r in self._live if r.cancel_requested is not None and r.state is not State.RUNNING]
-            return sorted(strays, key=lambda row: row.id)[:limit]
-
-    # --- while running ------------------------------------------------------------------------------------------
+            return self._executions.cancel_strays()[:limit]
 
     def beat(self, beat: Beat) -> BeatReply:
         with self._lock:
             now = self._clock.now()
-            self._workers[beat.worker.id] = replace(beat.worker, seen=now)
+            worker = beat.worker.id
+            self._workers[worker] = replace(beat.worker, seen=now)
             until = now + seconds_to_micros(beat.lease)
-            lost = [id for id, token in beat.leases if not self._renew(id, token, beat.worker.id, until)]
-            return BeatReply(lost=frozenset(lost), cancels=self._cancels(beat.worker.id), now=now)
-
-    def _renew(self, id: str, token: int, owner: str, until: Micros) -> bool:
-        row = self._held(id, token, owner)
-        if row is not None:
-            self._live.put(replace(row, lease=until))
-        return row is not None
+            lost = [id for id, token in beat.leases if not self._executions.renew(id, token, worker, until)]
+            return BeatReply(lost=frozenset(lost), cancels=self._executions.cancels(worker), now=now)
 
     async def note(self, notes: Sequence[Note]) -> list[bool]:
         with self._lock:
-            return [self._note(note) for note in notes]
-
-    def _note(self, note: Note) -> bool:
-        row = self._held(note.id, note.token, note.owner)
-        if row is None:
-            return False
-        progress = row.progress_json if note.progress_json is None else note.progress_json
-        counters = row.counters_json if note.counters_json is None else note.counters_json
-        self._live.put(replace(row, progress_json=progress, counters_json=counters))
-        self._logs.append(note.id, note.logs)
-        return True
-
-    def _held(self, id: str, token: int, owner: str) -> Execution | None:
-        """The row, if it runs under this owner and token."""
-        row = self._live.get(id)
-        held = row is not None and (row.state, row.token, row.owner) == (State.RUNNING, token, owner)
-        return row if held else None
-
-    # --- finished, and reading ----------------------------------------------------------------------------------
+            return [self._executions.note(note) for note in notes]
 
     async def todo(self, limit: int) -> list[Execution]:
         with self._lock:
-            return self._history.todo(limit)
+            return self._executions.history.todo(limit)
 
     async def todo_done(self, ids: Sequence[str]) -> None:
         with self._lock:
-            self._forget([id for id in ids if self._history.clear_todo(id)])
+            self._executions.todo_done(ids)
 
     async def children(self, parent_id: str) -> dict[State, int]:
         with self._lock:
-            return dict(Counter(row.state for row in self._rows(self._catalogue.children(parent_id))))
+            return self._executions.children(parent_id)
 
     async def execution(self, id: str) -> Execution | None:
         with self._lock:
-            return self._live.get(id) or self._history.get(id)
+            return self._executions.get(id)
 
     async def find(self, query: ExecutionQuery) -> list[Execution]:
         with self._lock:
-            return list(islice(self._matching(query), query.offset, query.offset + query.limit))
+            return list(islice(self._executions.matching(query), query.offset, query.offset + query.limit))
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:
         with self._lock:
-            return sum(1 for _ in islice(self._matching(query), cap))
-
-    def _matching(self, query: ExecutionQuery) -> Iterator[Execution]:
-        return (row for row in self._rows(self._catalogue.newest_first(query.before)) if matches(query, row))
-
-    def _rows(self, ids: Iterable[str]) -> Iterator[Execution]:
-        for id in ids:
-            row = self._live.get(id) or self._history.get(id)
-            if row is not None:
-                yield row
+            return sum(1 for _ in islice(self._executions.matching(query), cap))
 
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
         with self._lock:
-            return self._logs.after(id, after)
+            return self._executions.logs.after(id, after)
 
     # --- housekeeping -------------------------------------------------------------------------------------------
 
@@ -342,8 +237,8 @@ class MemoryStore:
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
         with self._lock:
-            ids = self._history.prunable(rule, limit)
-            self._forget(ids)
+            ids = self._executions.history.prunable(rule, limit)
+            self._executions.forget(ids)
             return len(ids)
 
     async def prune_workers(self, silent_for: float) -> int:

@@ -19,6 +19,7 @@ from .base import StoreSuite
 from .cancelling import Cancelling
 from .claiming import Claiming, ClaimOrder, FutureWork, RunningAlone
 from .content import Content
+from .equivalence import Equivalence
 from .fencing import Fencing, Heartbeats, Notes, Rescue
 from .housekeeping import AuditTrail, Retention, Workers
 from .jobs import JobDeletion, JobReading, JobWrites
@@ -63,5 +64,6 @@ class StoreConformance(
     Locks,
     Content,
     WakeUps,
+    Equivalence,
 ):
     """Every sentence of the `Store` port, as a test."""

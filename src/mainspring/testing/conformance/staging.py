@@ -185,8 +185,21 @@ class FreedKeys(StoreSuite):
         other = await world.running(unique_key="b", overlap_key="a")
         await world.add(world.execution(running_unique_key="b", staged=True))
         assert [blocked.holder for blocked in (await world.exchange()).blocked] == [other.id]
+        world.clock.advance(1)
         answer = await world.exchange(world.change(holder))
-        assert (answer.claimed, answer.next_due) == ((), world.after(5))
+        assert (answer.claimed, answer.next_due) == ((), world.after(4))
+
+    @stored
+    async def test_a_waiter_that_is_due_already_keeps_its_time(self, world: World) -> None:
+        holder = await world.running(unique_key="runs")
+        waiter = world.execution(running_unique_key="runs", staged=True)
+        await world.add(waiter)
+        await world.exchange()
+        deferred_to = (await world.get(waiter.id)).due
+        world.clock.advance(6)
+        await world.settle(holder)
+        assert (await world.get(waiter.id)).due == deferred_to
+        assert ids(await world.claim()) == [waiter.id]
 
     @stored
     async def test_of_several_waiters_one_gets_the_key(self, world: World) -> None:

@@ -1,0 +1,145 @@
+"""Executions, live and finished: how they come in, how a change moves them, how they are read and forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from ...model.changes import Added, CancelRequest, Change, ExecutionQuery, Note
+from ...model.execution import Execution, State
+from ...model.instants import Micros
+from ..shared import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
+from .history import Catalogue, History, LogBook
+from .live import LiveTable
+from .queries import matches
+from .statistics import Statistics
+
+
+class ExecutionTable:
+    def __init__(self, statistics: Statistics) -> None:
+        self.live = LiveTable()
+        self.history = History()
+        self.logs = LogBook()
+        self._catalogue = Catalogue()
+        self._statistics = statistics
+
+    # --- adding -------------------------------------------------------------------------------------------------
+
+    def add(self, execution: Execution) -> Added:
+        if execution.id in self.live or execution.id in self.history:
+            return Added(execution.id, "duplicate")
+        if execution.state.final:
+            self._record(execution)
+            return Added(execution.id, "added")
+        holder = self.live.unique_holder(execution.unique_key)
+        if holder is not None:
+            return Added(execution.id, "unique_taken", holder)
+        return self._add_in_free_slot(execution)
+
+    def _add_in_free_slot(self, execution: Execution) -> Added:
+        choices = overlap_choices(execution)
+        free = next((key for key in choices if self.live.overlap_holder(key) is None), None)
+        if choices and free is None:
+            self._record(skipped_record(execution))
+            return Added(execution.id, "skipped", self.live.overlap_holder(choices[0]))
+        self.live.put(self._new(execution if free is None else in_slot(execution, free)))
+        return Added(execution.id, "added")
+
+    def _record(self, execution: Execution) -> None:
+        row = self._new(execution)
+        self.history.add(row)
+        self._statistics.note(ended_delta(row))
+
+    def _new(self, execution: Execution) -> Execution:
+        self._catalogue.add(execution)
+        return replace(execution, number=self._statistics.next_number(execution.job_id))
+
+    # --- changing -----------------------------------------------------------------------------------------------
+
+    def settle(self, change: Change, now: Micros) -> bool:
+        row = self.live.get(change.id)
+        if row is None or not fits(row, change, now):
+            return False
+        after = settled(row, change, now)
+        self._statistics.note(change_delta(after, change))
+        if change.to.final:
+            self.live.take(row.id)
+            self.live.free(row, now)
+            self._finish(after, change.keep)
+        else:
+            self.live.put(after)
+        return True
+
+    def _finish(self, row: Execution, keep: bool) -> None:
+        self.history.add(row, keep=keep)
+        if not keep and not row.todo:
+            self.forget([row.id])
+
+    def renew(self, id: str, token: int, owner: str, until: Micros) -> bool:
+        row = self._held(id, token, owner)
+        if row is not None:
+            self.live.put(replace(row, lease=until))
+        return row is not None
+
+    def note(self, note: Note) -> bool:
+        row = self._held(note.id, note.token, note.owner)
+        if row is None:
+            return False
+        progress = row.progress_json if note.progress_json is None else note.progress_json
+        counters = row.counters_json if note.counters_json is None else note.counters_json
+        self.live.put(replace(row, progress_json=progress, counters_json=counters))
+        self.logs.append(note.id, note.logs)
+        return True
+
+    def ask_to_stop(self, request: CancelRequest) -> bool:
+        row = self.live.get(request.id)
+        if row is None or row.state is not State.RUNNING or row.token != request.token:
+            return False
+        if row.cancel_requested is None:
+            self.live.put(replace(row, cancel_requested=request.at, cancel_reason=request.reason))
+        return True
+
+    def _held(self, id: str, token: int, owner: str) -> Execution | None:
+        """The row, if it runs under this owner and token."""
+        row = self.live.get(id)
+        held = row is not None and (row.state, row.token, row.owner) == (State.RUNNING, token, owner)
+        return row if held else None
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def get(self, id: str) -> Execution | None:
+        return self.live.get(id) or self.history.get(id)
+
+    def matching(self, query: ExecutionQuery) -> Iterator[Execution]:
+        return (row for row in self._rows(self._catalogue.newest_first(query.before)) if matches(query, row))
+
+    def children(self, parent_id: str) -> dict[State, int]:
+        return dict(Counter(row.state for row in self._rows(self._catalogue.children(parent_id))))
+
+    def expired(self, now: Micros) -> list[Execution]:
+        over = (row for row in self.live.running() if lease_over(row, now))
+        return sorted(over, key=lambda row: (row.lease, row.id))
+
+    def cancels(self, owner: str) -> dict[str, str]:
+        asked = (row for row in self.live.running() if row.owner == owner and row.cancel_requested is not None)
+        return {row.id: row.cancel_reason or "" for row in asked}
+
+    def cancel_strays(self) -> list[Execution]:
+        strays = (r for r in self.live if r.cancel_requested is not None and r.state is not State.RUNNING)
+        return sorted(strays, key=lambda row: row.id)
+
+    def _rows(self, ids: Iterable[str]) -> Iterator[Execution]:
+        return (row for row in map(self.get, ids) if row is not None)
+
+    # --- forgetting ---------------------------------------------------------------------------------------------
+
+    def todo_done(self, ids: Iterable[str]) -> None:
+        self.forget([id for id in ids if self.history.clear_todo(id)])
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Delete finished rows and all that hangs on them."""
+        for id in ids:
+            self._catalogue.remove(self.history.remove(id))
+            self.logs.remove(id)

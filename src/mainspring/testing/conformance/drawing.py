@@ -1,0 +1,134 @@
+"""Random scripts for the equivalence test: how often which step is drawn, with which values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from ...model.execution import FINAL, State
+from .steps import Add, Advance, Claim, DeleteJob, Exchange, Lock, New, Settle, Step, Tell, TidyUp, WriteJob
+
+KEYS = (None, None, None, "k1", "k2")
+ENDINGS = (State.COMPLETED, State.COMPLETED, State.COMPLETED, *sorted(FINAL))
+ARRIVING = (*[State.PENDING] * 8, State.RUNNING, State.WAITING, State.SKIPPED, State.FAILED)
+STALE = (*[None] * 6, "token", "owner")
+
+
+class Drawing:
+    """Draws steps from a seed: the same seed gives the same script."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = Random(seed)
+
+    def script(self, length: int) -> list[Step]:
+        weights: dict[Callable[[], Step], int] = {
+            self._add: 6,
+            self._claim_only: 5,
+            self._exchange: 6,
+            self._advance: 3,
+            self._tell: 3,
+            self._write_job: 2,
+            self._tidy_up: 3,
+            self._delete_job: 1,
+            self._lock: 1,
+        }
+        drawn = self._chance.choices(list(weights), list(weights.values()), k=length)
+        return [draw() for draw in drawn]
+
+    def _add(self) -> Step:
+        return Add(self._news(1, 4), self._rarely())
+
+    def _claim_only(self) -> Step:
+        return Exchange((), self._claim())
+
+    def _exchange(self) -> Step:
+        settles = tuple(self._settle() for _ in range(self._chance.randint(1, 4)))
+        return Exchange(settles, self._chance.choice((None, self._claim())))
+
+    def _advance(self) -> Step:
+        return Advance(self._chance.choice((0.000_001, 1.3, 5.0, 31.7)))
+
+    def _tell(self) -> Step:
+        return Tell(
+            self._chance.choice(("beat", "beat", "note", "cancel")), self._position(), self._chance.choice(STALE)
+        )
+
+    def _write_job(self) -> Step:
+        pick = self._chance.choice
+        stale = pick((None, None, None, "version", "unknown", "incarnation"))
+        plan = pick((None, -1.0, 0.0, 5.0))
+        return WriteJob(self._name(), stale, plan, self._rarely(), self._rarely(), self._news(0, 2))
+
+    def _delete_job(self) -> Step:
+        return DeleteJob(self._name(), stale=self._rarely(), purge=self._chance.choice((True, False)))
+
+    def _tidy_up(self) -> Step:
+        pick = self._chance.choice
+        return TidyUp(
+            kind=pick(("fold", "todo_done", "workers", "prune", "prune")),
+            position=self._position(),
+            job=self._name(),
+            states=pick((FINAL, frozenset({State.COMPLETED}), frozenset({State.SKIPPED, State.FAILED}))),
+            age=pick((None, 0.0, 5.0)),
+            newest=pick((0, 1, 2)),
+        )
+
+    def _lock(self) -> Step:
+        pick = self._chance.choice
+        kind = pick(("take", "take", "renew", "release"))
+        return Lock(kind, pick(("l1", "l2")), pick(("w1", "w2")), stale=self._rarely(), seconds=pick((0.0, 7.7)))
+
+    def _news(self, fewest: int, most: int) -> tuple[New, ...]:
+        return tuple(self._new() for _ in range(self._chance.randint(fewest, most)))
+
+    def _new(self) -> New:
+        pick = self._chance.choice
+        return New(
+            job=self._name(),
+            queue=pick(("default", "mail")),
+            handler=pick(("work", "work", "rest")),
+            priority=pick((0, 0, 5, -5)),
+            delay=pick((0.0, 0.0, 0.0, -3.0, 5.0, 60.5)),
+            unique=pick(KEYS),
+            overlap=pick(KEYS),
+            slots=pick((1, 1, 2)),
+            running=pick((None, None, (pick(KEYS), pick(KEYS)))),
+            parent=pick((None, None, "p")),
+            alone=self._rarely() and self._rarely(),
+            state=pick(ARRIVING),
+            again=self._position() if self._rarely() else None,
+        )
+
+    def _settle(self) -> Settle:
+        pick = self._chance.choice
+        return Settle(
+            position=self._position(),
+            to=pick((State.PENDING, State.PENDING, State.WAITING, *ENDINGS)),
+            stale=pick((*STALE, "state")),
+            delay=pick((0.0, 2.5, 31.7)),
+            keep=not self._rarely(),
+            todo=self._rarely(),
+            rescue=self._rarely(),
+            alone=self._rarely() and self._rarely(),
+            attempt=pick((True, False)),
+        )
+
+    def _claim(self) -> Claim:
+        pick = self._chance.choice
+        return Claim(
+            owner=pick(("w1", "w2")),
+            handlers=frozenset(pick((("work", "rest"), ("work", "rest"), ("rest",)))),
+            queues=pick((None, None, frozenset({"mail"}), frozenset({"default", "mail"}))),
+            limit=pick((50, 50, 3, 2, 1, 0)),
+            turn=self._chance.randrange(5),
+            alone=self._rarely(),
+        )
+
+    def _position(self) -> int:
+        return min(self._chance.randrange(30), self._chance.randrange(30))
+
+    def _name(self) -> str:
+        return self._chance.choice(("a", "b"))
+
+    def _rarely(self) -> bool:
+        return self._chance.random() < 0.25

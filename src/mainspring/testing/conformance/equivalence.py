@@ -1,0 +1,207 @@
+"""Random sequences of primitives: the store under test and the memory store must show the same world at every step.
+
+What a store may choose for itself is left out of the comparison: when executions are numbered, lock tokens,
+whether `more` is cautious, how deltas are batched, whether a row that ends in the very batch that frees its key is
+made due first. On top, rules that hold for every store are checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.ports import Store
+from ...model.changes import BeatReply, Blocked, Exchanged, ExecutionQuery
+from ...model.execution import Execution, State
+from ...stores.memory import MemoryStore
+from ..clock import FakeClock
+from .base import StoreSuite
+from .drawing import Drawing
+from .steps import Exchange, Script, Side, Step
+
+ALL = 1_000
+
+
+class Equivalence(StoreSuite):
+    scripts = 40
+    script_length = 60
+
+    def test_random_sequences_show_the_same_world_as_the_memory_store(self) -> None:
+        for seed in range(self.scripts):
+            script = Drawing(seed).script(self.script_length)
+            if self._difference(script) is not None:
+                shortest = self._shortened(script)
+                listed = "\n".join(map(repr, shortest))
+                pytest.fail(f"seed {seed}, shortened to:\n{listed}\n\n{self._difference(shortest)}", pytrace=False)
+
+    def _difference(self, script: list[Step]) -> str | None:
+        try:
+            asyncio.run(self.play(script))
+        except Exception:
+            return traceback.format_exc()
+        return None
+
+    def _shortened(self, script: list[Step]) -> list[Step]:
+        """The script without the steps it can do without and still fail."""
+        size = len(script) // 2
+        while size:
+            start = 0
+            while start < len(script):
+                shorter = script[:start] + script[start + size :]
+                if self._difference(shorter) is None:
+                    start += size
+                else:
+                    script = shorter
+            size //= 2
+        return script
+
+    async def play(self, steps: list[Step]) -> None:
+        script = Script(FakeClock())
+        reference = Side(MemoryStore(script.clock))
+        async with self.open_store(script.clock) as store, self.second_store(store, script.clock) as other:
+            tested = Side(store), Side(other)
+            tested[1].lock_tokens = tested[0].lock_tokens
+            for number, step in enumerate(steps):
+                await _take(step, script, tested[number % 2], reference, seen_by=tested[1 - number % 2])
+            await _fold_all(store)
+            assert not differences(await view(other, script), await view(reference.store, script))
+            _check_numbers(await other.find(ExecutionQuery(limit=ALL)), script)
+
+
+async def _take(step: Step, script: Script, tested: Side, reference: Side, seen_by: Side) -> None:
+    """One handle acts, the other one looks."""
+    action = step.action(script)
+    answer, expected = await action(tested), await action(reference)
+    if isinstance(step, Exchange):
+        _same_exchange(step, answer, expected)
+    else:
+        assert _plain(answer) == _plain(expected), step
+    shown = await view(seen_by.store, script)
+    different = differences(shown, await view(reference.store, script))
+    assert not different, f"after {step}:\n" + "\n".join(different)
+    _check_rows(shown["executions"])
+    _check_moves(step, script.rows, shown["executions"])
+    script.rows = shown["executions"]
+    script.jobs = {job.name: job for job in shown["jobs"]}
+
+
+async def view(store: Store, script: Script) -> dict[str, Any]:
+    """Everything a store shows, without what it may choose for itself."""
+    rows = await store.find(ExecutionQuery(limit=ALL))
+    due = await store.due_jobs(ALL)
+    return {
+        "executions": _rows(rows),
+        "newest": [row and _row(row) for row in [await store.execution(row.id) for row in rows[:2]]],
+        "count": await store.count(ExecutionQuery(job="a"), ALL),
+        "children": await store.children("p"),
+        "todo": _rows(await store.todo(ALL)),
+        "expired": _by_id(await store.expired(ALL)),
+        "strays": _by_id(await store.cancel_strays(ALL)),
+        "cancels": [await store.cancels(owner) for owner in ("w1", "w2")],
+        "logs": {id: await store.logs(id) for id in sorted(script.noted)},
+        "jobs": [job.with_changes(last_number=0) for job in await store.jobs()],
+        "due": ([job.name for job in due.jobs], due.next_due, due.now),
+        "swept": [job.name for job in await store.swept(ALL)],
+        "stats": {id: replace(s, duration_ms=round(s.duration_ms, 3)) for id, s in (await store.stats()).items()},
+        "live": await store.live_counts(),
+        "workers": {worker.id: worker for worker in await store.workers()},
+        "audits": await store.audits(limit=ALL),
+        "locks": [replace(lock, token=0) for lock in await store.locks()],
+    }
+
+
+def differences(shown: Any, expected: Any, where: str = "") -> list[str]:
+    """Where two views part, field by field."""
+    if shown == expected:
+        return []
+    pairs: list[tuple[str, Any, Any]] = []
+    if isinstance(shown, dict) and isinstance(expected, dict):
+        pairs = [(f"{where}/{key}", shown.get(key), expected.get(key)) for key in {**shown, **expected}]
+    elif isinstance(shown, list) and isinstance(expected, list) and len(shown) == len(expected):
+        pairs = [(f"{where}/{n}", *both) for n, both in enumerate(zip(shown, expected, strict=True))]
+    elif isinstance(shown, Struct) and type(shown) is type(expected):
+        pairs = [(f"{where}.{name}", getattr(shown, name), getattr(expected, name)) for name in shown.__struct_fields__]
+    if not pairs:
+        return [f"{where}: {shown!r}, expected {expected!r}"]
+    return [line for place, one, other in pairs for line in differences(one, other, place)]
+
+
+def _plain(answer: Any) -> Any:
+    if isinstance(answer, BeatReply):
+        kept = {id: reason for id, reason in answer.cancels.items() if id not in answer.lost}
+        return answer.lost, kept, answer.now
+    return answer
+
+
+def _same_exchange(step: Exchange, answer: Exchanged, expected: Exchanged) -> None:
+    assert (answer.applied, answer.now) == (expected.applied, expected.now), step
+    assert _rows(answer.claimed) == _rows(expected.claimed), step
+    assert [_blocked(one) for one in answer.blocked] == [_blocked(one) for one in expected.blocked], step
+    if step.claim is None:
+        return
+    assert (answer.next_due, answer.alone_waiting) == (expected.next_due, expected.alone_waiting), step
+    if step.claim.alone:
+        return
+    cautious = len(answer.claimed) + len(answer.blocked) == step.claim.limit
+    assert answer.more == expected.more or (answer.more and cautious), step
+
+
+def _blocked(blocked: Blocked) -> tuple[Execution, str | None]:
+    return _row(blocked.execution), blocked.holder
+
+
+def _rows(rows: Iterable[Execution]) -> list[Execution]:
+    return [_row(row) for row in rows]
+
+
+def _by_id(rows: Iterable[Execution]) -> list[Execution]:
+    return sorted(_rows(rows), key=lambda row: row.id)
+
+
+def _row(row: Execution) -> Execution:
+    return replace(row, number=None, overlap_slots=1, due=0 if row.state.final else row.due)
+
+
+async def _fold_all(store: Store) -> None:
+    while await store.fold(ALL):
+        pass
+
+
+# --- rules of every store -------------------------------------------------------------------------------------------
+
+
+def _check_rows(rows: list[Execution]) -> None:
+    live = [row for row in rows if not row.state.final]
+    for keys in ([row.unique_key for row in live], [row.overlap_key for row in live]):
+        held = [key for key in keys if key is not None]
+        assert len(held) == len(set(held)), "two live rows hold one key"
+    for row in rows:
+        owned = row.owner is not None and row.lease is not None
+        assert owned if row.state is State.RUNNING else row.lease is None, f"a {row.state} row of owner {row.owner}"
+        assert (row.finished is not None) == row.state.final, f"a {row.state} row finished at {row.finished}"
+
+
+def _check_moves(step: Step, before: list[Execution], after: list[Execution]) -> None:
+    known = {row.id: row for row in after}
+    for old in before:
+        new = known.get(old.id)
+        if new is None:
+            assert old.state.final or isinstance(step, Exchange), "a live row vanished"
+        elif old.state.final:
+            assert replace(new, todo=old.todo) == old, "a finished row changed"
+        else:
+            assert new.token >= old.token, "a token went back"
+
+
+def _check_numbers(rows: list[Execution], script: Script) -> None:
+    """Once all is folded, every execution of a job that exists has a number of its own."""
+    for job in script.jobs.values():
+        numbers = [row.number for row in rows if row.job_id == job.id]
+        assert None not in numbers
+        assert len(numbers) == len(set(numbers))

@@ -1,0 +1,363 @@
+"""The random steps of the equivalence test: each is plain data that becomes one concrete call of a store.
+
+A step names rows and jobs by position in what the reference store holds at that moment, and sometimes asks for
+something stale on purpose. Durations are chosen so that no lease or lock ends exactly when the clock is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from ...core.ports import Store
+from ...model.changes import (
+    Audit,
+    Beat,
+    CancelRequest,
+    Change,
+    ClaimRequest,
+    JobWrite,
+    LogLine,
+    Note,
+    PruneRule,
+    WorkerInfo,
+)
+from ...model.execution import Attempt, Execution, State
+from ...model.instants import seconds_to_micros
+from ...model.job import Job, JobSpec, encode_spec
+from ...model.triggers import encode_trigger, every
+from ..clock import FakeClock
+
+LEASE = 29.999_999
+LOCK_TTL = 59.999_999
+SILENCE = 9.999_999
+DECLARED = encode_spec(JobSpec(handler="work", trigger=encode_trigger(every(minutes=1))))
+
+
+@dataclass
+class Side:
+    """One of the two stores, with what only it knows: the tokens of its locks."""
+
+    store: Store
+    lock_tokens: dict[str, int] = field(default_factory=dict)
+
+
+Action: TypeAlias = Callable[[Side], Awaitable[Any]]
+
+
+@dataclass
+class Script:
+    """What the steps so far have led to; the same for both stores."""
+
+    clock: FakeClock
+    rows: list[Execution] = field(default_factory=list)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    noted: set[str] = field(default_factory=set)
+    serial: int = 0
+
+    def row(self, position: int) -> Execution | None:
+        """Low positions are rows that run, then those that wait, then finished ones."""
+        order = (State.RUNNING, State.PENDING, State.WAITING)
+        ranked = sorted(self.rows, key=lambda row: order.index(row.state) if row.state in order else len(order))
+        return ranked[position % len(ranked)] if ranked else None
+
+    def new_id(self) -> str:
+        """Ids come in no particular order, as those of several nodes do."""
+        self.serial += 1
+        return f"019b7000-0000-7000-8000-{self.serial * 7919 % 10_007:012x}"
+
+    def job_id(self, name: str) -> str:
+        return self.jobs[name].id if name in self.jobs else f"{name}-0"
+
+    def audit(self, target: str) -> Audit:
+        self.serial += 1
+        return Audit(id=f"a{self.serial:08}", at=self.clock.now(), actor="ann", action="act", target=target)
+
+
+@dataclass(frozen=True)
+class New:
+    """One execution to add; `again` re-adds the row at that position instead."""
+
+    job: str
+    queue: str
+    handler: str
+    priority: int
+    delay: float
+    unique: str | None
+    overlap: str | None
+    slots: int
+    running: tuple[str | None, str | None] | None
+    parent: str | None
+    alone: bool
+    state: State
+    again: int | None
+
+    def execution(self, script: Script) -> Execution:
+        known = None if self.again is None else script.row(self.again)
+        if known is not None:
+            return replace(known, params='{"again":true}', state=State.PENDING)
+        now = script.clock.now()
+        owned = {"owner": "w1", "token": 1, "lease": now + seconds_to_micros(LEASE), "claimed": now, "started": now}
+        fields: dict[str, Any] = owned if self.state is State.RUNNING else {}
+        if self.state.final:
+            fields = {"finished": now, "started": now - 1_234_567, "todo": self.alone}
+        running_unique, running_overlap = self.running or (None, None)
+        return Execution(
+            id=script.new_id(),
+            job=self.job,
+            job_id=script.job_id(self.job),
+            queue=self.queue,
+            handler=self.handler,
+            priority=self.priority,
+            created=now,
+            due=now + seconds_to_micros(self.delay),
+            unique_key=self.unique,
+            overlap_key=self.overlap,
+            overlap_slots=self.slots,
+            running_unique_key=running_unique,
+            running_overlap_key=running_overlap,
+            staged=self.running is not None and self.state is State.PENDING,
+            parent_id=self.parent,
+            alone=self.alone,
+            state=self.state,
+            **fields,
+        )
+
+
+@dataclass(frozen=True)
+class Add:
+    news: tuple[New, ...]
+    audited: bool
+
+    def action(self, script: Script) -> Action:
+        batch = [new.execution(script) for new in self.news]
+        audits = [script.audit("work")] if self.audited else []
+        return lambda side: side.store.add(batch, audits)
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """Insert or update; a stale one takes the job for older than it is, or for unknown. `plan` is when it is due."""
+
+    name: str
+    stale: str | None
+    plan: float | None
+    sweep: bool
+    paused: bool
+    news: tuple[New, ...]
+
+    def action(self, script: Script) -> Action:
+        now, known = script.clock.now(), script.jobs.get(self.name)
+        script.serial += 1
+        fresh = Job(name=self.name, id=f"{self.name}-{script.serial}", declared=DECLARED)
+        job = fresh if known is None or self.stale == "incarnation" else known
+        seen = None if known is None or self.stale == "unknown" else known.version - int(self.stale == "version")
+        changed = job.with_changes(
+            next_run=None if self.plan is None else now + seconds_to_micros(self.plan),
+            paused=now if self.paused else None,
+            resume=now + seconds_to_micros(self.plan) if self.paused and self.plan else None,
+            sweep=self.sweep,
+            updated=now,
+            last_number=77,
+        )
+        made = [new.execution(script) for new in self.news if new.again is None]
+        executions = tuple(replace(execution, job=job.name, job_id=job.id) for execution in made)
+        write = JobWrite(job=changed, seen_version=seen, executions=executions, audit=script.audit(self.name))
+        return lambda side: side.store.write_jobs([write])
+
+
+@dataclass(frozen=True)
+class DeleteJob:
+    name: str
+    stale: bool
+    purge: bool
+
+    def action(self, script: Script) -> Action:
+        known = script.jobs.get(self.name)
+        seen = (known.version if known else 1) - int(self.stale)
+        audit = script.audit(self.name)
+        return lambda side: side.store.delete_job(self.name, seen, purge=self.purge, audit=audit)
+
+
+@dataclass(frozen=True)
+class Settle:
+    """A change of the row at `position`, as it is or as a stale decision saw it."""
+
+    position: int
+    to: State
+    stale: str | None
+    delay: float
+    keep: bool
+    todo: bool
+    rescue: bool
+    alone: bool
+    attempt: bool
+
+    def change(self, script: Script) -> Change | None:
+        row = script.row(self.position)
+        if row is None:
+            return None
+        now = script.clock.now()
+        attempt = Attempt(len(row.attempts) + 1, row.owner or "", now - 1, now, "failed", "é") if self.attempt else None
+        change = Change(
+            id=row.id,
+            expect=row.state,
+            token=row.token,
+            owner=row.owner,
+            to=self.to,
+            at=now,
+            failures=row.failures + 1,
+            crashes=row.crashes + int(self.rescue),
+            delay=self.delay,
+            alone=self.alone and not self.to.final,
+            attempt=attempt,
+            reason="r" if self.todo else None,
+            error=f"error {self.position}" if self.attempt else None,
+            result_json='{"n":1}' if self.keep else None,
+            todo=self.todo and self.to.final,
+            keep=self.keep,
+            rescue=self.rescue,
+            audit=script.audit(row.id) if self.attempt else None,
+        )
+        wrong: dict[str, dict[str, Any]] = {
+            "token": {"token": row.token + 1},
+            "owner": {"owner": "w9"},
+            "state": {"expect": State.WAITING if row.state is not State.WAITING else State.RUNNING},
+        }
+        return replace(change, **wrong[self.stale]) if self.stale else change
+
+
+@dataclass(frozen=True)
+class Claim:
+    owner: str
+    handlers: frozenset[str]
+    queues: frozenset[str] | None
+    limit: int
+    turn: int
+    alone: bool
+
+    def request(self) -> ClaimRequest:
+        return ClaimRequest(
+            owner=self.owner,
+            handlers=self.handlers,
+            queues=self.queues,
+            limit=self.limit,
+            lease=LEASE,
+            turn=self.turn,
+            alone=self.alone,
+        )
+
+
+@dataclass(frozen=True)
+class Exchange:
+    settles: tuple[Settle, ...]
+    claim: Claim | None
+
+    def action(self, script: Script) -> Action:
+        changes = [change for settle in self.settles if (change := settle.change(script)) is not None]
+        request = None if self.claim is None else self.claim.request()
+        return lambda side: side.store.exchange(changes, request)
+
+
+@dataclass(frozen=True)
+class Tell:
+    """What a worker says of the row at `position`: a beat, a note, or a request to cancel it."""
+
+    kind: str
+    position: int
+    stale: str | None
+
+    def action(self, script: Script) -> Action:
+        row = script.row(self.position)
+        id, token = (row.id, row.token + int(self.stale == "token")) if row else ("nobody", 1)
+        owner = "w9" if row is None or row.owner is None or self.stale == "owner" else row.owner
+        now = script.clock.now()
+        script.noted.add(id)
+        if self.kind == "beat":
+            worker = WorkerInfo(id=owner, host="h", pid=1, version="v", running=self.position)
+            beat = Beat(worker=worker, leases=((id, token),), lease=LEASE)
+            return lambda side: asyncio.to_thread(side.store.beat, beat)
+        if self.kind == "cancel":
+            request = CancelRequest(id=id, token=token, at=now, reason=f"at {now}")
+            return lambda side: side.store.request_cancel([request])
+        note = Note(
+            id=id,
+            token=token,
+            owner=owner,
+            progress_json='{"done":1}',
+            counters_json=None if self.position % 2 else '{"n":2}',
+            logs=(LogLine(now, "INFO", f"line {now}"),),
+        )
+        return lambda side: side.store.note([note])
+
+
+@dataclass(frozen=True)
+class Advance:
+    seconds: float
+
+    def action(self, script: Script) -> Action:
+        script.clock.advance(self.seconds)
+        return lambda side: side.store.now()
+
+
+@dataclass(frozen=True)
+class TidyUp:
+    """Housekeeping: fold statistics, clear a mark, forget workers, or prune a job's history."""
+
+    kind: str
+    position: int
+    job: str
+    states: frozenset[State]
+    age: float | None
+    newest: int
+
+    def action(self, script: Script) -> Action:
+        if self.kind == "fold":
+            return lambda side: _forget_answer(side.store.fold(self.newest + 1))
+        if self.kind == "todo_done":
+            row = script.row(self.position)
+            return lambda side: side.store.todo_done([row.id if row else "nobody"])
+        if self.kind == "workers":
+            return lambda side: side.store.prune_workers(SILENCE)
+        older = None if self.age is None else script.clock.now() - seconds_to_micros(self.age)
+        rule = PruneRule(job_id=script.job_id(self.job), states=self.states, older_than=older, newest=self.newest)
+        return lambda side: side.store.prune(rule, 1_000)
+
+
+@dataclass(frozen=True)
+class Lock:
+    kind: str
+    name: str
+    owner: str
+    stale: bool
+    seconds: float
+
+    def action(self, script: Script) -> Action:
+        audit = script.audit(self.name)
+
+        async def act(side: Side) -> Any:
+            token = side.lock_tokens.get(self.name, 1) - int(self.stale)
+            if self.kind == "renew":
+                return await side.store.lock_renew(self.name, token, LOCK_TTL)
+            if self.kind == "release":
+                return await side.store.lock_release(self.name, token, keep_for=self.seconds, audit=audit)
+            row = await side.store.lock_take(self.name, self.owner, LOCK_TTL)
+            if row is None:
+                return None
+            assert row.token > side.lock_tokens.get(self.name, 0), "a lock's token must grow"
+            side.lock_tokens[self.name] = row.token
+            return replace(row, token=0)
+
+        return act
+
+
+Step: TypeAlias = Add | WriteJob | DeleteJob | Exchange | Tell | Advance | TidyUp | Lock
+
+
+async def _forget_answer(call: Awaitable[Any]) -> None:
+    """How many deltas one batch leaves is a store's own affair."""
+    await call
