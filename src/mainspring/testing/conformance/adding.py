@@ -194,6 +194,16 @@ class OverlapKeys(StoreSuite):
         await world.settle(row)
         assert await world.outcomes(second) == ["duplicate"]
 
+    @pytest.mark.req("WIN-1", "EXE-13")
+    @stored
+    async def test_one_that_arrives_running_and_is_skipped_never_ran(self, world: World) -> None:
+        inline = {"state": State.RUNNING, "token": 1, "owner": "w1", "lease": world.after(30), "started": world.now}
+        await world.add(world.execution(overlap_key="o"))
+        second = world.execution(overlap_key="o", claimed=world.now, **inline)
+        assert await world.outcomes(second) == ["skipped"]
+        row = await world.get(second.id)
+        assert (row.state, row.owner, row.lease, row.claimed, row.started) == (State.SKIPPED, None, None, None, None)
+
     @stored
     async def test_a_skipped_one_holds_no_unique_key(self, world: World) -> None:
         await world.add(world.execution(overlap_key="o"))
