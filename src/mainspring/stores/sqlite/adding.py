@@ -10,62 +10,75 @@ from ...core.ports import Topic
 from ...model.changes import Added, Audit
 from ...model.execution import Execution
 from ..shared import ended_delta, in_slot, overlap_choices, skipped_record
-from .rows import Row, history_row, is_plain, live_row, plain_row
+from .rows import Row, execution_row, history_row, is_plain, live_row, plain_row
 from .transaction import Transaction, as_json
+
+_names = msgspec.json.Decoder(list[str]).decode
 
 
 def add(tx: Transaction, executions: Sequence[Execution], audits: Sequence[Audit] = ()) -> list[Added]:
     if not executions:
         return []
-    known = set(msgspec.json.decode(tx.value("known_ids", as_json([execution.id for execution in executions]))))
-    plain: list[Row] = []
-    added = [_add(tx, execution, known, plain) for execution in executions]
-    tx.bulk("live_insert_plain", plain)
+    batch = _Batch(tx, executions)
+    added = [batch.add(execution) for execution in executions]
+    batch.write()
     if any(item.outcome in ("added", "skipped") for item in added):
         tx.audit(*audits)
         tx.topics.add(Topic.WORK)
     return added
 
 
-def _add(tx: Transaction, execution: Execution, known: set[str], plain: list[Row]) -> Added:
-    """Plain rows are only collected: nothing that other rows of the batch need depends on them."""
-    if execution.id in known:
-        return Added(execution.id, "duplicate")
-    if execution.state.final:
-        known.add(execution.id)
-        _record(tx, execution)
+class _Batch:
+    """Rows whose fate does not hang on a key are collected and written together at the end."""
+
+    def __init__(self, tx: Transaction, executions: Sequence[Execution]) -> None:
+        self._tx = tx
+        self._known = set(_names(tx.value("known_ids", as_json([execution.id for execution in executions]))))
+        self._executions: list[Row] = []
+        self._plain: list[Row] = []
+
+    def add(self, execution: Execution) -> Added:
+        if execution.id in self._known:
+            return Added(execution.id, "duplicate")
+        if execution.state.final:
+            self._record(execution)
+        elif is_plain(execution):
+            self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
+        else:
+            return self._add_keyed(execution)
         return Added(execution.id, "added")
-    if is_plain(execution):
-        known.add(execution.id)
-        plain.append(plain_row(execution, tx.use_number(execution), tx.now))
-        return Added(execution.id, "added")
-    added = _add_keyed(tx, execution)
-    if added.outcome != "unique_taken":
-        known.add(execution.id)
-    return added
 
+    def write(self) -> None:
+        self._tx.bulk("execution_insert", self._executions)
+        self._tx.bulk("live_insert_plain", self._plain)
 
-def _add_keyed(tx: Transaction, execution: Execution) -> Added:
-    choices = overlap_choices(execution)
-    for candidate in [in_slot(execution, key) for key in choices] or [execution]:
-        if _insert(tx, candidate):
-            return Added(execution.id, "added")
-        holder = tx.value("unique_holder", execution.unique_key)
-        if holder is not None:
-            return Added(execution.id, "unique_taken", holder)
-    _record(tx, skipped_record(execution))
-    return Added(execution.id, "skipped", tx.value("overlap_holder", choices[0]))
+    def _add_keyed(self, execution: Execution) -> Added:
+        choices = overlap_choices(execution)
+        for candidate in [in_slot(execution, key) for key in choices] or [execution]:
+            if self._insert(candidate):
+                return Added(execution.id, "added")
+            holder = self._tx.value("unique_holder", execution.unique_key)
+            if holder is not None:
+                return Added(execution.id, "unique_taken", holder)
+        self._record(skipped_record(execution))
+        return Added(execution.id, "skipped", self._tx.value("overlap_holder", choices[0]))
 
+    def _insert(self, execution: Execution) -> bool:
+        """False when a unique index refused it."""
+        seq = self._tx.next_seq()
+        if self._tx.run("live_insert", *live_row(seq, execution, self._tx.now)) == 0:
+            return False
+        self._note(execution, seq)
+        return True
 
-def _insert(tx: Transaction, execution: Execution) -> bool:
-    """False when a unique index refused it."""
-    inserted = tx.run("live_insert", *live_row(execution, tx.next_number(execution), tx.now)) == 1
-    if inserted:
-        tx.use_number(execution)
-    return inserted
+    def _record(self, execution: Execution) -> None:
+        self._tx.bulk("history_insert", [history_row(self._note(execution), execution)])
+        self._tx.count(ended_delta(execution))
+        self._tx.topics.add(Topic.ENDED)
 
-
-def _record(tx: Transaction, execution: Execution) -> None:
-    tx.run("history_insert", *history_row(execution, tx.use_number(execution)))
-    tx.count(ended_delta(execution))
-    tx.topics.add(Topic.ENDED)
+    def _note(self, execution: Execution, seq: int | None = None) -> int:
+        """It exists from now on, under this `seq` and with the next number of its job."""
+        seq = self._tx.next_seq() if seq is None else seq
+        self._known.add(execution.id)
+        self._executions.append(execution_row(seq, execution, self._tx.next_number(execution)))
+        return seq

@@ -17,7 +17,7 @@ from .transaction import Transaction, as_json
 PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
 
 _names = msgspec.json.Decoder(list[str]).decode
-_candidates = msgspec.json.Decoder(list[Candidate]).decode
+_ready = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
 
 def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest | None) -> Exchanged:
@@ -54,13 +54,14 @@ class _Claim:
         self._request = request
         self._limit = min(request.limit, 1) if request.alone else request.limit
         self._lanes, self._alone_lanes = self._find_lanes()
+        self._seqs: dict[str, int] = {}
         self._left = False
         self.rows: list[Execution] = []
         self.blocked: list[Blocked] = []
 
     def take(self) -> None:
         rows = self._pick()
-        plain = [row.id for row in rows if not row.staged]
+        plain = [self._seqs[row.id] for row in rows if not row.staged]
         if plain:
             self._tx.run("claim", *self._terms(), as_json(plain))
         for row in rows:
@@ -92,7 +93,8 @@ class _Claim:
         ids = list(islice(picked(lanes, self._request.turn), self._limit))
         if not ids:
             return []
-        found = {row.id: row for row in self._tx.executions("live_rows", as_json(ids))}
+        seqs = as_json([self._seqs[id] for id in ids])
+        found = {row.id: row for row in self._tx.executions("live_rows", seqs)}
         return [found[id] for id in ids]
 
     def _chosen_lanes(self) -> list[str]:
@@ -100,15 +102,17 @@ class _Claim:
 
     def _candidates(self, lane: str) -> list[Candidate]:
         """The best rows of a lane; one more than can be taken tells whether any will be left."""
-        return _candidates(self._tx.value("candidates", lane, self._limit + 1))
+        ready = _ready(self._tx.value("candidates", lane, self._limit + 1))
+        self._seqs.update((id, seq) for _, id, seq in ready)
+        return [(level, id) for level, id, _ in ready]
 
     def _take_staged(self, row: Execution) -> None:
-        if self._tx.run("claim_staged", *self._terms(), row.id) == 1:
+        if self._tx.run("claim_staged", *self._terms(), self._seqs[row.id]) == 1:
             self.rows.append(claimed(row, self._request, self._tx.now))
             return
         later = deferred(row, self._tx.now)
         holder = self._tx.value("running_key_holder", row.running_unique_key, row.running_overlap_key, row.id)
-        self._tx.run("defer", row.id, later.due)
+        self._tx.run("defer", self._seqs[row.id], later.due)
         self.blocked.append(Blocked(later, holder))
 
     def _terms(self) -> tuple[str, Micros, Micros]:

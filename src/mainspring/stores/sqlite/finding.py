@@ -1,7 +1,7 @@
 """The execution list: live and finished rows, newest id first, every search along an index that gives that order.
 
-A query becomes one or more searches (per table, incarnation of the job and state), each of which returns ids in
-order; the page is cut from their merge, and only its rows are read in full.
+A query becomes one or more searches (by kind of state, incarnation of the job, origin of the trace id), each of which
+returns ids in order; the page is cut from their merge, and only its rows are read in full.
 """
 
 from __future__ import annotations
@@ -12,33 +12,45 @@ from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...model.changes import ExecutionQuery, LogLine, PruneRule
+from ...model.changes import ExecutionQuery, LogLine
 from ...model.execution import FINAL, LIVE, Execution, State
 from .rows import FUTURE, READY, RUNNING, WAITING
 from .transaction import Transaction, as_json
 
 _PHASES = {State.PENDING: (FUTURE, READY), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
 _PAGE = 50  # executions read per statement
-SCANNED_AT_ONCE = 20_000  # finished rows one pruning step looks at
 
 
 class Search(NamedTuple):
-    """Conditions on one table."""
+    """Conditions on the tables of `source`; `table` is the one that is walked through."""
 
     table: str
-    conditions: tuple[str, ...]
-    values: tuple[Any, ...]
+    source: str
+    conditions: tuple[str, ...] = ()
+    values: tuple[Any, ...] = ()
 
     def where(self, condition: str, *values: Any) -> Search:
-        return Search(self.table, (*self.conditions, condition), (*self.values, *values))
+        """The same with one more condition; `@` stands for the table that is walked through."""
+        conditions = (*self.conditions, condition.replace("@", self.table))
+        return Search(self.table, self.source, conditions, (*self.values, *values))
 
-    def ids(self, limit: int) -> tuple[str, tuple[Any, ...]]:
+    def ids(self) -> str:
         where = " AND ".join(self.conditions) or "TRUE"
-        return f"SELECT id FROM {self.table} WHERE {where} ORDER BY id DESC LIMIT ?", (*self.values, limit)
+        return f"SELECT {self.table}.id FROM {self.source} WHERE {where} ORDER BY {self.table}.id DESC LIMIT ?"
+
+
+_EXECUTIONS = "mainspring_executions AS execution"
+_LIVE = "mainspring_live AS live"
+_HISTORY = "mainspring_history AS history"
+_ALL = Search("execution", _EXECUTIONS)
+_LIVE_FIRST = Search("live", f"{_LIVE} CROSS JOIN {_EXECUTIONS} ON execution.seq = live.seq")
+_LIVE_SECOND = Search("execution", f"{_EXECUTIONS} CROSS JOIN {_LIVE} ON live.seq = execution.seq")
+_HISTORY_FIRST = Search("history", f"{_HISTORY} CROSS JOIN {_EXECUTIONS} ON execution.seq = history.seq")
+_HISTORY_SECOND = Search("execution", f"{_EXECUTIONS} CROSS JOIN {_HISTORY} ON history.seq = execution.seq")
 
 
 def execution(tx: Transaction, id: str) -> Execution | None:
-    found = tx.executions("live_rows", as_json([id])) or tx.executions("history_rows", as_json([id]))
+    found = tx.executions("live_rows_by_id", as_json([id])) or tx.executions("history_rows_by_id", as_json([id]))
     return found[0] if found else None
 
 
@@ -58,60 +70,65 @@ def logs(tx: Transaction, id: str, after: int) -> list[tuple[int, LogLine]]:
 
 def _read(tx: Transaction, ids: Sequence[str]) -> list[Execution]:
     wanted = as_json(ids)
-    return tx.executions("live_rows", wanted) + tx.executions("history_rows", wanted)
+    return tx.executions("live_rows_by_id", wanted) + tx.executions("history_rows_by_id", wanted)
 
 
 def _ids(tx: Transaction, query: ExecutionQuery, limit: int) -> Iterator[str]:
-    found = [[id for (id,) in tx.query(*search.ids(limit))] for search in searches(tx, query)]
+    found = [[id for (id,) in tx.query(search.ids(), (*search.values, limit))] for search in searches(tx, query)]
     return heapq.merge(*found, reverse=True)
 
 
 def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
-    plain = [*_live(query), *_history(query)]
-    filtered = [_filtered(search, query) for search in plain]
+    by_state = [_ALL] if query.states is None else [*_live(query, query.states), *_history(query, query.states)]
+    filtered = [_filtered(search, query) for search in by_state]
     return [one for search in filtered for traced in _traced(search, query) for one in _of_job(tx, traced, query)]
 
 
-def _live(query: ExecutionQuery) -> list[Search]:
-    live = Search("mainspring_live", (), ())
-    if query.states is None or query.states >= LIVE:
-        return [live]
-    phases = [phase for state in query.states & LIVE for phase in _PHASES[state]]
-    return [live.where(f"phase IN ({', '.join(map(str, sorted(phases)))})")] if phases else []
+def _live(query: ExecutionQuery, states: frozenset[State]) -> list[Search]:
+    phases = sorted(phase for state in states & LIVE for phase in _PHASES[state])
+    search = _LIVE_SECOND if _narrow(query) else _LIVE_FIRST
+    return [search.where(f"live.phase IN ({', '.join(map(str, phases))})")] if phases else []
 
 
-def _history(query: ExecutionQuery) -> list[Search]:
-    """Rare states are searched one by one along the indexes that leave out the completed ones."""
-    history = Search("mainspring_history", (), ())
-    if query.states is None or query.states >= FINAL:
-        return [history]
-    wanted = sorted(state.value for state in query.states & FINAL)
-    if State.COMPLETED in query.states:
-        return [history.where(f"state IN ({', '.join('?' * len(wanted))})", *wanted)]
-    return [history.where("state <> 'completed'").where("state = ?", state) for state in wanted]
+def _history(query: ExecutionQuery, states: frozenset[State]) -> list[Search]:
+    """Rare endings are searched one by one along the indexes that leave out the completed ones."""
+    wanted = sorted(state.value for state in states & FINAL)
+    if not wanted:
+        return []
+    if State.COMPLETED in states or _narrow(query):
+        return [_HISTORY_SECOND.where(f"history.state IN ({', '.join('?' * len(wanted))})", *wanted)]
+    return [_HISTORY_FIRST.where("history.state <> 'completed'").where("history.state = ?", state) for state in wanted]
+
+
+def _narrow(query: ExecutionQuery) -> bool:
+    """Whether an index of the unchanging part finds few rows by itself."""
+    return any(value is not None for value in (query.tenant, query.parent_id, query.trace_id))
 
 
 def _filtered(search: Search, query: ExecutionQuery) -> Search:
+    usual = query.trigger == "enqueue"  # what a body leaves out
     terms = (
-        ("id < ?", query.before),
-        ("tenant = ?", query.tenant),
-        ("parent_id = ?", query.parent_id),
-        ("created >= ?", query.created_from),
-        ("created < ?", query.created_to),
-        ("json_extract(body, '$.trigger') = ?", None if query.trigger == "enqueue" else query.trigger),
+        ("@.id < ?", query.before),
+        ("execution.tenant = ?", query.tenant),
+        ("execution.parent_id = ?", query.parent_id),
+        ("execution.created >= ?", query.created_from),
+        ("execution.created < ?", query.created_to),
+        ("json_extract(execution.body, '$.trigger') = ?", None if usual else query.trigger),
     )
     for condition, value in terms:
         search = search if value is None else search.where(condition, value)
-    return search.where("json_extract(body, '$.trigger') IS NULL") if query.trigger == "enqueue" else search
+    return search.where("json_extract(execution.body, '$.trigger') IS NULL") if usual else search
 
 
 def _traced(search: Search, query: ExecutionQuery) -> list[Search]:
     """A trace id came from elsewhere, or is the id of the execution itself."""
     if query.trace_id is None:
         return [search]
-    foreign = search.where("foreign_trace = ?", query.trace_id)
+    foreign = search.where("execution.foreign_trace = ?", query.trace_id)
     own = _as_id(query.trace_id)
-    return [foreign] if own is None else [foreign, search.where("id = ?", own).where("foreign_trace IS NULL")]
+    if own is None:
+        return [foreign]
+    return [foreign, search.where("@.id = ?", own).where("execution.foreign_trace IS NULL")]
 
 
 def _as_id(trace_id: str) -> str | None:
@@ -123,32 +140,10 @@ def _as_id(trace_id: str) -> str | None:
 
 def _of_job(tx: Transaction, search: Search, query: ExecutionQuery) -> list[Search]:
     if query.job_id is not None:
-        search = search.where("job_id = ?", query.job_id)
+        search = search.where("@.job_id = ?", query.job_id)
     if query.job is None:
         return [search]
     incarnations = [job_id for (job_id,) in tx.rows("incarnations", query.job)]
     if query.job_id is not None:
         return [search] if query.job_id in incarnations else []
-    return [search.where("job_id = ?", job_id) for job_id in incarnations]
-
-
-def prunable(tx: Transaction, rule: PruneRule, limit: int) -> list[str]:
-    """Ids of what the rule lets go, oldest first."""
-    first_kept = tx.value("prune_keep", rule.job_id, rule.newest - 1) if rule.newest > 0 else None
-    found = [id for state in sorted(rule.states) for id in _prunable(tx, rule, state, first_kept, limit)]
-    return sorted(found)[:limit]
-
-
-def _prunable(tx: Transaction, rule: PruneRule, state: State, first_kept: str | None, limit: int) -> list[str]:
-    """The newest are safe, except that skipped ones are never among them."""
-    search = Search("mainspring_history", ("job_id = ?", "todo = 0"), (rule.job_id,)).where("state = ?", state.value)
-    if state is not State.COMPLETED:
-        search = search.where("state <> 'completed'")
-    if rule.newest > 0 and state is not State.SKIPPED:
-        if first_kept is None:
-            return []
-        search = search.where("id < ?", first_kept)
-    if rule.older_than is not None:
-        search = search.where("finished < ?", rule.older_than)
-    text = f"SELECT id FROM {search.table} WHERE {' AND '.join(search.conditions)} ORDER BY id LIMIT ?"
-    return [id for (id,) in tx.query(text, (*search.values, limit))]
+    return [search.where("@.job_id = ?", job_id) for job_id in incarnations]

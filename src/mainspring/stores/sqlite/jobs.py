@@ -13,6 +13,7 @@ from ...model.job import Job, JobStats, LiveCounts
 from .adding import add
 from .rows import Row
 from .transaction import Transaction, as_json, stats_of
+from .working import delete_finished
 
 _COLUMNS = (
     *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
@@ -87,8 +88,7 @@ def purge_some(tx: Transaction) -> bool:
     if job_id is None:
         return False
     ids = msgspec.json.decode(tx.value("purge_next", job_id, PURGED_AT_ONCE))
-    tx.run("purge_history", as_json(ids))
-    tx.run("log_delete", as_json(ids))
+    delete_finished(tx, ids, regardless=True)
     if len(ids) < PURGED_AT_ONCE:
         tx.run("purge_done", job_id)
     return True

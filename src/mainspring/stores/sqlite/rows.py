@@ -1,8 +1,9 @@
-"""How an execution lies in the tables: columns for what is searched or often changed, two JSON texts for the rest.
+"""How an execution lies in the tables.
 
-`Body` never changes after the insert and moves to history inside the database; `Tail` is what seldom changes while
-the row lives, and everything the history need not search by. Read back, body, tail and columns form one JSON object
-(part_live.sql, part_history.sql), which decodes into an `Execution` in one go.
+mainspring_executions holds what never changes (`Body`, and the columns it is searched by), mainspring_live what changes
+while it waits and runs, mainspring_history how it ended (both with a `Tail` for what is not searched by). The three
+share `seq`. Read back, body, tail and columns form one JSON object (part_live.sql, part_history.sql), which decodes
+into an `Execution` in one go.
 """
 
 from __future__ import annotations
@@ -87,33 +88,46 @@ def executions(text: str | None) -> list[Execution]:
 def is_plain(execution: Execution) -> bool:
     """Nothing has happened to it, it holds no key and belongs to nobody: the usual case, with a shorter insert."""
     untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
-    return untouched and execution.tenant is None and execution.parent_id is None
+    return untouched and execution.parent_id is None
 
 
-def plain_row(execution: Execution, number: int, now: Micros) -> Row:
-    """Parameters of live_insert_plain.sql."""
+def execution_row(seq: int, execution: Execution, number: int) -> Row:
+    """Parameters of execution_insert.sql."""
     return (
+        seq,
         execution.id,
         execution.job_id,
-        phase_of(execution, now),
-        lane_of(execution),
-        execution.priority,
         execution.created,
-        execution.due,
+        execution.tenant,
+        execution.parent_id,
         foreign_trace(execution),
         body(execution, number),
     )
 
 
-def live_row(execution: Execution, number: int, now: Micros) -> Row:
+def plain_row(seq: int, execution: Execution, now: Micros) -> Row:
+    """Parameters of live_insert_plain.sql."""
+    return (
+        seq,
+        execution.id,
+        execution.job_id,
+        phase_of(execution, now),
+        lane_of(execution),
+        execution.priority,
+        execution.due,
+    )
+
+
+def live_row(seq: int, execution: Execution, now: Micros) -> Row:
     """Parameters of live_insert.sql."""
     return (
-        *plain_row(execution, number, now),
+        *plain_row(seq, execution, now),
         execution.token,
         execution.owner,
         execution.lease,
         execution.claimed,
         execution.started,
+        execution.parent_id,
         execution.unique_key,
         execution.overlap_key,
         execution.running_unique_key,
@@ -121,16 +135,14 @@ def live_row(execution: Execution, number: int, now: Micros) -> Row:
         int(execution.staged),
         execution.cancel_requested,
         execution.cancel_reason,
-        execution.tenant,
-        execution.parent_id,
         live_tail(execution),
     )
 
 
-def live_change(after: Execution, now: Micros) -> Row:
+def live_change(seq: int, after: Execution, now: Micros) -> Row:
     """Parameters of live_update.sql."""
     return (
-        after.id,
+        seq,
         phase_of(after, now),
         lane_of(after),
         after.due,
@@ -142,34 +154,19 @@ def live_change(after: Execution, now: Micros) -> Row:
     )
 
 
-def history_row(execution: Execution, number: int) -> Row:
+def history_row(seq: int, ended: Execution, keep: bool = True) -> Row:
     """Parameters of history_insert.sql."""
     return (
-        execution.id,
-        execution.job_id,
-        execution.state.value,
-        execution.created,
-        execution.started,
-        execution.finished,
-        int(execution.todo),
-        execution.tenant,
-        execution.parent_id,
-        foreign_trace(execution),
-        body(execution, number),
-        history_tail(execution),
-    )
-
-
-def ended_row(after: Execution, keep: bool) -> Row:
-    """Parameters of history_move.sql."""
-    return (
-        after.id,
-        after.state.value,
-        after.started,
-        after.finished,
-        int(after.todo),
+        seq,
+        ended.id,
+        ended.job_id,
+        ended.state.value,
+        ended.started,
+        ended.finished,
+        int(ended.todo),
         int(keep),
-        history_tail(after),
+        ended.parent_id,
+        history_tail(ended),
     )
 
 

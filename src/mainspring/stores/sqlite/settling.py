@@ -8,7 +8,7 @@ from ...core.ports import Topic
 from ...model.changes import Change
 from ...model.execution import Execution
 from ..shared import change_delta, fits, settled
-from .rows import ended_row, live_change
+from .rows import history_row, live_change
 from .transaction import Transaction, as_json
 
 
@@ -26,8 +26,9 @@ class _Batch:
 
     def __init__(self, tx: Transaction, changes: Sequence[Change]) -> None:
         self._tx = tx
-        found = tx.executions("live_rows", as_json([change.id for change in changes]))
-        self._rows = {row.id: row for row in found}
+        found = tx.numbered("live_rows_by_id", as_json([change.id for change in changes]))
+        self._rows = {row.id: row for _, row in found}
+        self._seqs = {row.id: seq for seq, row in found}
         self._changed: dict[str, Execution] = {}
         self._ended: list[tuple[Execution, bool]] = []
 
@@ -48,20 +49,22 @@ class _Batch:
 
     def write(self) -> None:
         for after in self._changed.values():
-            self._tx.run("live_update", *live_change(after, self._tx.now))
+            self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:
             self._tx.topics.add(Topic.WORK)
         if self._ended:
             self._move()
             self._free_keys()
-            self._tx.topics |= {Topic.ENDED}
+            self._tx.topics.add(Topic.ENDED)
 
     def _move(self) -> None:
-        kept = [ended_row(after, keep) for after, keep in self._ended if keep or after.todo]
+        seqs = self._seqs
+        kept = [history_row(seqs[after.id], after, keep) for after, keep in self._ended if keep or after.todo]
         gone = [after.id for after, keep in self._ended if not keep and not after.todo]
-        self._tx.bulk("history_move", kept)
-        self._tx.run("live_delete", as_json([after.id for after, _ in self._ended]))
+        self._tx.run("live_delete", as_json([seqs[after.id] for after, _ in self._ended]))
+        self._tx.bulk("history_insert", kept)
         if gone:
+            self._tx.run("executions_delete", as_json([seqs[id] for id in gone]))
             self._tx.run("log_delete", as_json(gone))
 
     def _free_keys(self) -> None:

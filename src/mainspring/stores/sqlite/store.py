@@ -33,7 +33,7 @@ from ...model.errors import StoreError
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
-from . import adding, caller, claiming, finding, forks, jobs, locking, schema, working
+from . import adding, caller, claiming, finding, forks, jobs, locking, pruning, schema, working
 from .calls import Call, Work
 from .connect import checked_path, checked_synchronous, connect
 from .listeners import Listeners
@@ -73,6 +73,7 @@ class SqliteStore:
         self._gate = threading.Lock()
         self._opened: _Opened | None = None
         self._listeners = Listeners()
+        self._pruned_up_to: dict[tuple[str, frozenset[State], int], str] = {}
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -276,8 +277,12 @@ class SqliteStore:
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
         """Found by the reader, deleted by the writer: finished rows never change but for their mark."""
-        ids = await self._read(lambda tx: finding.prunable(tx, rule, limit))
-        return await self._write(lambda tx: working.delete_finished(tx, ids)) if ids else 0
+        place = (rule.job_id, rule.states, rule.newest)
+        cursor = self._pruned_up_to.pop(place, "")
+        found = await self._read(lambda tx: pruning.prunable(tx, rule, cursor, limit))
+        if found.cursor:
+            self._pruned_up_to[place] = found.cursor
+        return await self._write(lambda tx: working.delete_finished(tx, found.ids)) if found.ids else 0
 
     async def prune_workers(self, silent_for: float) -> int:
         return await self._write(lambda tx: tx.run("workers_prune", tx.now - seconds_to_micros(silent_for)))

@@ -33,6 +33,7 @@ class Transaction:
         self._clock = clock
         self._numbers: dict[str, tuple[str, int]] = {}
         self._deltas: dict[str, JobStats] = {}
+        self._seq: int | None = None
         self.now: Micros = clock.now()
         self.topics: set[Topic] = set()
 
@@ -58,6 +59,11 @@ class Transaction:
     def executions(self, name: str, *values: Any) -> list[Execution]:
         return executions(self.value(name, *values))
 
+    def numbered(self, name: str, *values: Any) -> list[tuple[int, Execution]]:
+        """Executions with their `seq`, from a statement that returns both lists."""
+        [(text, numbers)] = self.rows(name, *values)
+        return list(zip(msgspec.json.decode(numbers, type=list[int]), executions(text), strict=True))
+
     def query(self, text: str, values: Sequence[Any]) -> list[Row]:
         """A statement put together at run time."""
         return self._cursor.execute(text, values).fetchall()
@@ -79,18 +85,18 @@ class Transaction:
 
     # --- gathered until the end -------------------------------------------------------------------------------------
 
-    def next_number(self, execution: Execution) -> int:
-        """The number an execution of this job would get."""
-        known = self._numbers.get(execution.job_id)
-        if known is None:
-            known = (execution.job, self.value("incarnation_number", execution.job_id) or 0)
-            self._numbers[execution.job_id] = known
-        return known[1] + 1
+    def next_seq(self) -> int:
+        """The number of the next execution row. Used or not: only order and uniqueness matter."""
+        last = self.value("last_seq") or 0 if self._seq is None else self._seq
+        self._seq = last + 1
+        return self._seq
 
-    def use_number(self, execution: Execution) -> int:
-        number = self.next_number(execution)
-        self._numbers[execution.job_id] = (execution.job, number)
-        return number
+    def next_number(self, execution: Execution) -> int:
+        """The number of this execution among those of its job."""
+        known = self._numbers.get(execution.job_id)
+        last = self.value("incarnation_number", execution.job_id) or 0 if known is None else known[1]
+        self._numbers[execution.job_id] = (execution.job, last + 1)
+        return last + 1
 
     def count(self, delta: JobStats | None) -> None:
         """Add to the statistics of a job."""

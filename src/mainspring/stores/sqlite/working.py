@@ -22,9 +22,10 @@ def beat(tx: Transaction, beat: Beat) -> BeatReply:
     worker = replace(beat.worker, seen=tx.now)
     tx.run("worker_seen", worker.id, tx.now, as_json(worker))
     asked = dict(beat.leases)
-    held = {id for id, token in tx.rows("beat_leases", as_json(list(asked)), worker.id) if asked[id] == token}
-    tx.run("beat_renew", tx.now + seconds_to_micros(beat.lease), as_json(sorted(held)))
-    return BeatReply(lost=frozenset(asked.keys() - held), cancels=cancels(tx, worker.id), now=tx.now)
+    running = tx.rows("beat_leases", as_json(list(asked)), worker.id)
+    held = {id: seq for id, token, seq in running if asked[id] == token}
+    tx.run("beat_renew", tx.now + seconds_to_micros(beat.lease), as_json(list(held.values())))
+    return BeatReply(lost=frozenset(asked.keys() - held.keys()), cancels=cancels(tx, worker.id), now=tx.now)
 
 
 def cancels(tx: Transaction, owner: str) -> dict[str, str]:
@@ -44,7 +45,7 @@ def _request_cancel(tx: Transaction, request: CancelRequest) -> bool:
 
 
 def note(tx: Transaction, notes: Sequence[Note]) -> list[bool]:
-    rows = {row.id: row for row in tx.executions("live_rows", as_json([note.id for note in notes]))}
+    rows = {row.id: row for row in tx.executions("live_rows_by_id", as_json([note.id for note in notes]))}
     return [_note(tx, rows, note) for note in notes]
 
 
@@ -76,14 +77,14 @@ def todo_done(tx: Transaction, ids: Sequence[str]) -> None:
     delete_finished(tx, msgspec.json.decode(tx.value("history_unkept", wanted)))
 
 
-def delete_finished(tx: Transaction, ids: Sequence[str]) -> int:
-    """Delete these finished executions and their log lines, except those whose follow-ups are not done."""
+def delete_finished(tx: Transaction, ids: Sequence[str], *, regardless: bool = False) -> int:
+    """Delete these finished executions and their log lines; those whose follow-ups are not done only `regardless`."""
     if not ids:
         return 0
-    wanted = as_json(list(ids))
-    gone = tx.run("history_delete", wanted)
-    tx.run("log_delete", wanted)
-    return gone
+    gone = tx.rows("history_delete", as_json(list(ids)), int(regardless))
+    tx.run("log_delete", as_json([id for id, _ in gone]))
+    tx.run("executions_delete", as_json([seq for _, seq in gone]))
+    return len(gone)
 
 
 def workers(tx: Transaction) -> list[WorkerInfo]:

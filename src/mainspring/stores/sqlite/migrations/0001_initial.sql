@@ -1,4 +1,4 @@
--- Live rows and finished ones apart: what claims and indexes work on stays small for ever.
+-- Live and finished apart: what claims and their indexes work on stays small for ever.
 -- Every name begins with mainspring_, because the file may hold the application's own tables too (ENQ-2).
 -- Instants are whole microseconds since the epoch, UTC. JSON is text.
 
@@ -71,22 +71,39 @@ CREATE TABLE mainspring_purges (
 
 -- ---------------------------------------------------------------------------------------------- executions
 
--- Columns are what changes while the row lives or is searched by. `body` holds what never changes after the
--- insert, `tail` what seldom does (JSON objects; together they make the execution).
+-- What never changes: written once, by the insert, and left where it is. `body` is a JSON object.
+CREATE TABLE mainspring_executions (
+    seq           INTEGER PRIMARY KEY,
+    id            TEXT NOT NULL UNIQUE,
+    job_id        TEXT NOT NULL,
+    created       INTEGER NOT NULL,
+    tenant        TEXT,
+    parent_id     TEXT,
+    foreign_trace TEXT,                              -- the trace id, unless it is the row's own id
+    body          TEXT NOT NULL
+);
+
+CREATE INDEX mainspring_executions_job ON mainspring_executions (job_id, id);
+CREATE INDEX mainspring_executions_tenant ON mainspring_executions (tenant, id) WHERE tenant IS NOT NULL;
+CREATE INDEX mainspring_executions_parent ON mainspring_executions (parent_id, id) WHERE parent_id IS NOT NULL;
+CREATE INDEX mainspring_executions_trace ON mainspring_executions (foreign_trace, id) WHERE foreign_trace IS NOT NULL;
+
+-- What changes while an execution waits and runs: small rows, gone when it ends. `tail` is a JSON object of what
+-- seldom changes.
 CREATE TABLE mainspring_live (
     seq                 INTEGER PRIMARY KEY,
-    id                  TEXT NOT NULL UNIQUE,
+    id                  TEXT NOT NULL,
     job_id              TEXT NOT NULL,
     phase               INTEGER NOT NULL,            -- 0 pending, in the future; 1 pending, ready; 2 running; 3 waiting
     lane                TEXT NOT NULL,               -- queue/handler, or queue/handler/alone
     priority            INTEGER NOT NULL,
-    created             INTEGER NOT NULL,
     due                 INTEGER NOT NULL,
     token               INTEGER NOT NULL DEFAULT 0,
     owner               TEXT,
     lease               INTEGER,
     claimed             INTEGER,
     started             INTEGER,
+    parent_id           TEXT,
     unique_key          TEXT,
     overlap_key         TEXT,
     running_unique_key  TEXT,
@@ -95,51 +112,39 @@ CREATE TABLE mainspring_live (
     blocked             INTEGER NOT NULL DEFAULT 0,  -- 1: deferred because a running key was held
     cancel_requested    INTEGER,
     cancel_reason       TEXT,
-    tenant              TEXT,
-    parent_id           TEXT,
-    foreign_trace       TEXT,                        -- the trace id, unless it is the row's own id
-    body                TEXT NOT NULL,
     tail                TEXT
 );
 
 CREATE INDEX mainspring_live_scheduled ON mainspring_live (due) WHERE phase = 0;
 CREATE INDEX mainspring_live_ready ON mainspring_live (lane, priority DESC, id) WHERE phase = 1;
 CREATE INDEX mainspring_live_lease ON mainspring_live (lease) WHERE phase = 2;
-CREATE INDEX mainspring_live_job ON mainspring_live (job_id, id);
 CREATE INDEX mainspring_live_waiting ON mainspring_live (job_id) WHERE phase = 3;
+CREATE INDEX mainspring_live_job ON mainspring_live (job_id, id);
+CREATE INDEX mainspring_live_parent ON mainspring_live (parent_id, phase) WHERE parent_id IS NOT NULL;
 CREATE UNIQUE INDEX mainspring_live_unique ON mainspring_live (unique_key) WHERE unique_key IS NOT NULL;
 CREATE UNIQUE INDEX mainspring_live_overlap ON mainspring_live (overlap_key) WHERE overlap_key IS NOT NULL;
 CREATE INDEX mainspring_live_blocked_unique ON mainspring_live (running_unique_key) WHERE blocked = 1;
 CREATE INDEX mainspring_live_blocked_overlap ON mainspring_live (running_overlap_key) WHERE blocked = 1;
 CREATE INDEX mainspring_live_cancel ON mainspring_live (id) WHERE cancel_requested IS NOT NULL;
-CREATE INDEX mainspring_live_parent ON mainspring_live (parent_id, id) WHERE parent_id IS NOT NULL;
-CREATE INDEX mainspring_live_tenant ON mainspring_live (tenant, id) WHERE tenant IS NOT NULL;
-CREATE INDEX mainspring_live_trace ON mainspring_live (foreign_trace, id) WHERE foreign_trace IS NOT NULL;
 
+-- How an execution ended. Most complete, so the indexes that look for endings leave those out.
 CREATE TABLE mainspring_history (
-    seq           INTEGER PRIMARY KEY,
-    id            TEXT NOT NULL UNIQUE,
-    job_id        TEXT NOT NULL,
-    state         TEXT NOT NULL,
-    created       INTEGER NOT NULL,
-    started       INTEGER,
-    finished      INTEGER,
-    todo          INTEGER NOT NULL,                  -- 1: follow-ups not known to be done
-    keep          INTEGER NOT NULL,                  -- 0: deleted once the follow-ups are done
-    tenant        TEXT,
-    parent_id     TEXT,
-    foreign_trace TEXT,
-    body          TEXT NOT NULL,
-    tail          TEXT NOT NULL
+    seq       INTEGER PRIMARY KEY,
+    id        TEXT NOT NULL,
+    job_id    TEXT NOT NULL,
+    state     TEXT NOT NULL,
+    started   INTEGER,
+    finished  INTEGER,
+    todo      INTEGER NOT NULL,                      -- 1: follow-ups not known to be done
+    keep      INTEGER NOT NULL,                      -- 0: deleted once the follow-ups are done
+    parent_id TEXT,
+    tail      TEXT NOT NULL
 );
 
-CREATE INDEX mainspring_history_job ON mainspring_history (job_id, id, state);
 CREATE INDEX mainspring_history_outcome ON mainspring_history (state, id) WHERE state <> 'completed';
 CREATE INDEX mainspring_history_job_outcome ON mainspring_history (job_id, state, id) WHERE state <> 'completed';
 CREATE INDEX mainspring_history_todo ON mainspring_history (id) WHERE todo = 1;
-CREATE INDEX mainspring_history_parent ON mainspring_history (parent_id, id, state) WHERE parent_id IS NOT NULL;
-CREATE INDEX mainspring_history_tenant ON mainspring_history (tenant, id) WHERE tenant IS NOT NULL;
-CREATE INDEX mainspring_history_trace ON mainspring_history (foreign_trace, id) WHERE foreign_trace IS NOT NULL;
+CREATE INDEX mainspring_history_parent ON mainspring_history (parent_id, state) WHERE parent_id IS NOT NULL;
 
 CREATE TABLE mainspring_logs (
     execution_id TEXT NOT NULL,

@@ -1,2 +1,3 @@
-SELECT id, token FROM mainspring_live
-WHERE id IN (SELECT value FROM json_each(?1)) AND phase = 2 AND owner = ?2
+SELECT live.id, token, live.seq
+FROM mainspring_executions AS execution CROSS JOIN mainspring_live AS live ON live.seq = execution.seq
+WHERE execution.id IN (SELECT value FROM json_each(?1)) AND phase = 2 AND owner = ?2

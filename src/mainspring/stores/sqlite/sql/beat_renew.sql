@@ -1,1 +1,1 @@
-UPDATE mainspring_live SET lease = ?1 WHERE id IN (SELECT value FROM json_each(?2))
+UPDATE mainspring_live SET lease = ?1 WHERE seq IN (SELECT value FROM json_each(?2))

@@ -1,1 +1,4 @@
-DELETE FROM mainspring_history WHERE id IN (SELECT value FROM json_each(?1)) AND todo = 0
+DELETE FROM mainspring_history
+WHERE seq IN (SELECT seq FROM mainspring_executions WHERE id IN (SELECT value FROM json_each(?1)))
+AND (todo = 0 OR ?2)
+RETURNING id, seq

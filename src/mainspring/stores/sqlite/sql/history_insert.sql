@@ -1,3 +1,2 @@
-INSERT INTO mainspring_history (
-    id, job_id, state, created, started, finished, todo, keep, tenant, parent_id, foreign_trace, body, tail
-) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)
+INSERT INTO mainspring_history (seq, id, job_id, state, started, finished, todo, keep, parent_id, tail)
+VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/

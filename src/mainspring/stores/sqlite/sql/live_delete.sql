@@ -1,1 +1,1 @@
-DELETE FROM mainspring_live WHERE id IN (SELECT value FROM json_each(?1))
+DELETE FROM mainspring_live WHERE seq IN (SELECT value FROM json_each(?1))

@@ -1,1 +1,1 @@
-UPDATE mainspring_live SET tail = ?2 WHERE id = ?1
+UPDATE mainspring_live SET tail = ?2 WHERE seq = (SELECT seq FROM mainspring_executions WHERE id = ?1)

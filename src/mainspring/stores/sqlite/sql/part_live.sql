@@ -2,7 +2,7 @@ substr(body, 1, length(body) - 1)
 || iif(tail IS NULL, '', ',' || substr(tail, 2, length(tail) - 2))
 || iif(staged, ',"staged":true,', ',')
 || substr(json_object(
-    'id', id, 'job_id', job_id, 'created', created, 'due', due,
+    'id', live.id, 'job_id', live.job_id, 'created', created, 'due', due,
     'state', CASE phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END,
     'token', token, 'owner', owner, 'lease', lease, 'claimed', claimed, 'started', started,
     'unique_key', unique_key, 'overlap_key', overlap_key,

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_executions WHERE seq IN (SELECT value FROM json_each(?1))

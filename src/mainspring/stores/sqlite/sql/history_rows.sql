@@ -1,2 +1,0 @@
-SELECT group_concat($history)
-FROM (SELECT * FROM mainspring_history WHERE id IN (SELECT value FROM json_each(?1)))

@@ -1,1 +1,0 @@
-DELETE FROM mainspring_history WHERE id IN (SELECT value FROM json_each(?1))
