@@ -126,7 +126,7 @@ def end_with_parent() -> None:
     """For children: end as soon as the process that started this one is gone."""
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        os.read(0, 1)
         os._exit(3)
 
     threading.Thread(target=watch, name="end-with-parent", daemon=True).start()

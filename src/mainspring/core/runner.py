@@ -73,20 +73,17 @@ class Runner:
         return Run(execution, handler, context, self._clock.now())
 
     async def run(self, run: Run) -> Outcome:
-        """Try once. Never raises."""
-        token = current_context.set(run.context)
+        """Try once, in a task of its own. Never raises."""
+        current_context.set(run.context)
         try:
             call = run.handler.call(run.context, run.execution.params)
         except PayloadMismatch as error:
             return self._failed(run, error, "payload_mismatch")
         except BaseException as error:
             return self._outcome(run, None, error, None)
-        try:
-            if run.handler.is_async:
-                return await self._on_loop(run, call)
-            return await self._in_thread(run, call)
-        finally:
-            current_context.reset(token)
+        if run.handler.is_async:
+            return await self._on_loop(run, call)
+        return await self._in_thread(run, call)
 
     async def _on_loop(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Outcome:
         timeout = run.execution.rules.timeout

@@ -1,0 +1,74 @@
+"""A process that only asks: python -m tests.crash.client FOLDER enqueue|many|transaction|committed|cancel [ID]"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from mainspring import Execution
+from tests.crash.handlers import FOR_EVER, Witnessed, build
+from tests.crash.processes import end_with_parent, until
+
+AT_ONCE = 20
+IN_ONE_TRANSACTION = 100
+
+
+async def enqueue(app: Witnessed) -> None:
+    """Several enqueue at the same time, without end; the ledger has what was acknowledged."""
+
+    async def one_after_another() -> None:
+        while True:
+            acknowledge(app, [await app.enqueue("work")])
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(one_after_another())
+
+
+async def many(app: Witnessed) -> None:
+    while True:
+        acknowledge(app, await app.enqueue_many([("work",)] * 50))
+
+
+async def transaction(app: Witnessed, commit: bool = False) -> None:
+    """The caller's own transaction, with a table of its own; then wait to be killed."""
+    connection = sqlite3.connect(app.folder / "crash.db", isolation_level=None, timeout=30)
+    connection.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT)")
+    connection.execute("BEGIN IMMEDIATE")
+    for _ in range(IN_ONE_TRANSACTION):
+        execution = await app.enqueue("work", connection=connection)
+        assert execution is not None
+        connection.execute("INSERT INTO orders VALUES (?)", (execution.id,))
+    if commit:
+        connection.execute("COMMIT")
+    app.ledger.write("waiting")
+    await until(lambda: False, FOR_EVER)
+
+
+async def committed(app: Witnessed) -> None:
+    await transaction(app, commit=True)
+
+
+async def cancel(app: Witnessed, id: str) -> None:
+    await app.cancel(id, by="operator")
+    app.ledger.write("asked", id=id)
+
+
+def acknowledge(app: Witnessed, executions: Iterable[Execution | None]) -> None:
+    for execution in executions:
+        assert execution is not None
+        app.ledger.write("acknowledged", id=execution.id)
+
+
+async def main(folder: str, command: str, *arguments: str) -> None:
+    app = build(Path(folder))
+    await globals()[command](app, *arguments)
+    await app.close()
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""Clients killed in the middle of enqueueing: what was acknowledged is there, what was not committed is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mainspring import State
+from tests.crash.client import IN_ONE_TRANSACTION
+from tests.crash.handlers import Witnessed, build
+from tests.crash.processes import Processes, until
+from tests.crash.tables import table
+
+PATIENCE = 30.0
+KNOWN = "SELECT id FROM mainspring_live UNION SELECT id FROM mainspring_history"
+
+
+@pytest.mark.req("REL-1", "ENQ-1")
+async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Processes) -> None:
+    app = build(tmp_path)
+    await app.open()
+    try:
+        for command in ("enqueue", "many", "enqueue", "many"):
+            await _kill_while_enqueueing(app, processes, command)
+        wanted = {line["id"] for line in app.ledger.lines("acknowledged")}
+        known = {id for (id,) in table(tmp_path, KNOWN)}
+        assert wanted <= known
+        print(f"{len(wanted)} acknowledged, {len(known)} stored")
+        assert table(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+    finally:
+        await app.close()
+
+
+async def _kill_while_enqueueing(app: Witnessed, processes: Processes, command: str) -> None:
+    """Beside a rival that wants the same file, so that there is always a transaction under way somewhere."""
+    client, rival = processes.start("client", command), processes.start("client", "enqueue")
+    await until(lambda: len(app.ledger.lines("acknowledged", pid=client.pid)) > 300, PATIENCE)
+    await until(lambda: len(app.ledger.lines("acknowledged", pid=rival.pid)) > 100, PATIENCE)
+    assert client.alive, client.said()
+    assert rival.alive, rival.said()
+    client.kill()
+    rival.kill()
+
+
+@pytest.mark.req("ENQ-2")
+async def test_a_caller_killed_before_its_commit_has_enqueued_nothing(tmp_path: Path, processes: Processes) -> None:
+    app = build(tmp_path)
+    await app.open()
+    try:
+        client = processes.start("client", "transaction")
+        await until(lambda: app.ledger.lines("waiting", pid=client.pid), PATIENCE)
+        client.kill()
+        assert table(tmp_path, KNOWN) == []
+        assert table(tmp_path, "SELECT id FROM orders") == []
+
+        client = processes.start("client", "committed")
+        await until(lambda: app.ledger.lines("waiting", pid=client.pid), PATIENCE)
+        client.kill()
+        known = sorted(table(tmp_path, KNOWN))
+        assert len(known) == IN_ONE_TRANSACTION
+        assert known == sorted(table(tmp_path, "SELECT id FROM orders"))
+        processes.node()
+        executions = [await app.get(id) for (id,) in known]
+        await until(lambda: app.all_in(State.COMPLETED, executions), PATIENCE)
+    finally:
+        await app.close()

@@ -1,0 +1,48 @@
+"""Handlers that run far longer than a lease, whatever they do to their process, are nobody's orphans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mainspring import Execution, State
+from tests.crash.handlers import Witnessed, build
+from tests.crash.processes import Processes, until
+
+LEASE = 1.0
+RUN = 5 * LEASE
+PATIENCE = 30.0
+
+
+@pytest.mark.req("WRK-3", "WRK-4")
+async def test_a_handler_that_runs_five_leases_is_not_rescued(tmp_path: Path, processes: Processes) -> None:
+    """One worker each for those that block the event loop, so that all run side by side."""
+    app = build(tmp_path)
+    try:
+        processes.node("scheduler", lease=LEASE, heartbeat=LEASE / 4)
+        groups = (["block_loop"], ["compute"], ["sleep_on_loop", "sleep_in_thread"])
+        executions = [each for group in groups for each in await _in_a_worker_of_its_own(app, processes, group)]
+        await until(lambda: app.all_in(State.COMPLETED, executions), PATIENCE)
+        await _judge(app, executions)
+    finally:
+        await app.close()
+
+
+async def _in_a_worker_of_its_own(app: Witnessed, processes: Processes, handlers: list[str]) -> list[Execution]:
+    """Busy by then are all workers but the one started here."""
+    worker = processes.node("worker", lease=LEASE, heartbeat=LEASE / 4, concurrency=len(handlers))
+    added = await app.enqueue_many([(name, {"seconds": RUN}) for name in handlers])
+    await until(lambda: len(app.ledger.lines("began", pid=worker.pid)) == len(handlers), PATIENCE)
+    return [each for each in added if each is not None]
+
+
+async def _judge(app: Witnessed, executions: list[Execution]) -> None:
+    for execution in [await app.get(each.id) for each in executions]:
+        assert [attempt.end for attempt in execution.attempts] == ["completed"]
+        assert (execution.failures, execution.crashes, execution.token) == (0, 0, 1)
+        assert execution.duration_ms is not None
+        assert execution.duration_ms >= RUN * 1000 * 0.99
+    assert app.ledger.lines("rescued") == []
+    assert len(app.ledger.lines("began")) == len(executions)
+    assert sum([view.stats.rescued for view in await app.jobs()]) == 0

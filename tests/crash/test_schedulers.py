@@ -1,0 +1,83 @@
+"""Ten schedulers on one database, some of them killed: every tick happens once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mainspring import Retention, any_of, once
+from tests.crash.handlers import Witnessed, build
+from tests.crash.processes import Processes, until
+from tests.crash.tables import table
+
+SCHEDULERS = 10
+JOBS = 20
+TICKS_PER_JOB = 50
+TICKS = JOBS * TICKS_PER_JOB
+PERIOD = timedelta(milliseconds=100)
+PATIENCE = 40.0
+
+
+@pytest.mark.req("REL-1", "TIM-1", "TIM-6")
+async def test_a_thousand_ticks_are_a_thousand_executions(tmp_path: Path, processes: Processes) -> None:
+    """Successes leave no history: nothing but the compare-and-set of the job row keeps a tick from happening twice."""
+    quiet = build(tmp_path)
+    await quiet.open()
+    try:
+        schedulers = [processes.node("scheduler") for _ in range(SCHEDULERS)]
+        processes.node("worker", concurrency=50)
+        await until(lambda: _taking_part(quiet, SCHEDULERS + 1), PATIENCE)
+        app = _with_ticking_jobs(tmp_path, datetime.now(UTC) + timedelta(seconds=1))
+        await app.open()
+        await app.close()
+        for done in (TICKS // 4, TICKS // 2, TICKS * 3 // 4):
+            await until(lambda done=done: len(quiet.ledger.lines("began")) >= done, PATIENCE)
+            schedulers.pop().kill()
+        await until(lambda: _completed(quiet) >= TICKS, PATIENCE, f"{TICKS} ticks have run")
+        await until(lambda: _nothing_is_due(tmp_path), PATIENCE)
+        await _judge(quiet, tmp_path)
+    finally:
+        await quiet.close()
+
+
+def _with_ticking_jobs(folder: Path, start: datetime) -> Witnessed:
+    """All jobs tick at the same instants: whoever is awake goes for all of them at once."""
+    app = build(folder)
+    ticks = [once(start + number * PERIOD) for number in range(TICKS_PER_JOB)]
+    for number in range(JOBS):
+        retention = Retention(keep_success=False)
+        app.schedule(f"ticks-{number}", "tick", any_of(*ticks), overlap="allow", grace="10m", retention=retention)
+    return app
+
+
+async def _taking_part(app: Witnessed, nodes: int) -> bool:
+    return len(await app.workers()) == nodes
+
+
+def _completed(app: Witnessed) -> int:
+    return len(app.ledger.lines("accepted", state="completed"))
+
+
+def _nothing_is_due(folder: Path) -> bool:
+    return table(folder, "SELECT count(*) FROM mainspring_jobs WHERE due IS NOT NULL") == [(0,)]
+
+
+async def _judge(app: Witnessed, folder: Path) -> None:
+    runs = Counter((line["job"], line["tick"]) for line in app.ledger.lines("began"))
+    assert runs.total() == len(runs) == TICKS
+    assert set(Counter(job for job, _ in runs).values()) == {TICKS_PER_JOB}
+
+    views = [view for view in await app.jobs() if view.name.startswith("ticks-")]
+    assert [view.job.last_number for view in views] == [TICKS_PER_JOB] * JOBS
+    assert [view.stats.completed for view in views] == [TICKS_PER_JOB] * JOBS
+    assert [view.stats.total + view.stats.skipped for view in views] == [TICKS_PER_JOB] * JOBS
+    assert table(folder, "SELECT count(*) FROM mainspring_live") == [(0,)]
+    assert table(folder, "SELECT count(*) FROM mainspring_history") == [(0,)]
+
+    winners = Counter(line["pid"] for line in app.ledger.lines("ticked"))
+    print(f"{len(winners)} of {SCHEDULERS} schedulers won ticks: {sorted(winners.values(), reverse=True)}")
+    assert len(winners) > 1, "only one scheduler ever won: nothing was contested"
+    assert app.ledger.lines("trouble") == []

@@ -1,0 +1,121 @@
+"""Stopping a process that has work: within its time, in good order, and never waiting for a handler for ever."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from mainspring import Execution, State
+from tests.crash.handlers import Witnessed, build, go
+from tests.crash.processes import Process, Processes, until
+
+STOP = 6.0
+PATIENCE = 20.0
+TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
+
+
+@pytest.mark.req("WRK-5", "EXE-4")
+async def test_ten_long_handlers_come_back_uncounted(tmp_path: Path, processes: Processes) -> None:
+    app = build(tmp_path)
+    try:
+        worker = processes.node(stop_timeout=STOP)
+        executions = await _running(app, TEN)
+        began = time.monotonic()
+        worker.send(signal.SIGTERM)
+        late = await app.enqueue("work")
+        assert late is not None
+        await until(lambda: not worker.alive, STOP)
+        took = time.monotonic() - began
+        print(f"stopped after {took:.1f} of {STOP:g} s")
+        assert worker.exit_code == 0, worker.said()
+        for execution in [await app.get(each.id) for each in executions]:
+            assert execution.state is State.PENDING
+            assert (execution.failures, execution.crashes, execution.attempt) == (0, 0, 1)
+            assert [attempt.end for attempt in execution.attempts] == ["handed_back"]
+        assert (await app.get(late.id)).token == 0  # nothing is claimed after the signal
+        assert app.ledger.lines("swallowed"), "the stubborn ones were asked"
+
+        go(tmp_path, 2).touch()
+        processes.node(stop_timeout=STOP)
+        await until(lambda: app.all_in(State.COMPLETED, [*executions, late]), PATIENCE)
+        assert [(await app.get(each.id)).failures for each in executions] == [0] * 10
+        assert app.ledger.lines("rescued") == []
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("WRK-5")
+async def test_a_handler_that_ends_in_time_completes(tmp_path: Path, processes: Processes) -> None:
+    app = build(tmp_path)
+    try:
+        worker = processes.node(stop_timeout=30)
+        executions = await _running(app, ["wait", "wait_in_thread"])
+        began = time.monotonic()
+        worker.send(signal.SIGINT)
+        go(tmp_path, 1).touch()
+        await until(lambda: not worker.alive, PATIENCE)
+        assert time.monotonic() - began < PATIENCE  # and nobody waits for the rest of the thirty seconds
+        assert worker.exit_code == 0, worker.said()
+        assert await app.all_in(State.COMPLETED, executions)
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("WRK-5", "WRK-4")
+async def test_a_second_signal_stops_at_once(tmp_path: Path, processes: Processes) -> None:
+    app = build(tmp_path)
+    try:
+        worker = processes.node(stop_timeout=60)
+        executions = await _running(app, TEN)
+        worker.send(signal.SIGTERM)
+        late = await app.enqueue("work")
+        assert late is not None
+        await _is_draining(app, worker)
+        worker.send(signal.SIGTERM)
+        await until(lambda: not worker.alive, 3.0)
+        assert await app.all_in(State.RUNNING, executions)  # nobody handed them back: the lease has to run out
+
+        go(tmp_path, 2).touch()
+        processes.node()
+        await until(lambda: app.all_in(State.COMPLETED, [*executions, late]), PATIENCE)
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("WRK-5")
+async def test_a_handler_that_blocks_the_event_loop_for_good_does_not_keep_the_process(
+    tmp_path: Path, processes: Processes
+) -> None:
+    app = build(tmp_path)
+    try:
+        worker = processes.node(stop_timeout=2)
+        [execution] = await _running(app, ["block_loop"], seconds=600)
+        worker.send(signal.SIGTERM)
+        await until(lambda: not worker.alive, 4.0)
+        assert worker.exit_code == 1
+        assert "blocks the event loop" in worker.said()
+
+        processes.node("scheduler")
+        await until(lambda: app.all_in(State.PENDING, [execution]), PATIENCE)
+    finally:
+        await app.close()
+
+
+async def _running(app: Witnessed, handlers: list[str], **params: object) -> list[Execution]:
+    added = await app.enqueue_many([(name, params) for name in handlers])
+    await until(lambda: len(app.ledger.lines("began")) == len(handlers), PATIENCE)
+    return [each for each in added if each is not None]
+
+
+async def _is_draining(app: Witnessed, worker: Process) -> None:
+    """It has free slots or not; what tells is that it renews leases and claims nothing of what is there."""
+    seen = max(each.seen for each in await app.workers())
+
+    async def beaten_since() -> bool:
+        return any(each.pid == worker.pid and each.seen > seen for each in await app.workers())
+
+    await until(beaten_since, PATIENCE)
+    assert worker.alive
