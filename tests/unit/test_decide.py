@@ -233,6 +233,7 @@ def test_success_is_deleted_only_where_the_job_says_so() -> None:
     policy = RunPolicy(keep_success=False)
     assert decide.after_attempt(running(policy=policy), outcome("completed")).keep is False
     assert decide.after_attempt(running(policy=policy), outcome("failed", retryable=False)).keep is True
+    assert decide.after_attempt(running(policy=policy, parent_id="p"), outcome("completed")).keep is True
 
 
 def test_an_ending_with_follow_ups_is_marked() -> None:

@@ -167,7 +167,7 @@ def _leave_running(
         counters_json=outcome.counters_json,
         metadata_json=outcome.metadata_json,
         todo=to.final and needs_follow_up(execution),
-        keep=to is not State.COMPLETED or execution.rules.keep_success,
+        keep=keeps(execution, to),
         rescue=rescue,
     )
 
@@ -189,13 +189,18 @@ def _end_waiting(
         metadata_json=execution.metadata_json,
         result_json=execution.result_json,
         todo=needs_follow_up(execution),
-        keep=to is not State.COMPLETED or execution.rules.keep_success,
+        keep=keeps(execution, to),
     )
 
 
 def needs_follow_up(execution: Execution) -> bool:
     """Whether something must happen after the end: a parent to settle, a next run to plan."""
     return execution.parent_id is not None or execution.rules.follow_up
+
+
+def keeps(execution: Execution, to: State) -> bool:
+    """Whether the ended execution stays as a record. A child stays: its parent counts it."""
+    return to is not State.COMPLETED or execution.rules.keep_success or execution.parent_id is not None
 
 
 def _attempt(execution: Execution, outcome: Outcome) -> Attempt | None:
