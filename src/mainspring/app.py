@@ -101,6 +101,11 @@ class Mainspring:
         """Call this with every event of this process."""
         self.emit.add(observer)
 
+    @property
+    def idle(self) -> bool:
+        """No job is declared, and no module is left to declare one."""
+        return not self.registry.names and not self._modules
+
     # --- life ---------------------------------------------------------------------------------------------
     async def open(self) -> None:
         """Connect, without starting any role; declared jobs that are not known yet are created. Done by itself when
@@ -124,16 +129,18 @@ class Mainspring:
         **settings: Any,
     ) -> None:
         """Start the roles of this process. An application without jobs starts nothing."""
-        given = {"roles": roles, "queues": queues, "exclude": exclude, **settings}
-        chosen = {name: value for name, value in given.items() if value is not None}
+        self._configure({"roles": roles, "queues": queues, "exclude": exclude, **settings})
         self._import_modules()
         if not self.settings.enabled or (not self.registry.names and roles is None):
             return
-        self.settings = config.load(self._arguments | chosen, None, self._config_file)
         parts = await self._ready()
         async with parts.turn():
             if parts.node is None:
                 parts.node = await self._started_node(parts)
+
+    def _configure(self, options: Mapping[str, Any]) -> None:
+        chosen = {name: value for name, value in options.items() if value is not None}
+        self.settings = config.load(self._arguments | chosen, None, self._config_file)
 
     async def _started_node(self, parts: Parts) -> Node:
         """A start is a deploy: jobs follow the code from here on."""
@@ -184,6 +191,7 @@ class Mainspring:
         run_to_end(lambda: self._serve(options))
 
     async def _serve(self, options: dict[str, Any]) -> None:
+        self._configure(options)
         with StopSignals(self.settings.stop_timeout) as signals:
             await self.start(**options)
             await signals.first.wait()

@@ -75,6 +75,8 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         _stop_with_parent()
     if not app.settings.enabled:
         click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
+    elif app.idle:
+        click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
     app.run(**settings)
     return 0
 
