@@ -83,9 +83,11 @@ class Client:
 
     async def _prepare_item(self, item: Sequence[Any], options: dict[str, Any]) -> Execution:
         if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:
-            raise InvalidValue("items", item, "(handler, params) or (handler, params, options)")
+            raise InvalidValue("items", presentable(item), "(handler, params) or (handler, params, options)")
         handler, params, own = (*item, None, None)[:3]
-        return await self.prepare(handler, params, **(options | (own or {})))
+        if own is not None and not isinstance(own, Mapping):
+            raise InvalidValue("items", presentable(own), 'options as a mapping, such as {"priority": 5}')
+        return await self.prepare(handler, params, **{**options, **(own or {})})
 
     async def prepare(
         self,
