@@ -1,0 +1,258 @@
+"""One world: several nodes and clients around one store, a while of chaos, and the peace after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from random import Random
+from typing import Any
+
+from ...core.node import Node, NodeSettings
+from ...model.errors import CommandRefused, StoreError
+from ...model.instants import SECOND, Micros
+from ...stores.memory import MemoryStore
+from .clients import SimulatedClient
+from .faults import Faults
+from .journal import Journal
+from .judge import Judge, short
+from .ledger import Ledger
+from .parts import Parts
+from .process import NodeClock, Process, StoreClock, own_tasks
+from .proxy import Network
+from .verdict import judge_the_end
+from .workload import draw
+
+CHAOS = 90.0
+SETTLING = 12.0
+LONGEST_PEACE = 900.0
+SLACK = 3 * SECOND
+"""How far behind the clock a scheduler may be when its job is paused."""
+
+SETTINGS = NodeSettings(
+    concurrency=3,
+    lease=12.0,
+    heartbeat=4.0,
+    poll_interval=8.0,
+    rescue_interval=3.0,
+    sweep_interval=3.0,
+    retention_interval=120.0,
+    stop_timeout=8.0,
+    stop_reserve=3.0,
+)
+
+
+class World:
+    def __init__(self, seed: int, judge: Judge) -> None:
+        self.seed, self.judge = seed, judge
+        self.chance = Random(f"{seed} world")
+        self.workload = draw(Random(f"{seed} workload"))
+        self.clock = StoreClock(self.workload.start)
+        self.journal = Journal(judge)
+        self.ledger = Ledger(judge, self.journal, self.clock)
+        self.store = MemoryStore(self.clock)
+        self.faults = Faults(Random(f"{seed} faults"))
+        self.network = Network(self.store, self.ledger, self.faults, judge, SETTINGS.lease)
+        self.nodes: dict[str, tuple[Process, Node]] = {}
+        self.chaotic = True
+        self._names = 0
+        self._loop = asyncio.get_running_loop()
+        self._store_jumps = self.chance.random() < 0.5
+
+    async def run(self) -> None:
+        self._loop.set_task_factory(own_tasks)
+        for _ in range(self.chance.randint(2, 3)):
+            self._start_node()
+        clients = [self._start_client() for _ in range(2)]
+        await self._rage(clients)
+        until = await self._calm_down(clients)
+        if self.judge.violation is None:
+            await judge_the_end(self.store, self.ledger, until)
+        if self.judge.violation is None:
+            await self._leave()
+
+    # --- processes ----------------------------------------------------------------------------------------
+    def _process(self, kind: str) -> Process:
+        self._names += 1
+        name = f"{kind}-{self._names}"
+        chance = Random(f"{self.seed} {name}")
+        return Process(name, self.journal, NodeClock(self.workload.start, chance), chance)
+
+    def _start_node(self, old: bool = False) -> None:
+        process = self._process("node")
+        process.start(self._node(process, old))
+
+    async def _node(self, process: Process, old: bool) -> None:
+        """Start as a deployed application does: declare its jobs, then take part. Try again if the store is away."""
+        while (node := await self._started(process, old)) is None:
+            await asyncio.sleep(1.0)
+        self.judge.note(process.name, f"started as {short(node.id)}{' with the old release' if old else ''}")
+        self.nodes[process.name] = (process, node)
+
+    async def _started(self, process: Process, old: bool) -> Node | None:
+        declared = self.workload.releases[0 if old else 1]
+        parts = Parts(self.network, process, old)
+        try:
+            await parts.open(declared)
+            node = parts.node(SETTINGS, declared)
+            await node.start()
+        except StoreError:
+            return None
+        return node
+
+    def _start_client(self) -> Process:
+        process = self._process("client")
+        client = SimulatedClient(Parts(self.network, process), self.workload, process.chance)
+        process.start(client.run())
+        return process
+
+    # --- chaos --------------------------------------------------------------------------------------------
+    async def _rage(self, clients: list[Process]) -> None:
+        end = self._loop.time() + CHAOS
+        while self._loop.time() < end and self.judge.violation is None:
+            await self._sleep(self.chance.uniform(0.5, 6.0))
+            self._bury(clients)
+            self._strike()
+
+    def _bury(self, clients: list[Process]) -> None:
+        """What was killed is replaced, by the same release or another."""
+        if self._standing() < 3 and self.chance.random() < 0.5:
+            self._start_node(old=self.chance.random() < 0.4)
+        for number, process in enumerate(clients):
+            if not process.alive:
+                self.judge.count("client crashes")
+                clients[number] = self._start_client()
+
+    def _standing(self) -> int:
+        for name, (process, _) in list(self.nodes.items()):
+            if not process.alive:
+                del self.nodes[name]
+        return len(self.nodes)
+
+    def _strike(self) -> None:
+        """Something happens to somebody, most likely to a node that is at work."""
+        alive = [(process, node) for process, node in self.nodes.values() if process.alive and not process.paused]
+        if not alive:
+            return
+        busy = [(process, node) for process, node in alive if node.worker.running] or alive
+        process, node = self.chance.choice(busy)
+        match self.chance.randrange(12):
+            case 0 | 1:
+                self._tell(process, "crash")
+                process.kill()
+            case 2 | 3:
+                self._tell(process, "pause")
+                process.pause(self.chance.uniform(0.8, 2.5) * SETTINGS.lease)
+            case 4 | 5:
+                self._tell(process, "clock jump")
+                process.clock.jump(self.chance.choice([-3_600, -30, -3, 3, 30, 3_600]))
+            case 6 if self._store_jumps:
+                self._tell(process, "store clock jump")
+                self.clock.jump(self.chance.choice([1, 5, 20, 700, 93_600]))
+            case 7:
+                self._tell(process, "graceful stop")
+                del self.nodes[process.name]
+                process.start(self._stop(process, node))
+            case _:
+                pass
+
+    def _tell(self, process: Process, what: str) -> None:
+        self.judge.count(f"{what}s" if what != "crash" else "crashes")
+        self.judge.note(process.name, what)
+
+    async def _stop(self, process: Process, node: Node) -> None:
+        process.leaving = True
+        await node.stop()
+
+    # --- peace --------------------------------------------------------------------------------------------
+    async def _calm_down(self, clients: list[Process]) -> Micros:
+        """No more faults; enough nodes of the present release; operators bring every schedule to rest."""
+        self.faults.on = False
+        self.judge.note("world", "peace")
+        for process in clients:
+            process.kill()
+        for process, _ in self.nodes.values():
+            process.resume()
+        operator = self._process("operator")
+        parts = Parts(self.network, operator)
+        supervisor = self._loop.create_task(self._supervise())
+        await self._guarded(operator, self._pause_all(parts, resume=True))
+        await self._sleep(SETTLING)
+        until = self.clock.now() - SLACK
+        await self._guarded(operator, self._pause_all(parts, resume=False))
+        await self._until_quiet()
+        supervisor.cancel()
+        return until
+
+    async def _supervise(self) -> None:
+        """There are still handlers that kill their process: who falls is replaced."""
+        self._start_node()
+        while True:
+            await asyncio.sleep(1.0)
+            if self._standing() < 2:
+                self._start_node()
+                await asyncio.sleep(1.0)
+
+    async def _guarded(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
+        task = process.start(work)
+        stopped = asyncio.ensure_future(self.judge.stopped.wait())
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED, timeout=LONGEST_PEACE)
+        self.judge.check(task.done(), "operators are heard", "a pause or a resume does not come to an end")
+        for each in (task, stopped):
+            each.cancel()
+
+    async def _pause_all(self, parts: Parts, resume: bool) -> None:
+        """Resume every paused job, or pause every ticking one; a refusal is waited out."""
+        await parts.open([])
+        left = True
+        while left:
+            left = False
+            for view in await parts.queries.jobs():
+                scheduled = view.job.ticking and (view.job.next_run is not None or bool(view.job.trigger.fixed_delay))  # type: ignore[union-attr]
+                if not (view.is_paused if resume else scheduled):
+                    continue
+                try:
+                    await (parts.control.resume if resume else parts.control.pause)(view.name, by=parts.process.name)
+                except CommandRefused:
+                    left = True
+            await asyncio.sleep(0.5)
+
+    async def _until_quiet(self) -> None:
+        deadline = self._loop.time() + LONGEST_PEACE
+        while self.judge.violation is None and not self._quiet():
+            if self._loop.time() > deadline:
+                live = [f"{short(row.id)} {row.state} {row.given.job}" for row in self.ledger.live()]
+                self.judge.fail("everything comes to an end", f"still alive: {', '.join(live[:5]) or 'marks'}")
+                return
+            await self._sleep(1.0)
+            self._check_orphans()
+        await self._sleep(2 * SETTINGS.sweep_interval)
+
+    def _quiet(self) -> bool:
+        waiting = any(row.todo for row in self.ledger.rows.values())
+        return not waiting and not any(self.ledger.live()) and not any(job.sweep for job in self.ledger.jobs.values())
+
+    def _check_orphans(self) -> None:
+        """WRK-4: with janitors at work, no lease stays run out for long."""
+        patience = SETTINGS.heartbeat + 2 * SETTINGS.rescue_interval + 4.0
+        if not any(process.sound_since(self._loop.time() - patience) for process, _ in self.nodes.values()):
+            return
+        oldest = self.clock.now() - int(patience * SECOND)
+        for row in self.ledger.live():
+            late = row.lease is not None and row.lease < oldest
+            self.judge.check(not late, "orphans are rescued in time", f"{short(row.id)} of {row.given.job}")
+
+    async def _leave(self) -> None:
+        """Everybody goes home; nothing of them may stay behind."""
+        for process, node in self.nodes.values():
+            await self._guarded(process, node.stop())
+            await self._sleep(0.01)
+            left = process.tasks()
+            self.judge.check(not left, "nothing runs after stop", f"{process.name}: {left}")
+
+    async def _sleep(self, seconds: float) -> None:
+        """Time passes, unless the run is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.judge.stopped.wait()
+        except TimeoutError:
+            pass
