@@ -36,11 +36,17 @@ class Catalogue:
         existing = {job.name: job for job in await self._store.jobs(list(specs))}
         wanted_specs = specs if update else {name: spec for name, spec in specs.items() if name not in existing}
         new = {name: self._new(name, spec, "code", now) for name, spec in wanted_specs.items()}
-        writes = [commands.declare(existing.get(name), job, now) for name, job in new.items()]
+        writes = [self._declared(existing.get(name), job, now) for name, job in new.items()]
         wanted = [write for write in writes if write is not None]
         written = await self._store.write_jobs(wanted) if wanted else []
         lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
         return {name: specs[name] for name in lost}
+
+    def _declared(self, existing: Job | None, new: Job, now: Micros) -> JobWrite | None:
+        write = commands.declare(existing, new, now)
+        if existing is None or write is None:
+            return write
+        return commands.close_plan(existing, write, now, self._chance)
 
     def _new(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
         id = random_id(now, self._chance)

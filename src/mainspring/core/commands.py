@@ -114,18 +114,28 @@ def revert(job: Job, now: Micros) -> JobWrite:
     return JobWrite(job=_replanned(job, job.with_changes(overrides="{}", updated=now), now), seen_version=job.version)
 
 
+def close_plan(before: Job, write: JobWrite, now: Micros, chance: Chance) -> JobWrite:
+    """A write that changes the plan also makes what had come due under the old one, or notes it as missed."""
+    if _plan(before) == _plan(write.job) or before.next_run is None or before.next_run > now:
+        return write
+    if before.trigger is None or not before.spec.enabled or before.cancelled is not None:
+        return write
+    made = ticks.materialise(before, now, chance)
+    planned = _planned(write.job.with_changes(last_tick=made.job.last_tick), now)
+    return msgspec.structs.replace(write, job=planned, executions=made.executions)
+
+
 def _replanned(before: Job, after: Job, now: Micros) -> Job:
-    same = (before.spec.trigger, before.spec.tz, before.spec.enabled) == (
-        after.spec.trigger,
-        after.spec.tz,
-        after.spec.enabled,
-    )
-    return after if same else _planned(after.with_changes(anchor=now), now)
+    return after if _plan(before) == _plan(after) else _planned(after.with_changes(anchor=now), now)
+
+
+def _plan(job: Job) -> tuple[Any, ...]:
+    return job.spec.trigger, job.spec.tz, job.spec.enabled
 
 
 def _planned(job: Job, now: Micros) -> Job:
     trigger = job.trigger
-    return job.with_changes(next_run=None if trigger is None else ticks.first_run(trigger, now))
+    return job.with_changes(next_run=None if trigger is None else ticks.first_run(trigger, now, job.last_tick))
 
 
 def _default(field: str) -> Any:

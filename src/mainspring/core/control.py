@@ -57,13 +57,18 @@ class Control:
 
         def write(job: Job, now: Micros) -> JobWrite:
             fields = edited_fields(job.spec, self._client.signature_of(job), changes)
-            return commands.override(job, fields, now)
+            return self._closing(job, commands.override(job, fields, now), now)
 
         return await self._command(None, name, by, write, action="update")
 
     async def revert_job(self, name: str, *, by: str) -> JobView:
         """Back to what code declares."""
-        return await self._command(None, name, by, commands.revert, action="revert")
+        return await self._command(
+            None, name, by, lambda job, now: self._closing(job, commands.revert(job, now), now), action="revert"
+        )
+
+    def _closing(self, job: Job, write: JobWrite, now: Micros) -> JobWrite:
+        return commands.close_plan(job, write, now, self._chance)
 
     async def _command(self, command: str | None, name: str, by: str, write: Write, action: str = "") -> JobView:
         """Check, write, and on a lost race look again: two commands at once never lose an update."""

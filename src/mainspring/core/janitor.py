@@ -194,9 +194,12 @@ async def cancel_all(store: Store, executions: list[Execution], reason: str) -> 
 
 
 async def sweep_job(store: Store, job: Job) -> None:
-    """Cancel what a cancelled job still has alive, then clear its mark."""
+    """Cancel what a cancelled job still has alive, then clear its mark, unless one moved on meanwhile: then again."""
     before: str | None = None
+    missed = 0
     while alive := await store.find(ExecutionQuery(job_id=job.id, states=LIVE, limit=BATCH, before=before)):
-        await cancel_all(store, [each for each in alive if each.cancel_requested is None], "the job was cancelled")
+        unasked = [each for each in alive if each.cancel_requested is None]
+        missed += len(unasked) - await cancel_all(store, unasked, "the job was cancelled")
         before = alive[-1].id
-    await store.write_jobs([commands.swept(job)])
+    if not missed:
+        await store.write_jobs([commands.swept(job)])

@@ -41,8 +41,7 @@ def materialise(job: Job, now: Micros, chance: Chance) -> JobWrite:
     trigger = _trigger(job)
     upcoming = None if trigger.fixed_delay else _next(trigger, now)
     executions = _executions(job, due, now, chance)
-    last = max((tick for tick in (*due.ticks, due.catch_up) if tick is not None), default=job.last_tick)
-    changed = job.with_changes(next_run=upcoming, last_tick=last)
+    changed = job.with_changes(next_run=upcoming, last_tick=_last(job, due))
     return JobWrite(job=changed, seen_version=job.version, executions=executions)
 
 
@@ -52,11 +51,12 @@ def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
     trigger = running.trigger
     if trigger is None or not running.spec.enabled:
         return JobWrite(job=running, seen_version=job.version)
-    executions: tuple[Execution, ...] = ()
+    due = Due()
     if job.next_run is not None and job.next_run <= now and not trigger.fixed_delay:
         due = _missed(trigger, job.next_run, now, running.spec.missed_while_paused)
-        executions = _executions(running, due, now, chance, reason="paused")
-    changed = running.with_changes(next_run=first_run(trigger, now))
+    executions = _executions(running, due, now, chance, reason="paused")
+    last = _last(job, due)
+    changed = running.with_changes(next_run=first_run(trigger, now, last), last_tick=last)
     return JobWrite(job=changed, seen_version=job.version, executions=executions)
 
 
@@ -83,10 +83,15 @@ def grace(job: Job, trigger: Trigger, at: Micros) -> Micros:
     return seconds_to_micros(DEFAULT_GRACE if period is None else min(period, DEFAULT_GRACE))
 
 
-def first_run(trigger: Trigger, now: Micros) -> Micros | None:
-    """The first tick of a job planned now. A `once` in the past is due at once, and judged by the grace."""
-    upcoming = _next(trigger, now)
-    return upcoming if upcoming is not None else trigger.only_tick_micros()
+def first_run(trigger: Trigger, now: Micros, last: Micros | None = None) -> Micros | None:
+    """The first tick of a job planned now, whose last one was at `last`.
+
+    A `once` in the past is due at once, and judged by the grace; but never again when the job is past it.
+    """
+    upcoming, only = _next(trigger, now), trigger.only_tick_micros()
+    if upcoming is not None or only is None:
+        return upcoming
+    return only if last is None or only > last else None
 
 
 def after_delay(job: Job, finished: Micros) -> JobWrite | None:
@@ -95,6 +100,12 @@ def after_delay(job: Job, finished: Micros) -> JobWrite | None:
     if trigger is None or not trigger.fixed_delay or job.next_run is not None:
         return None
     return JobWrite(job=job.with_changes(next_run=_next(trigger, finished)), seen_version=job.version)
+
+
+def _last(job: Job, due: Due) -> Micros | None:
+    """How far the job's ticks are dealt with: run, caught up or noted as missed."""
+    gap = () if due.gap is None else (due.gap[1],)
+    return max((tick for tick in (*gap, due.catch_up, *due.ticks) if tick is not None), default=job.last_tick)
 
 
 def _missed(trigger: Trigger, first: Micros, until: Micros, rule: str) -> Due:
