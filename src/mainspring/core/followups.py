@@ -41,7 +41,7 @@ async def plan_after_delay(store: Store, execution: Execution) -> None:
     """A lost race means that somebody else changed the job meanwhile: look again."""
     while jobs := await store.jobs([execution.job]):
         job = jobs[0]
-        if job.id != execution.job_id:
+        if job.id != execution.job_id or not ticks.is_last_tick(job, execution):
             return
         write = ticks.after_delay(job, execution.finished or execution.created)
         if write is None or (await store.write_jobs([write]))[0].won:

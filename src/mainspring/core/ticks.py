@@ -94,6 +94,12 @@ def first_run(trigger: Trigger, now: Micros, last: Micros | None = None) -> Micr
     return only if last is None or only > last else None
 
 
+def is_last_tick(job: Job, execution: Execution) -> bool:
+    """Whether this is the newest tick of its job. Only that one plans the next: whoever repeats an older follow-up
+    would plan a tick that has happened already."""
+    return job.last_tick is not None and execution.id == tick_id(job.id, job.last_tick)
+
+
 def after_delay(job: Job, finished: Micros) -> JobWrite | None:
     """The next tick of a fixed-delay job, counted from the end of its run; None if it is planned already."""
     trigger = job.trigger
@@ -132,9 +138,17 @@ def _executions(job: Job, due: Due, now: Micros, chance: Chance, reason: str = "
 
 
 def _tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance) -> Execution:
-    window = window_at(job, tick)
+    """A tick of a fixed delay is marked from the start: if it is skipped, the next one still has to be planned."""
     return new_execution(
-        job, id=tick_id(job.id, tick), trigger=trigger, now=now, chance=chance, tick=tick, due=tick, window=window
+        job,
+        id=tick_id(job.id, tick),
+        trigger=trigger,
+        now=now,
+        chance=chance,
+        tick=tick,
+        due=tick,
+        window=window_at(job, tick),
+        todo=_trigger(job).fixed_delay,
     )
 
 

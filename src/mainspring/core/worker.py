@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..model.changes import BeatReply, Blocked, Change, ClaimRequest, Exchanged, Note
+from ..model.errors import StoreError
 from ..model.events import Ended, Fenced, Started
 from ..model.execution import Execution, State
 from ..model.ids import Chance
@@ -21,7 +22,7 @@ from ..model.instants import SECOND
 from ..model.outcomes import Outcome
 from . import decide
 from .heart import Leases
-from .loop import Emit, Loop
+from .loop import FIRST_PAUSE, Emit, Loop
 from .ports import Clock, Store, Topic
 from .registry import Registry
 from .runner import Run, Runner
@@ -130,10 +131,16 @@ class Worker:
                 await self._notes_loop.stop()
                 await self._exchange_loop.stop()
                 while self._endings:
-                    await self._exchange()
+                    await self._settle_again()
         except TimeoutError:
             await self._notes_loop.abort()
             await self._exchange_loop.abort()
+
+    async def _settle_again(self) -> None:
+        try:
+            await self._exchange()
+        except StoreError:
+            await asyncio.sleep(FIRST_PAUSE)
 
     # --- exchange -----------------------------------------------------------------------------------------
     async def _exchange(self) -> float:
