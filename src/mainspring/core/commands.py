@@ -14,6 +14,8 @@ from ..model.instants import Micros
 from ..model.job import Job, JobSpec, JobState, JobStats, LiveCounts, effective_spec, encode_spec
 from . import ticks
 
+_PLAIN = JobSpec(handler="x")
+
 ALLOWED: dict[str, frozenset[JobState]] = {
     "pause": frozenset({JobState.SCHEDULED, JobState.RUNNING}),
     "resume": frozenset({JobState.PAUSED}),
@@ -139,9 +141,7 @@ def _planned(job: Job, now: Micros) -> Job:
 
 
 def _default(field: str) -> Any:
-    plain: dict[str, Any] = msgspec.to_builtins(JobSpec(handler="x"))
-    everything = {item.name: item.default for item in msgspec.structs.fields(JobSpec)}
-    return plain.get(field, msgspec.to_builtins(everything.get(field)) if field in everything else None)
+    return msgspec.json.decode(msgspec.json.encode(getattr(_PLAIN, field, None)))
 
 
 def _canonical(fields: dict[str, Any]) -> str:
