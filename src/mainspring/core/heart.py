@@ -16,6 +16,7 @@ import msgspec
 
 from ..model.changes import Beat, BeatReply, WorkerInfo
 from ..model.execution import Execution
+from ..model.instants import seconds_to_micros
 from .ports import Clock
 
 
@@ -116,10 +117,12 @@ class ThreadHeart:
                 self._tell(self._on_cut_off)
             return
         self._pulse.heard(sent)
-        self._tell(self._heard, beat, reply)
+        self._tell(self._heard, beat, reply, self._clock.monotonic())
 
-    def _heard(self, beat: Beat, reply: BeatReply) -> None:
-        self._on_reply(self.leases.news(beat, reply))
+    def _heard(self, beat: Beat, reply: BeatReply, received: float) -> None:
+        """On the event loop, which may have been blocked since: the store's clock has gone on meanwhile."""
+        now = reply.now + seconds_to_micros(self._clock.monotonic() - received)
+        self._on_reply(self.leases.news(beat, msgspec.structs.replace(reply, now=now)))
 
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         if not self._loop.is_closed():

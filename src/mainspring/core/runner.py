@@ -70,7 +70,7 @@ class Runner:
 
     def prepare(self, execution: Execution, handler: Handler, **identity: Any) -> Run:
         context = JobContext(execution, clock=self._clock, resources=self._resources, **identity)
-        return Run(execution, handler, context, self._clock.now())
+        return Run(execution, handler, context, max(self._clock.now(), execution.claimed or 0))
 
     async def run(self, run: Run) -> Outcome:
         """Try once, in a task of its own. Never raises."""
@@ -145,7 +145,7 @@ class Runner:
         return Outcome(
             end=end,
             started=run.started,
-            ended=self._clock.now(),
+            ended=max(self._clock.now(), run.started),
             worker=self._worker,
             counters_json=run.context.counters_json(),
             metadata_json=run.context.metadata_json(),

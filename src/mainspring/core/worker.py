@@ -120,8 +120,8 @@ class Worker:
     def _abandon(self, run: Run) -> None:
         """The handler does not end: hand its execution back without it. Its token keeps it from writing."""
         run.abandoned = True
-        now = self._clock.now()
-        outcome = Outcome(end="handed_back", started=run.started, ended=now, worker=self._leases.info.id)
+        ended = max(self._clock.now(), run.started)
+        outcome = Outcome(end="handed_back", started=run.started, ended=ended, worker=self._leases.info.id)
         self._end(run, outcome)
 
     async def _settle_rest(self, timeout: float) -> None:
