@@ -16,7 +16,7 @@ from ..model.instants import Micros, to_micros
 from ..model.job import Job
 from ..model.payload import encode_payload, presentable
 from ..model.policies import Unique
-from ..model.values import identifier, instant, whole
+from ..model.values import identifier, instant, whole, words
 from ..model.windows import custom_window
 from . import commands, plan, ticks
 from .catalogue import Catalogue
@@ -106,7 +106,7 @@ class Client:
         job = await self._job_of(handler)
         if job.cancelled is not None:
             raise CommandRefused("enqueue", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
-        fields: dict[str, Any] = {"triggered_by": by}
+        fields: dict[str, Any] = {"triggered_by": words("by", by)}
         if priority is not None:
             fields["priority"] = whole("priority", priority, -32_768, 32_767)
         if queue is not None:
@@ -244,5 +244,6 @@ class Client:
         custom = custom_window(*window, tz=job.spec.tz)
         return to_micros(custom.begin), to_micros(custom.end)
 
-    def audit(self, action: str, target: str, by: str, now: Micros, **words: str | None) -> Audit:
-        return Audit(id=random_id(now, self._chance), at=now, actor=by, action=action, target=target, **words)
+    def audit(self, action: str, target: str, by: str, now: Micros, **details: str | None) -> Audit:
+        actor = words("by", by)
+        return Audit(id=random_id(now, self._chance), at=now, actor=actor, action=action, target=target, **details)

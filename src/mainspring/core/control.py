@@ -13,7 +13,7 @@ from ..model.execution import Execution, State
 from ..model.ids import Chance
 from ..model.instants import Micros, to_micros
 from ..model.job import Job
-from ..model.values import instant
+from ..model.values import instant, words
 from . import commands, decide
 from .catalogue import Catalogue
 from .client import Client
@@ -24,6 +24,7 @@ from .queries import Queries
 from .views import JobView
 
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
+MAX_TEXT = 1_000
 
 Write = Callable[[Job, Micros], JobWrite]
 
@@ -36,6 +37,7 @@ class Control:
     # --- jobs ---------------------------------------------------------------------------------------------
     async def pause(self, name: str, *, by: str, note: str | None = None, resume_at: Any = None) -> JobView:
         until = None if resume_at is None else to_micros(instant("resume_at", resume_at))
+        note = None if note is None else words("note", note, MAX_TEXT)
         return await self._command(
             "pause", name, by, lambda job, now: commands.pause(job, now, by=by, note=note, resume=until)
         )
@@ -118,10 +120,11 @@ class Control:
 
     async def cancel_execution(self, id: str, *, by: str, reason: str | None = None) -> Execution:
         """End what waits at once; what runs is asked to stop, and ends as soon as its worker has heard."""
+        why = f"cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         while True:
             execution = await self._queries.get(id)
             now = await self._store.now()
-            decision = decide.cancel(execution, now, reason or f"cancelled by {by}")
+            decision = decide.cancel(execution, now, why)
             audit = self._client.audit("cancel", f"execution:{id}", by, now, before=execution.state)
             if isinstance(decision, CancelRequest):
                 done = (await self._store.request_cancel([msgspec.structs.replace(decision, audit=audit)]))[0]

@@ -15,6 +15,8 @@ from ..model.policies import Unique
 NO_OVERLAP_RULE = frozenset({"backfill"})
 """Triggers whose executions have caps of their own and hold no overlap key."""
 
+MAX_TRACEPARENT = 200
+
 
 def new_execution(
     job: Job,
@@ -34,6 +36,7 @@ def new_execution(
     spec = job.spec
     begin, end = window or (None, None)
     id = id or random_id(now, chance)
+    trace_id = trace_id_of(traceparent)
     keys = staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
     details: dict[str, Any] = {"queue": spec.queue, "priority": spec.priority} | fields | keys
     return Execution(
@@ -42,8 +45,8 @@ def new_execution(
         job_id=job.id,
         handler=spec.handler,
         trigger=trigger,
-        trace_id=trace_id_of(traceparent) or id.replace("-", ""),
-        traceparent=traceparent,
+        trace_id=trace_id or id.replace("-", ""),
+        traceparent=traceparent if trace_id else None,
         params=params if params is not None else job_params(job),
         policy=encode_policy(spec.run_policy()),
         window_begin=begin,
@@ -117,8 +120,10 @@ def job_params(job: Job) -> str:
 
 
 def trace_id_of(traceparent: str | None) -> str | None:
-    """The trace id inside a W3C `traceparent`, or None when it is not one."""
-    parts = (traceparent or "").split("-")
+    """The trace id inside a W3C `traceparent`, or None when it is not one: others write it, and not always well."""
+    if not isinstance(traceparent, str) or len(traceparent) > MAX_TRACEPARENT or not traceparent.isprintable():
+        return None
+    parts = traceparent.split("-")
     valid = len(parts) >= 4 and len(parts[1]) == 32 and set(parts[1]) <= set("0123456789abcdef") and parts[1].strip("0")
     return parts[1] if valid else None
 

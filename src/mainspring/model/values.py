@@ -29,6 +29,7 @@ __all__ = [
     "time_of_day",
     "weekday",
     "whole",
+    "words",
     "zone",
     "zone_name",
 ]
@@ -50,6 +51,7 @@ _DURATION_ALLOWED = 'seconds, a timedelta, or text such as "250ms", "10m", "1h30
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _TIME_ALLOWED = '"HH:MM" or "HH:MM:SS" with hour 0 to 23, minute and second 0 to 59, or datetime.time'
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _INSTANT_ALLOWED = "an aware datetime, an ISO 8601 text with offset, or seconds since 1970"
 
 
@@ -192,6 +194,13 @@ def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
     if isinstance(value, str) and value in options:
         return value
     raise InvalidValue(field, value, one_of(repr(option) for option in options))
+
+
+def words(field: str, value: Any, most: int = 200) -> str:
+    """Text that somebody wrote, which every store can keep: a user's name, a note, a reason."""
+    if isinstance(value, str) and 1 <= len(value) <= most and not _UNSTORABLE.search(value):
+        return value
+    raise InvalidValue(field, value, f"text of 1 to {most} characters, without NUL")
 
 
 def identifier(field: str, value: Any) -> str:
