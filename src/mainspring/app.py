@@ -20,7 +20,6 @@ from .core.node import Node
 from .core.ports import Clock, Store
 from .core.registrar import Registrar
 from .core.registry import Registry
-from .core.track import Tracker
 from .core.views import JobView
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
@@ -264,8 +263,7 @@ class Mainspring:
     async def track(self, name: str, **options: Any) -> AsyncIterator[JobContext]:
         """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`."""
         parts = await self._ready()
-        tracker = Tracker(parts.store, parts.catalogue, parts.time, parts.chance, self.emit, parts.inline_leases)
-        async with tracker.track(name, **options) as context:
+        async with parts.tracker(self.emit, self.resources).track(name, **options) as context:
             yield context
 
     # --- steering -----------------------------------------------------------------------------------------

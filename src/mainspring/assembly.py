@@ -8,9 +8,10 @@ import random
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from typing import Any
 
 from . import config
 from .core.catalogue import Catalogue
@@ -23,6 +24,7 @@ from .core.ports import Clock, Store
 from .core.queries import Queries
 from .core.registry import Registry
 from .core.storetime import StoreTime
+from .core.track import Tracker
 from .model.changes import WorkerInfo
 from .model.errors import ConfigurationError
 from .model.ids import random_id
@@ -46,7 +48,7 @@ class Parts:
     def __init__(self, store: Store, registry: Registry, settings: config.Settings, clock: Clock, emit: Emit) -> None:
         self.store = store
         self.pid = os.getpid()
-        self._lease, self._heartbeat = settings.lease, settings.heartbeat
+        self._settings = settings
         self.chance = random.Random(int.from_bytes(os.urandom(16)))
         self.time = StoreTime(clock, emit)
         self.catalogue = Catalogue(store, self.time, self.chance, settings.release)
@@ -99,11 +101,24 @@ class Parts:
         if self.node is not None:
             return self.node.leases
         if self.inline is None:
-            leases = Leases(inline_info(self), self._lease)
+            leases = Leases(inline_info(self), self._settings.lease)
             beat, ignore = self.store.beat, lambda *_: None
-            self.inline = ThreadHeart(beat, leases, self.time, self._heartbeat, ignore, ignore)
+            self.inline = ThreadHeart(beat, leases, self.time, self._settings.heartbeat, ignore, ignore)
             self.inline.start()
         return self.inline.leases
+
+    def tracker(self, emit: Emit, resources: Mapping[str, Any]) -> Tracker:
+        identity = {"username": self._settings.username, "channel": self._settings.channel}
+        return Tracker(
+            self.store,
+            self.catalogue,
+            self.time,
+            self.chance,
+            emit,
+            self.inline_leases,
+            resources=resources,
+            **identity,
+        )
 
     async def stop(self, timeout: float | None = None) -> None:
         node, self.node = self.node, None

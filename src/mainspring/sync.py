@@ -206,7 +206,8 @@ async def _enter(manager: Any) -> Any:
 
 async def _exit(manager: Any, error: BaseException | None) -> bool:
     try:
-        return bool(await manager.__aexit__(None if error is None else type(error), error, None))
+        where = None if error is None else error.__traceback__
+        return bool(await manager.__aexit__(None if error is None else type(error), error, where))
     except BaseException as raised:
         if raised is error:
             return False

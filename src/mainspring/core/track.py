@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from ..model.errors import StoreError
+from ..model.changes import Change, Note
+from ..model.errors import InvalidValue, StoreError
 from ..model.events import Ended, Fenced, Started
-from ..model.execution import Execution, encode_policy
+from ..model.execution import Execution, TriggeredBy, encode_policy
 from ..model.ids import Chance
 from ..model.instants import seconds_to_micros
 from ..model.job import Job, JobSpec
 from ..model.outcomes import Outcome
-from ..model.payload import encode_payload
+from ..model.payload import encode_payload, presentable
 from ..model.policies import RunPolicy
+from ..model.values import choice, words
 from . import decide, plan
 from .catalogue import Catalogue
 from .context import JobContext
@@ -33,10 +35,18 @@ class Tracker:
     """Records inline work. `leases` are those of a heart that beats while anything is tracked."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, clock: Clock, chance: Chance, emit: Emit, leases: Callable[[], Leases]
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        leases: Callable[[], Leases],
+        **context: Any,
     ) -> None:
         self._store, self._catalogue, self._clock, self._chance, self._emit = store, catalogue, clock, chance, emit
         self._leases = leases
+        self._context = context
 
     @asynccontextmanager
     async def track(
@@ -51,7 +61,7 @@ class Tracker:
         job = await self._job(name)
         leases = self._leases()
         execution = await self._begin(job, leases, trigger, triggered_by, params, traceparent)
-        context = JobContext(execution, clock=self._clock, resources={})
+        context = JobContext(execution, clock=self._clock, **self._context)
         self._emit(Started(execution, execution.created))
         try:
             yield context
@@ -74,11 +84,13 @@ class Tracker:
         traceparent: str | None,
     ) -> Execution:
         now = await self._store.now()
+        if params is not None and not isinstance(params, Mapping):
+            raise InvalidValue("params", presentable(params), "a mapping of parameter names to values")
         text = encode_payload("params", dict(params or {}))
         pending = plan.new_execution(
             job,
-            trigger=trigger,
-            triggered_by=triggered_by,
+            trigger=choice("trigger", trigger, get_args(TriggeredBy)),
+            triggered_by=words("triggered_by", triggered_by),
             now=now,
             chance=self._chance,
             params=text,
@@ -96,7 +108,7 @@ class Tracker:
         outcome = Outcome(
             end="completed" if error is None else "cancelled" if cancelled else "failed",
             started=execution.created,
-            ended=self._clock.now(),
+            ended=max(self._clock.now(), execution.created),
             worker=leases.info.id,
             error=None if error is None else describe_error(error),
             traceback=None if error is None else describe_traceback(error),
@@ -106,7 +118,7 @@ class Tracker:
         )
         change = decide.after_attempt(execution, outcome)
         try:
-            accepted = (await asyncio.shield(self._store.exchange([change], None))).applied[0]
+            accepted = await asyncio.shield(self._settle(change, context))
         except StoreError:
             return  # the lease runs out and the record ends as worker_lost: tracking never breaks the work itself
         finally:
@@ -117,3 +129,19 @@ class Tracker:
         duration = (outcome.ended - outcome.started) / 1000
         ended = msgspec.structs.replace(execution, finished=outcome.ended)
         self._emit(Ended(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))
+
+    async def _settle(self, change: Change, context: JobContext) -> bool:
+        """What was reported, then the ending: notes are taken only while it runs."""
+        drained = context.drain()
+        if drained is not None:
+            progress, counters, logs = drained
+            note = Note(
+                id=change.id,
+                token=change.token,
+                owner=change.owner or "",
+                progress_json=progress,
+                counters_json=counters,
+                logs=logs,
+            )
+            await self._store.note([note])
+        return (await self._store.exchange([change], None)).applied[0]

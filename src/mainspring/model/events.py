@@ -89,6 +89,4 @@ class SkewNoticed(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Event: TypeAlias = (
-    Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopped | Trouble | SkewNoticed
-)
+Event: TypeAlias = Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopped | Trouble | SkewNoticed
