@@ -1,11 +1,13 @@
-"""A process that only asks: python -m tests.crash.client FOLDER enqueue|many|transaction|committed|cancel [ID]"""
+"""A process that only asks: python -m tests.crash.client FOLDER COMMAND [ARGUMENT]"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import sqlite3
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mainspring import Execution
@@ -14,6 +16,8 @@ from tests.crash.processes import end_with_parent, until
 
 AT_ONCE = 20
 IN_ONE_TRANSACTION = 100
+KEYS = 100
+TOMORROW = datetime.now(UTC) + timedelta(days=1)
 
 
 async def enqueue(app: Witnessed) -> None:
@@ -31,6 +35,15 @@ async def enqueue(app: Witnessed) -> None:
 async def many(app: Witnessed) -> None:
     while True:
         acknowledge(app, await app.enqueue_many([("work",)] * 50))
+
+
+async def unique(app: Witnessed) -> None:
+    """Every client wants every key, in an order of its own."""
+    for key in random.sample(range(KEYS), KEYS):
+        execution = await app.enqueue("work", start_at=TOMORROW, unique=f"key-{key}")
+        if execution is not None:
+            app.ledger.write("won", key=key, id=execution.id)
+    app.ledger.write("tried")
 
 
 async def transaction(app: Witnessed, commit: bool = False) -> None:

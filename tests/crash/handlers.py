@@ -16,6 +16,7 @@ from typing import Any
 from mainspring import Execution, JobContext, Mainspring, Retry, State
 from mainspring.core.ports import Store
 from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
+from mainspring.model.errors import StoreError
 from tests.crash.ledger import Ledger
 from tests.crash.processes import Process, until
 
@@ -67,15 +68,27 @@ class WitnessedStore:
         return stored
 
     def beat(self, beat: Beat) -> BeatReply:
-        if self._held(f"beats-{os.getpid()}"):
+        if self._held("beats-hang"):
             self._ledger.write("holding", write="beat")
-            while self._held(f"beats-{os.getpid()}"):
+            while self._held("beats-hang"):
                 time.sleep(0.01)
+        if self._held("beats-fail"):
+            raise StoreError("no way to the store")
+        if self._held(f"beats-{os.getpid()}"):
+            self._ledger.write("deaf")
+            return BeatReply(lost=frozenset(), cancels={}, now=beat.worker.seen)
         reply = self._store.beat(beat)
         for id, token in beat.leases:
             if id in reply.lost:
                 self._refused("lease", id, token)
         return reply
+
+    async def todo(self, limit: int) -> list[Execution]:
+        marked = await self._store.todo(limit)
+        if marked and self._held("follow-ups"):
+            self._ledger.write("holding", write="follow-ups")
+            await until(lambda: not self._held("follow-ups"), FOR_EVER)
+        return marked
 
     def _refused(self, write: str, id: str, token: int) -> None:
         self._ledger.write("refused", write=write, id=id, token=token)
@@ -150,7 +163,14 @@ async def tick(ctx: JobContext) -> None:
 
 
 def hold(folder: Path, what: str) -> Path:
-    """While this file exists, `beats-PID` or all `rescues` wait before they reach the store."""
+    """While this file exists:
+
+    beats-PID         that worker believes that its beats get through, but they do not
+    beats-hang        no beat comes back
+    beats-fail        every beat fails
+    rescues           a janitor that has seen a lease run out waits before it acts
+    follow-ups        a janitor that has seen a mark waits before it acts
+    """
     return folder / f"hold-{what}"
 
 
@@ -161,7 +181,11 @@ def go(folder: Path, token: int) -> Path:
 
 async def wait(ctx: JobContext) -> dict[str, int]:
     ctx.resources.ledger.began(ctx)
-    await until(go(ctx.resources.folder, ctx.execution.token).exists, FOR_EVER)
+    try:
+        await until(go(ctx.resources.folder, ctx.execution.token).exists, FOR_EVER)
+    except asyncio.CancelledError:
+        ctx.resources.ledger.write("interrupted", id=ctx.execution_id, token=ctx.execution.token)
+        raise
     ctx.resources.ledger.ended(ctx)
     return who(ctx)
 

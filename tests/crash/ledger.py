@@ -21,6 +21,8 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
+        self._lines: list[Line] = []
+        self._offset = 0
 
     def write(self, what: str, **fields: Any) -> None:
         if self._file is None:
@@ -34,11 +36,19 @@ class Ledger:
 
     def lines(self, what: str | None = None, **fields: Any) -> list[Line]:
         """The lines so far, of one kind, with these values."""
-        if not self._path.exists():
-            return []
-        lines = [json.loads(line) for line in self._path.read_text().splitlines()]
         wanted = fields if what is None else {"what": what, **fields}
-        return [line for line in lines if wanted.items() <= line.items()]
+        return [line for line in self._all() if wanted.items() <= line.items()]
+
+    def _all(self) -> list[Line]:
+        """Read on from where the last call ended; a line still being written is left for the next."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                for line in file:
+                    if line.endswith(b"\n"):
+                        self._lines.append(json.loads(line))
+                        self._offset += len(line)
+        return self._lines
 
     def began(self, ctx: JobContext) -> None:
         self.write("began", **_who(ctx))

@@ -6,22 +6,18 @@ closes and the child ends itself. The fixture that owns a `Processes` kills the 
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+
+from tests import support
 
 ROOT = Path(__file__).resolve().parents[2]
-POLL = 0.02
-
-T = TypeVar("T")
 
 
 class Process:
@@ -108,18 +104,8 @@ class Processes:
 
 
 async def until(condition: Callable[[], Any], timeout: float, waiting_for: str = "") -> Any:
-    """What the condition returns once that is true; the only place where this suite sleeps."""
-    deadline = time.monotonic() + timeout
-    while True:
-        found = condition()
-        if inspect.isawaitable(found):
-            found = await found
-        if found:
-            return found
-        if time.monotonic() >= deadline:
-            words = waiting_for or inspect.getsource(condition).strip()
-            raise AssertionError(f"not within {timeout:g} s: {words}")
-        await asyncio.sleep(POLL)
+    """What the condition, plain or async, returns once that is true."""
+    return await support.until(condition, waiting_for, timeout)
 
 
 def end_with_parent() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from mainspring import State
-from tests.crash.client import IN_ONE_TRANSACTION
+from tests.crash.client import IN_ONE_TRANSACTION, KEYS
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import Processes, until
 from tests.crash.tables import table
@@ -41,6 +42,21 @@ async def _kill_while_enqueueing(app: Witnessed, processes: Processes, command: 
     assert rival.alive, rival.said()
     client.kill()
     rival.kill()
+
+
+@pytest.mark.req("ENQ-3")
+async def test_a_key_wanted_by_many_processes_is_given_once(tmp_path: Path, processes: Processes) -> None:
+    app = build(tmp_path)
+    await app.open()
+    try:
+        clients = [processes.start("client", "unique") for _ in range(4)]
+        await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
+        won = Counter(line["key"] for line in app.ledger.lines("won"))
+        assert won == Counter(range(KEYS))
+        assert len(table(tmp_path, KNOWN)) == KEYS
+        assert len({line["pid"] for line in app.ledger.lines("won")}) > 1, "only one ever won: nothing was contested"
+    finally:
+        await app.close()
 
 
 @pytest.mark.req("ENQ-2")

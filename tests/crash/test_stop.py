@@ -21,7 +21,7 @@ TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 async def test_ten_long_handlers_come_back_uncounted(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=STOP)
+        worker = processes.node(stop_timeout=STOP, concurrency=12)
         executions = await _running(app, TEN)
         began = time.monotonic()
         worker.send(signal.SIGTERM)

@@ -1,8 +1,8 @@
 """Heartbeats: leases are renewed from a thread of their own, so that a handler that blocks the event loop, or a
 long drain, never costs a lease.
 
-A process whose beats have failed for a whole lease must assume that its work belongs to others by now: it is
-cut off, and stops its own handlers.
+A process whose beats have failed, or hung, for a whole lease must assume that its work belongs to others by now:
+it is cut off, and stops its own handlers.
 """
 
 from __future__ import annotations
@@ -89,9 +89,11 @@ class ThreadHeart:
         self._stopping = False
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="mainspring-heart", daemon=True)
+        self._watch: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._thread.start()
+        self._watch = asyncio.create_task(self._watch_pulse(), name="mainspring-pulse")
 
     def wake(self) -> None:
         self._nudge.set()
@@ -100,6 +102,9 @@ class ThreadHeart:
         self._stopping = True
         self._nudge.set()
         await asyncio.to_thread(self._thread.join, 5.0)
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
 
     def _run(self) -> None:
         while not self._stopping:
@@ -113,11 +118,20 @@ class ThreadHeart:
         try:
             reply = self._send(beat)
         except Exception:
-            if self._pulse.cut_off():
-                self._tell(self._on_cut_off)
-            return
+            return  # the watch counts the silence
         self._pulse.heard(sent)
         self._tell(self._heard, beat, reply, self._clock.monotonic())
+
+    async def _watch_pulse(self) -> None:
+        """From the event loop, because a beat may hang. A process just woken from a pause gets time for a beat: only
+        a silence seen twice is one."""
+        suspected = False
+        while True:
+            await asyncio.sleep(self._interval / 2)
+            silent = self._pulse.cut_off()
+            if silent and suspected:
+                self._on_cut_off()
+            suspected = silent
 
     def _heard(self, beat: Beat, reply: BeatReply, received: float) -> None:
         """On the event loop, which may have been blocked since: the store's clock has gone on meanwhile."""

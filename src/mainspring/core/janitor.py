@@ -143,7 +143,7 @@ class ClockTrust:
     def __init__(self, clock: Clock, heartbeat: float, interval: float) -> None:
         self._clock = clock
         self._heartbeat = heartbeat
-        self._interval = interval
+        self._interval = self._planned = interval
         self._seen: tuple[Micros, float] | None = None
         self._trusted_from = 0.0
 
@@ -153,12 +153,14 @@ class ClockTrust:
         if self._seen is None or self._disturbed((store_now - self._seen[0]) / SECOND, monotonic - self._seen[1]):
             self._trusted_from = monotonic + self._heartbeat
         self._seen = (store_now, monotonic)
-        return max(0.0, self._trusted_from - monotonic)
+        wait = max(0.0, self._trusted_from - monotonic)
+        self._planned = wait or self._interval
+        return wait
 
     def _disturbed(self, by_store: float, by_monotonic: float) -> bool:
-        """Whether the time since the last look was far longer than planned, or differs between the clocks."""
-        longest = max(self._interval, self._heartbeat) + min(CLOCK_TOLERANCE, self._heartbeat)
-        return by_monotonic > longest or abs(by_store - by_monotonic) > CLOCK_TOLERANCE
+        """Whether the last look was much longer ago than planned, or how long ago depends on the clock."""
+        late = by_monotonic - self._planned > min(CLOCK_TOLERANCE, self._heartbeat / 2)
+        return late or abs(by_store - by_monotonic) > CLOCK_TOLERANCE
 
 
 def prune_rules(job: Job, now: Micros) -> list[PruneRule]:
