@@ -20,21 +20,26 @@ from .transaction import Transaction
 
 def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[Execution]) -> list[Added]:
     """As `add`, through the caller's connection. Nothing is committed; on an error nothing of it stays."""
-    checked(path, connection)
+    if not isinstance(connection, sqlite3.Connection):
+        raise InvalidValue("connection", connection, "an open sqlite3.Connection")
     try:
-        connection.execute(sql("write_lock"))
-        with _text_as_str(connection), _savepoint(connection):
-            tx = Transaction(connection, clock)
-            added = add(tx, executions)
-            tx.flush()
-            return added
+        with _text_as_str(connection):
+            _check(path, connection)
+            connection.execute(sql("write_lock"))
+            return _add(connection, clock, executions)
     except sqlite3.Error as error:
         raise explained(error, path) from error
 
 
-def checked(path: str, connection: Any) -> None:
-    if not isinstance(connection, sqlite3.Connection):
-        raise InvalidValue("connection", connection, "an open sqlite3.Connection")
+def _add(connection: sqlite3.Connection, clock: Clock, executions: Sequence[Execution]) -> list[Added]:
+    with _savepoint(connection):
+        tx = Transaction(connection, clock)
+        added = add(tx, executions)
+        tx.flush()
+        return added
+
+
+def _check(path: str, connection: sqlite3.Connection) -> None:
     file = next((file for _, name, file in connection.execute("PRAGMA database_list") if name == "main"), "")
     if not file or not os.path.exists(file) or not os.path.samefile(file, path):
         raise InvalidValue("connection", file or ":memory:", f"a connection to {path}", "Use the same database")

@@ -15,7 +15,7 @@ from ...model.errors import InvalidValue, StoreError
 T = TypeVar("T")
 
 _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
-_SHORTEST_WAIT, _LONGEST_WAIT = 0.0002, 0.005
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.0002, 0.002
 _CACHE_KIB = 32_768
 _CHECKPOINT_PAGES = 4_000  # fold the log back every 16 MiB: fewer and larger writes than the default of 4 MiB
 _LOG_LIMIT = 64 * 1024 * 1024
@@ -99,11 +99,13 @@ def explained(error: Exception, path: str) -> Exception:
     """The same error in words that name the file and the remedy; our own errors stay as they are."""
     if not isinstance(error, sqlite3.Error):
         return error
-    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-    return StoreError(f"{path}: {_reason(code, path, error)}")
+    return StoreError(f"{path}: {_reason(getattr(error, 'sqlite_errorcode', None) or 0, path, error)}")
 
 
-def _reason(code: int, path: str, error: sqlite3.Error) -> str:
+def _reason(extended: int, path: str, error: sqlite3.Error) -> str:
+    code = extended & 0xFF
+    if extended == sqlite3.SQLITE_BUSY_SNAPSHOT:
+        return "the transaction began by reading and others have written since; begin it with BEGIN IMMEDIATE"
     if code == sqlite3.SQLITE_NOTADB:
         return "this file is not an SQLite database; give another path or move the file away"
     if code == sqlite3.SQLITE_CANTOPEN:

@@ -137,8 +137,13 @@ class Writer(ConnectionThread):
         self._patience, self._watch_interval = patience, watch_interval
         self._tell, self._watched = tell, watched
         self._data_version: int | None = None
-        self._watch_again = 0.0
+        self._news = False
+        self._tell_again = 0.0
         self._contended_until = 0.0
+
+    def _sit_out(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        self._data_version = None  # each connection counts on its own
+        return super()._sit_out(connection)
 
     def _idle_wait(self) -> float | None:
         return self._watch_interval if self._watched() else None
@@ -146,18 +151,25 @@ class Writer(ConnectionThread):
     def _serve(self, connection: sqlite3.Connection) -> None:
         if len(self.mailbox):
             self._commit_batch(connection)
-        if self._watched() and time.monotonic() >= self._watch_again:
-            self._watch(connection)
+        self._look(connection)
+        if self._news and self._watched() and time.monotonic() >= self._tell_again:
+            self._spread_news()
 
-    def _watch(self, connection: sqlite3.Connection) -> None:
+    def _look(self, connection: sqlite3.Connection) -> None:
         """`data_version` moves when another connection has committed, never for commits of this one."""
-        self._watch_again = time.monotonic() + self._watch_interval
         [version] = connection.execute("PRAGMA data_version").fetchone()
         if version != self._data_version:
+            if self._data_version is not None:
+                self._contended_until = time.monotonic() + _CONTENDED_FOR
             self._data_version = version
-            post = Post()
-            self._tell(post, {Topic.ANY})
-            post.send()
+            self._news = True
+
+    def _spread_news(self) -> None:
+        self._news = False
+        self._tell_again = time.monotonic() + self._watch_interval
+        post = Post()
+        self._tell(post, {Topic.ANY})
+        post.send()
 
     def _commit_batch(self, connection: sqlite3.Connection) -> None:
         try:
