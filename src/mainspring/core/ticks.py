@@ -101,11 +101,15 @@ def is_last_tick(job: Job, execution: Execution) -> bool:
 
 
 def after_delay(job: Job, finished: Micros) -> JobWrite | None:
-    """The next tick of a fixed-delay job, counted from the end of its run; None if it is planned already."""
+    """The next tick of a fixed-delay job, counted from the end of its run; None if it is planned already.
+
+    The end was told by a process whose idea of the store's time may be old: it is never before the last tick.
+    """
     trigger = job.trigger
     if trigger is None or not trigger.fixed_delay or job.next_run is not None:
         return None
-    return JobWrite(job=job.with_changes(next_run=_next(trigger, finished)), seen_version=job.version)
+    ended = finished if job.last_tick is None else max(finished, job.last_tick)
+    return JobWrite(job=job.with_changes(next_run=_next(trigger, ended)), seen_version=job.version)
 
 
 def _last(job: Job, due: Due) -> Micros | None:
