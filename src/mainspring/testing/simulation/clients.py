@@ -18,6 +18,8 @@ from .workload import OVERLAPS, Workload, any_trigger, params
 EXPECTED = (CommandRefused, NotFound, StoreError)
 """What a client must be ready for: refusals, names that are gone, and a store that is not there."""
 
+KEYS = "abcd"
+
 Action = Callable[[], Awaitable[None]]
 
 
@@ -44,10 +46,17 @@ class SimulatedClient:
 
     async def run(self) -> None:
         """Until the process is killed."""
-        await self._survive(lambda: self._parts.open([]))
+        await self._open()
         while True:
             await asyncio.sleep(self._chance.uniform(0.1, 3.0))
             await self._survive(self._chance.choice(self._actions))
+
+    async def _open(self) -> None:
+        try:
+            await self._parts.open([])
+        except StoreError:
+            await asyncio.sleep(1.0)
+            await self._open()
 
     async def _survive(self, action: Action) -> None:
         try:
@@ -64,10 +73,18 @@ class SimulatedClient:
         await self._add({})
 
     async def _enqueue_keyed(self) -> None:
-        keys: list[str | None] = ["a", "b", "c", None]
-        enqueued, running = self._chance.choice(keys), self._chance.choice(keys)
-        staged = self._chance.random() < 0.6
-        await self._add({"unique": Unique(enqueued=enqueued, running=running) if staged else enqueued})
+        """Staged ones wait only for keys later in the alphabet: two that waited for each other would never end."""
+        enqueued = self._chance.choice(KEYS)
+        running = self._chance.choice([key for key in KEYS if key >= enqueued])
+        match self._chance.randrange(6):
+            case 0 | 1:
+                await self._add({"unique": enqueued})
+            case 2:
+                await self._add({"unique": Unique(enqueued=None, running=running)})
+            case 3:
+                await self._add({"unique": Unique(enqueued=enqueued, running=None)})
+            case _:
+                await self._add({"unique": Unique(enqueued=enqueued, running=running)})
 
     async def _add(self, options: dict[str, Any]) -> None:
         if self._chance.random() < 0.3:

@@ -87,10 +87,11 @@ class Ledger(Books):
 
     def _claim(self, who: Process, claim: ClaimRequest, reply: Exchanged) -> None:
         before = self._claimable(claim)
+        held = {blocked.execution.id for blocked in reply.blocked if self._held(blocked.execution.id)}
         for row in reply.claimed:
             self._claim_row(who, claim, row)
         for blocked in reply.blocked:
-            self._blocked(who, blocked.execution)
+            self._blocked(who, blocked.execution, blocked.execution.id in held)
         taken = {row.id for row in reply.claimed} | {blocked.execution.id for blocked in reply.blocked}
         left = [row for row in before if row.id not in taken]
         limit = 1 if claim.alone else claim.limit
@@ -127,12 +128,18 @@ class Ledger(Books):
         same = (got.unique_key, got.overlap_key) == (row.unique, row.overlap)
         self.judge.check(same, "keys switch at pick-up", f"{where}: {got.unique_key}, {got.overlap_key}")
 
-    def _blocked(self, who: Process, got: Execution) -> None:
+    def _held(self, id: str) -> bool:
+        """Whether another holds a key that this row needs to run."""
+        row = self.rows[id]
+        holders = {self.unique.get(row.running_unique), self.overlap.get(row.running_overlap)}
+        return row.staged and bool(holders - {None, id})
+
+    def _blocked(self, who: Process, got: Execution, held_before: bool) -> None:
+        """Its key was held before this claim, or by a row that was claimed with it."""
         row = self.rows[got.id]
         self.judge.note(who.name, f"blocked {short(row.id)} {got.job}")
         self.judge.count("blocked claims")
-        holders = {self.unique.get(row.running_unique), self.overlap.get(row.running_overlap)}
-        held = row.staged and bool(holders - {None, row.id})
+        held = held_before or self._held(row.id)
         self.judge.check(held, "only a held key defers", f"{short(row.id)} was deferred, its key is free")
         row.due, row.deferred = self.clock.now() + seconds_to_micros(5.0), True
 

@@ -87,7 +87,7 @@ class Schedule:
 
     # --- the verdict --------------------------------------------------------------------------------------
     def wrong(self, until: Micros, finished: frozenset[Micros]) -> str | None:
-        """What is wrong with the ticks up to `until`; `finished` is when executions of the job ended."""
+        """What is wrong with the ticks up to `until`; `finished` is when its runs ended."""
         seen: set[Micros] = set()
         for segment in self.segments:
             if segment.trigger.fixed_delay:
@@ -147,12 +147,12 @@ def _wrong_ticks(segment: Segment, until: Micros, seen: set[Micros]) -> str | No
 
 
 def _next(trigger: Trigger, after: Micros, seen: set[Micros]) -> Micros | None:
-    """The tick after that instant. A single instant in the past is due too, but only once."""
+    """The tick after that instant. A single instant in the past is due too, unless the job has been past it."""
     upcoming = trigger.next_after(to_datetime(after))
     if upcoming is not None:
         return to_micros(upcoming)
     only = trigger.only_tick_micros()
-    return None if only is None or only == after or only in seen else only
+    return None if only is None or only == after or only <= max(seen, default=only - 1) else only
 
 
 def _wrong_gap(trigger: Trigger, gap: Item) -> str | None:

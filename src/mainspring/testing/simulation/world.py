@@ -83,8 +83,10 @@ class World:
 
     async def _node(self, process: Process, old: bool) -> None:
         """Start as a deployed application does: declare its jobs, then take part. Try again if the store is away."""
-        while (node := await self._started(process, old)) is None:
+        node = await self._started(process, old)
+        while node is None:
             await asyncio.sleep(1.0)
+            node = await self._started(process, old)
         self.judge.note(process.name, f"started as {short(node.id)}{' with the old release' if old else ''}")
         self.nodes[process.name] = (process, node)
 
