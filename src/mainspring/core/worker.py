@@ -293,7 +293,7 @@ class Worker:
     # --- heart and cancellation ---------------------------------------------------------------------------
     def beaten(self, reply: BeatReply) -> None:
         """A heartbeat came back: stop what is lost and what was asked to stop."""
-        for id in reply.lost & self._runs.keys():
+        for id in sorted(reply.lost & self._runs.keys()):
             self._lose(self._runs[id])
         self._cancel(reply.cancels)
 
