@@ -64,7 +64,7 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     loop = asyncio.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(main())
+        _run_through(loop, loop.create_task(main()))
         loop.run_until_complete(_cancel_leftovers())
         loop.run_until_complete(loop.shutdown_asyncgens())
         with contextlib.suppress(TimeoutError):
@@ -72,6 +72,17 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _run_through(loop: asyncio.AbstractEventLoop, main: asyncio.Task[None]) -> None:
+    """Run until it is done. A SystemExit in a task that a handler started stops the loop: it is that handler's
+    error, and the loop goes on."""
+    while True:
+        try:
+            return loop.run_until_complete(main)
+        except (SystemExit, KeyboardInterrupt):
+            if main.done():
+                raise
 
 
 async def _cancel_leftovers() -> None:

@@ -6,6 +6,7 @@ Calls run on an event loop in a background thread, made when first needed and ma
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -30,13 +31,21 @@ class BackgroundLoop:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="mainspring-sync", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="mainspring-sync", daemon=True)
+        self._closing = False
         self.thread.start()
+
+    def _run(self) -> None:
+        """A SystemExit in a task that a handler started stops the loop: it is that handler's error; go on."""
+        while not self._closing:
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_forever()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def close(self) -> None:
+        self._closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
