@@ -248,9 +248,9 @@ class JobContext:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict of your own, stored with the execution when it ends."""
+        """A dict of your own, stored with the execution when it ends; begins with what the caller gave."""
         if self._metadata is None:
-            self._metadata = {}
+            self._metadata = self.execution.metadata
         return self._metadata
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
@@ -361,7 +361,10 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
         if level >= self.keep_from:
             self._context.keep_line(level, _rendered(msg, args, kwargs.get("exc_info")))
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the caller's line, not this one
-        super().log(level, msg, *args, **kwargs)
+        try:
+            super().log(level, msg, *args, **kwargs)
+        except Exception:
+            return  # a logging set-up that fails never fails a handler; the line is in the execution's log
 
 
 def _rendered(msg: object, args: tuple[object, ...], exc_info: Any) -> str:

@@ -85,6 +85,10 @@ class Runner:
             return await self._on_loop(run, call)
         return await self._in_thread(run, call)
 
+    def escaped(self, run: Run, error: BaseException) -> Outcome:
+        """The outcome of a task that ended with an error after all: a GeneratorExit cannot be caught for good."""
+        return self._outcome(run, None, error, None)
+
     async def _on_loop(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Outcome:
         timeout = run.execution.rules.timeout
         scope = asyncio.timeout(timeout) if timeout is not None else None

@@ -224,6 +224,8 @@ class Worker:
         if (earlier := self._runs.get(execution.id)) is not None:
             self._lose(earlier)  # claimed anew while its handler runs on here: that lease was lost unnoticed
         self._leases.held[execution.id] = execution.token
+        if not self._runs:
+            self._notes_loop.wake()  # it looks rarely while nothing runs
         self._runs[execution.id] = run
         self._idle.clear()
         if execution.cancel_requested is not None or self._draining:
@@ -246,8 +248,14 @@ class Worker:
 
     def _ran(self, run: Run, task: asyncio.Task[Outcome]) -> None:
         """The handler is done. A task stopped before its first step has not even reached the runner."""
-        if not run.abandoned:
-            self._end(run, self._unstarted(run) if task.cancelled() else task.result())
+        if run.abandoned:
+            return
+        if task.cancelled():
+            self._end(run, self._unstarted(run))
+        elif (error := task.exception()) is not None:
+            self._end(run, self._runner.escaped(run, error))
+        else:
+            self._end(run, task.result())
 
     def _end(self, run: Run, outcome: Outcome) -> None:
         """The try is over. Its lease is kept until the store has accepted or refused the ending."""
