@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, Retry, Unique
+from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, Retry, StoreError, Unique
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
 from tests.support import FAST, Nodes, Seen, ended, run_once, until
@@ -326,7 +326,7 @@ async def test_another_database_is_refused(sqlite_nodes: Nodes, tmp_path: Path) 
         await app.enqueue("mail", {"to": "ada"}, connection=connection)
     closed = sqlite3.connect(sqlite_nodes.file)
     closed.close()
-    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+    with pytest.raises(StoreError, match="closed database"):
         await app.enqueue("mail", {"to": "ada"}, connection=closed)
     assert await app.executions() == []
     await app.close()

@@ -55,7 +55,7 @@ def test_a_script_without_an_event_loop(nodes: Nodes) -> None:
         sync.enqueue("greet", {"name": "later"}, start_at="2100-01-01T00:00:00Z")
         cancelled = sync.cancel("greet")
         assert cancelled.state == "cancelled"
-        assert sync.reactivate("greet").state == "completed"
+        assert sync.reactivate("greet").state == "pending"
         sync.remove_job("greet")
         assert sync.jobs() == []
     assert _threads("mainspring") == []
