@@ -11,6 +11,7 @@ from ...model.changes import Blocked, Change, ClaimRequest, Exchanged
 from ...model.execution import Execution
 from ...model.instants import Micros, seconds_to_micros
 from ..shared import Candidate, claimed, deferred, picked
+from .claimed import ClaimedRows
 from .settling import settle
 from .transaction import Transaction, as_json
 
@@ -20,13 +21,16 @@ _names = msgspec.json.Decoder(list[str]).decode
 _ready = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
 
-def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest | None) -> Exchanged:
-    applied = settle(tx, changes)
+def exchange(
+    tx: Transaction, changes: Sequence[Change], request: ClaimRequest | None, ours: ClaimedRows
+) -> Exchanged:
+    applied = settle(tx, changes, ours)
     next_due = promote(tx)
     if request is None:
         return Exchanged(applied=applied, next_due=next_due, now=tx.now)
     claim = _Claim(tx, request)
     claim.take()
+    tx.after_commit.append(lambda: ours.remember(claim.numbered()))
     return Exchanged(
         applied=applied,
         claimed=tuple(claim.rows),
@@ -69,6 +73,9 @@ class _Claim:
                 self._take_staged(row)
             else:
                 self.rows.append(claimed(row, self._request, self._tx.now))
+
+    def numbered(self) -> list[tuple[int, Execution]]:
+        return [(self._seqs[row.id], row) for row in self.rows]
 
     def more(self) -> bool:
         return self._left

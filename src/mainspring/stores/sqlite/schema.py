@@ -6,24 +6,24 @@ import sqlite3
 from collections.abc import Iterator
 
 from ...model.errors import SchemaMismatch
-from .connect import begin
-from .statements import migrations
+from .connect import begin, explained
+from .statements import migrations, sql
 
 
 def migrate(connection: sqlite3.Connection, path: str, patience: float) -> None:
-    """Bring the schema up to this release; refuse one that is newer."""
+    """Bring the schema up to this release; refuse one that is newer, and a file that cannot be written."""
     steps = migrations()
-    newest = steps[-1][0]
-    if _version(connection) == newest:
-        return
     begin(connection, path, patience)
     try:
         _apply(connection, [(number, text) for number, text in steps if number > _version(connection)])
-        _refuse_newer(_version(connection), newest)
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+        _refuse_newer(_version(connection), steps[-1][0])
+        connection.execute(sql("write_lock"))  # a file that can only be read says so here, not at the first enqueue
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _apply(connection: sqlite3.Connection, steps: list[tuple[int, str]]) -> None:

@@ -35,6 +35,7 @@ from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
 from . import adding, caller, claiming, finding, forks, jobs, locking, pruning, schema, working
 from .calls import Call, Work
+from .claimed import ClaimedRows
 from .connect import checked_path, checked_synchronous, connect
 from .listeners import Listeners
 from .threads import Reader, Writer
@@ -73,6 +74,7 @@ class SqliteStore:
         self._gate = threading.Lock()
         self._opened: _Opened | None = None
         self._listeners = Listeners()
+        self._ours = ClaimedRows()
         self._pruned_up_to: dict[tuple[str, frozenset[State], int], str] = {}
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ class SqliteStore:
         return caller.add_in(self.path, self._clock, connection, list(executions))
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
-        return await self._write(lambda tx: claiming.exchange(tx, changes, claim))
+        return await self._write(lambda tx: claiming.exchange(tx, changes, claim, self._ours))
 
     async def expired(self, limit: int) -> list[Execution]:
         return await self._read(lambda tx: tx.executions("expired", tx.now, limit))

@@ -204,6 +204,8 @@ class Writer(ConnectionThread):
                 calls[0].error = explained(error, self._path)
                 return set()
             return None
+        for step in tx.after_commit:
+            step()
         return tx.topics
 
     def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic]:

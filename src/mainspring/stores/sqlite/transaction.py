@@ -7,7 +7,7 @@ of many callers writes each job's row once.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -36,6 +36,7 @@ class Transaction:
         self._seq: int | None = None
         self.now: Micros = clock.now()
         self.topics: set[Topic] = set()
+        self.after_commit: list[Callable[[], None]] = []
 
     def tick(self) -> None:
         """Read the clock again: the next step of this transaction begins."""
