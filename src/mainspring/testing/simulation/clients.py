@@ -32,6 +32,8 @@ class SimulatedClient:
             self._pause,
             self._resume,
             self._cancel_job,
+            self._cancel_job,
+            self._reactivate,
             self._reactivate,
             self._cancel_execution,
             self._cancel_execution,
@@ -48,7 +50,7 @@ class SimulatedClient:
         """Until the process is killed."""
         await self._open()
         while True:
-            await asyncio.sleep(self._chance.uniform(0.1, 3.0))
+            await asyncio.sleep(self._chance.uniform(0.1, 2.5))
             await self._survive(self._chance.choice(self._actions))
 
     async def _open(self) -> None:

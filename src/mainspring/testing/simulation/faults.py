@@ -21,7 +21,7 @@ class Faults:
         self._crash = chance.choice([0.0, 0.0005, 0.002])
         self._pause = chance.choice([0.0, 0.0005, 0.001])
         self._error = chance.choice([0.0, 0.005, 0.02])
-        self._slow = chance.choice([0.02, 0.1])
+        self._slow = chance.choice([0.02, 0.1, 0.2])
         self._deaf = chance.choice([0.0, 0.1, 1.0])
 
     def draw(self) -> Fault | None:
@@ -34,13 +34,13 @@ class Faults:
             return Fault.PAUSE
         return Fault.ERROR if roll < self._pause + self._error else None
 
-    def delay(self) -> float:
+    def delay(self, longest: float) -> float:
         """Seconds a message is under way. 0: so fast that nothing comes between."""
         roll = self._chance.random()
         if roll < 0.5:
             return 0.0
         slow = self.on and roll > 1 - self._slow
-        return self._chance.random() * (0.8 if slow else 0.02)
+        return self._chance.random() * (longest if slow else 0.02)
 
     def wake_up_delay(self) -> float | None:
         """Seconds until a wake-up arrives; None when it never does."""
@@ -49,4 +49,4 @@ class Faults:
         return self._chance.random() * 0.05
 
     def pause_length(self, lease: float) -> float:
-        return lease * self._chance.choice([0.3, 1.2, 2.0])
+        return lease * self._chance.choice([0.3, self._chance.uniform(0.9, 1.4), 2.0])

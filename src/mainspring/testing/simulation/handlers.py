@@ -47,15 +47,15 @@ async def snoozing(ctx: JobContext, process: Process, seconds: float, times: int
 
 
 async def lasting(ctx: JobContext, process: Process, seconds: float, times: int) -> None:
-    """Longer than any lease."""
-    for _ in range(4):
+    """Longer than several leases."""
+    for _ in range(5):
         await _sleep(process, 8.0)
 
 
 async def stubborn(ctx: JobContext, process: Process, seconds: float, times: int) -> None:
     """Goes on for a while when asked to stop, then ends as if nothing had happened."""
     try:
-        await _sleep(process, seconds * 10)
+        await _sleep(process, seconds * 4)
     except asyncio.CancelledError:
         await _sleep(process, 3.0)
 

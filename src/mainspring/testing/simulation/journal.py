@@ -15,6 +15,7 @@ class Try(msgspec.Struct):
     """One run of a handler under one token. `end` stays None if its process died, or while it runs."""
 
     process: str
+    since: float
     end: str | None = None
     result: Any = None
 
@@ -33,14 +34,16 @@ class Journal:
         known = self._tries.get((id, token))
         if known is not None:
             self.judge.fail("one run per claim", f"{short(id)}#{token} started by {known.process} and {process}")
-        self._tries[id, token] = Try(process)
+        self._tries[id, token] = Try(process, self.judge.elapsed)
 
     def ended(self, id: str, token: int, end: str, result: Any = None) -> None:
         run = self._tries[id, token]
         run.end, run.result = end, result
 
-    def running(self, process: str) -> int:
-        return sum(1 for run in self._tries.values() if run.process == process and run.end is None)
+    def running(self, process: str, since: float) -> list[str]:
+        """Handlers that this process began before that time and has not ended."""
+        tries = self._tries.items()
+        return [short(id) for (id, _), run in tries if run.process == process and not run.end and run.since < since]
 
     # --- against the store --------------------------------------------------------------------------------
     def compare(self, id: str, change: Change) -> None:

@@ -74,7 +74,7 @@ class Ledger(Books):
         self.judge.check(not sound, "no lease is taken from the living", f"{short(row.id)} of {owner.name}")
 
     def _apply(self, who: Process, row: Row, change: Change) -> None:
-        row.settle(change, self.clock.now())
+        row.settle(change, self.clock.now(), self.loop.time())
         end = change.attempt.end if change.attempt is not None else "cancelled while waiting"
         self.judge.count(f"tries {end}")
         self.judge.count("retries", int(end in COUNTED and change.to is State.PENDING))

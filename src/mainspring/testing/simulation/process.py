@@ -69,6 +69,7 @@ class Process:
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._resumed: asyncio.Event | None = None
+        self._cut_off_until = float("-inf")
         self._troubled = self._loop.time()
 
     @property
@@ -108,6 +109,14 @@ class Process:
             self._resumed.set()
             self._resumed = None
             self.troubled()
+
+    @property
+    def cut_off(self) -> bool:
+        return self._loop.time() < self._cut_off_until
+
+    def cut(self, seconds: float) -> None:
+        """The network between it and the store is gone for so many seconds."""
+        self._cut_off_until = self._loop.time() + seconds
 
     def troubled(self) -> None:
         """A beat may have come too late: what it held may be taken from it, rightly."""

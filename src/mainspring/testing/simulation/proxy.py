@@ -19,6 +19,10 @@ from .judge import Judge
 from .ledger import Ledger
 from .process import Process
 
+LONGEST_BEAT = 0.9
+LONGEST_CALL = 2.5
+"""Seconds that a slow message takes, one way. Two slow beats in a row must not cost a lease."""
+
 
 class Network:
     """What all processes share: one store, the ledger that watches it, and the faults between them."""
@@ -97,10 +101,10 @@ class FaultyStore:
 
     async def _under_way(self, name: str, when: str) -> None:
         faults, process = self._network.faults, self._process
-        if delay := faults.delay():
+        if delay := faults.delay(LONGEST_BEAT if name == "beat" else LONGEST_CALL):
             await asyncio.sleep(delay)
         await process.running()
-        fault = faults.draw()
+        fault = Fault.ERROR if process.cut_off else faults.draw()
         if fault is None:
             return
         self._network.judge.note(process.name, f"{fault.value} {when} {name}")

@@ -40,6 +40,7 @@ class Row:
         "owner",
         "running_overlap",
         "running_unique",
+        "settled_at",
         "settled_by",
         "staged",
         "state",
@@ -60,6 +61,7 @@ class Row:
         self.keep = True
         self.claimed_at = at
         self.finished: Micros | None = given.finished
+        self.settled_at = at
         self.settled_by = ""
         self.ends: list[str] = []
 
@@ -87,7 +89,8 @@ class Row:
             return False
         return not change.rescue or (self.lease is not None and self.lease <= now)
 
-    def settle(self, change: Change, now: Micros) -> None:
+    def settle(self, change: Change, now: Micros, at: float) -> None:
+        self.settled_at = at
         self.state, self.owner, self.lease = change.to, None, None
         self.failures, self.crashes, self.alone = change.failures, change.crashes, change.alone
         self.todo, self.keep = change.todo, change.keep

@@ -52,7 +52,7 @@ def draw(chance: Random) -> Workload:
 
 
 def params(chance: Random) -> dict[str, Any]:
-    return {"seconds": chance.choice([0.01, 0.3, 1.5]), "times": chance.randint(0, 3)}
+    return {"seconds": chance.choice([0.02, 0.5, 0.5, 4.0]), "times": chance.randint(0, 3)}
 
 
 def any_trigger(start: Micros, chance: Random) -> Trigger:
@@ -75,7 +75,7 @@ def any_trigger(start: Micros, chance: Random) -> Trigger:
 
 
 def _recurring(number: int, start: Micros, chance: Random) -> JobSpec:
-    handler = chance.choice(["steady", "steady", "flaky", "broken", "lasting", "stubborn", "telling"])
+    handler = chance.choice(["steady", "flaky", "flaky", "broken", "lasting", "lasting", "stubborn", "telling"])
     trigger = encode_trigger(any_trigger(start, chance))
     return JobSpec(
         handler=handler,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.node import Node, NodeSettings
 from ...model.errors import CommandRefused, StoreError
+from ...model.execution import State
 from ...model.instants import SECOND, Micros
 from ...stores.memory import MemoryStore
 from .clients import SimulatedClient
@@ -25,6 +26,9 @@ from .workload import draw
 CHAOS = 90.0
 SETTLING = 12.0
 LONGEST_PEACE = 900.0
+LONG_CUT = 24.0
+"""Longer than a lease, a beat and the time a stubborn handler takes to stop."""
+
 SLACK = 3 * SECOND
 """How far behind the clock a scheduler may be when its job is paused."""
 
@@ -53,7 +57,7 @@ class World:
         self.faults = Faults(Random(f"{seed} faults"))
         self.network = Network(self.store, self.ledger, self.faults, judge, SETTINGS.lease)
         self.nodes: dict[str, tuple[Process, Node]] = {}
-        self.chaotic = True
+        self._old: set[str] = set()
         self._names = 0
         self._loop = asyncio.get_running_loop()
         self._store_jumps = self.chance.random() < 0.5
@@ -89,6 +93,8 @@ class World:
             node = await self._started(process, old)
         self.judge.note(process.name, f"started as {short(node.id)}{' with the old release' if old else ''}")
         self.nodes[process.name] = (process, node)
+        if old:
+            self._old.add(process.name)
 
     async def _started(self, process: Process, old: bool) -> Node | None:
         declared = self.workload.releases[0 if old else 1]
@@ -117,7 +123,8 @@ class World:
 
     def _bury(self, clients: list[Process]) -> None:
         """What was killed is replaced, by the same release or another."""
-        if self._standing() < 3 and self.chance.random() < 0.5:
+        standing = self._standing()
+        if standing < 2 or (standing < 4 and self.chance.random() < 0.3):
             self._start_node(old=self.chance.random() < 0.4)
         for number, process in enumerate(clients):
             if not process.alive:
@@ -137,13 +144,16 @@ class World:
             return
         busy = [(process, node) for process, node in alive if node.worker.running] or alive
         process, node = self.chance.choice(busy)
-        match self.chance.randrange(12):
+        match self.chance.randrange(11):
             case 0 | 1:
                 self._tell(process, "crash")
                 process.kill()
             case 2 | 3:
                 self._tell(process, "pause")
-                process.pause(self.chance.uniform(0.8, 2.5) * SETTINGS.lease)
+                process.pause(self.chance.choice([self.chance.uniform(0.9, 1.4), 2.0]) * SETTINGS.lease)
+            case 8:
+                self._tell(process, "partition")
+                self._cut(process, self.chance.choice([3.0, SETTINGS.lease, LONG_CUT]))
             case 4 | 5:
                 self._tell(process, "clock jump")
                 process.clock.jump(self.chance.choice([-3_600, -30, -3, 3, 30, 3_600]))
@@ -151,19 +161,31 @@ class World:
                 self._tell(process, "store clock jump")
                 self.clock.jump(self.chance.choice([1, 5, 20, 700, 93_600]))
             case 7:
-                self._tell(process, "graceful stop")
-                del self.nodes[process.name]
-                process.start(self._stop(process, node))
+                self._stop(process, node)
             case _:
                 pass
+
+    def _cut(self, process: Process, seconds: float) -> None:
+        process.cut(seconds)
+        if seconds >= LONG_CUT:
+            began = self._loop.time()
+            self._loop.call_later(seconds, self._check_stopped, process, began)
+
+    def _check_stopped(self, process: Process, began: float) -> None:
+        """WRK-8: whose beats have failed for a whole lease stops its own handlers."""
+        left = self.journal.running(process.name, began)
+        at_work = self.faults.on and process.alive and not process.paused and bool(left)
+        self.judge.check(not at_work, "who is cut off stops", f"{process.name} goes on with {left}")
 
     def _tell(self, process: Process, what: str) -> None:
         self.judge.count(f"{what}s" if what != "crash" else "crashes")
         self.judge.note(process.name, what)
 
-    async def _stop(self, process: Process, node: Node) -> None:
+    def _stop(self, process: Process, node: Node) -> None:
+        self._tell(process, "graceful stop")
+        del self.nodes[process.name]
         process.leaving = True
-        await node.stop()
+        process.start(node.stop())
 
     # --- peace --------------------------------------------------------------------------------------------
     async def _calm_down(self, clients: list[Process]) -> Micros:
@@ -172,8 +194,11 @@ class World:
         self.judge.note("world", "peace")
         for process in clients:
             process.kill()
-        for process, _ in self.nodes.values():
+        for process, node in list(self.nodes.values()):
             process.resume()
+            process.cut(0)
+            if process.name in self._old:
+                self._stop(process, node)
         operator = self._process("operator")
         parts = Parts(self.network, operator)
         supervisor = self._loop.create_task(self._supervise())
@@ -234,14 +259,17 @@ class World:
         return not waiting and not any(self.ledger.live()) and not any(job.sweep for job in self.ledger.jobs.values())
 
     def _check_orphans(self) -> None:
-        """WRK-4: with janitors at work, no lease stays run out for long."""
+        """WRK-4: with janitors at work, no lease stays run out for long, and who was asked to stop does not wait on."""
         patience = SETTINGS.heartbeat + 2 * SETTINGS.rescue_interval + 4.0
-        if not any(process.sound_since(self._loop.time() - patience) for process, _ in self.nodes.values()):
+        since = self._loop.time() - patience
+        if not any(process.sound_since(since) for process, _ in self.nodes.values()):
             return
         oldest = self.clock.now() - int(patience * SECOND)
         for row in self.ledger.live():
             late = row.lease is not None and row.lease < oldest
             self.judge.check(not late, "orphans are rescued in time", f"{short(row.id)} of {row.given.job}")
+            stray = row.asked and row.state is State.PENDING and row.settled_at < since
+            self.judge.check(not stray, "who was asked to stop does", f"{short(row.id)} of {row.given.job} waits on")
 
     async def _leave(self) -> None:
         """Everybody goes home; nothing of them may stay behind."""
