@@ -81,7 +81,9 @@ def numbered(number: int) -> Execution:
 
 
 def claim_request(owner: str, limit: int = 10) -> ClaimRequest:
-    return ClaimRequest(owner=owner, handlers=frozenset({"work"}), queues=None, limit=limit, lease=30.0)
+    return ClaimRequest(
+        owner=owner, handlers=frozenset({"work"}), queues=None, limit=limit, lease=30.0
+    )
 
 
 async def completed(store: SqliteStore, owner: str) -> int:

@@ -40,7 +40,9 @@ async def opened(path: Path) -> AsyncIterator[SqliteStore]:
 
 def execution(number: int, **fields: Any) -> Execution:
     id = f"019b7000-0000-7000-8000-{number:012x}"
-    return Execution(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
+    return Execution(
+        **{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields}
+    )
 
 
 async def ids(store: SqliteStore) -> list[str]:
@@ -76,7 +78,9 @@ async def test_rolled_back_means_never_enqueued(path: Path) -> None:
         assert (row.id, row.number) == (execution(3).id, 1)
 
 
-async def test_the_first_statement_of_a_transaction_may_be_the_enqueue(path: Path) -> None:
+async def test_the_first_statement_of_a_transaction_may_be_the_enqueue(
+    path: Path,
+) -> None:
     async with opened(path) as store:
         with closing(sqlite3.connect(path)) as connection:
             store.add_in(connection, iter([execution(1)]))
@@ -92,7 +96,12 @@ async def test_taken_keys_do_not_end_the_callers_transaction(path: Path) -> None
         await store.add([execution(1, unique_key="u", overlap_key="o")])
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("INSERT INTO shifts VALUES (1)")
-            batch = [execution(1), execution(2, unique_key="u"), execution(3, overlap_key="o"), execution(4)]
+            batch = [
+                execution(1),
+                execution(2, unique_key="u"),
+                execution(3, overlap_key="o"),
+                execution(4),
+            ]
             added = store.add_in(connection, batch)
             assert [(one.outcome, one.holder) for one in added] == [
                 ("duplicate", None),
@@ -111,12 +120,17 @@ async def test_taken_keys_do_not_end_the_callers_transaction(path: Path) -> None
         assert (await store.stats())["job-1"].skipped == 1
 
 
-async def test_what_fails_leaves_nothing_behind_and_the_transaction_usable(path: Path) -> None:
+async def test_what_fails_leaves_nothing_behind_and_the_transaction_usable(
+    path: Path,
+) -> None:
     async with opened(path) as store:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("INSERT INTO shifts VALUES (1)")
             with pytest.raises(UnicodeEncodeError):
-                store.add_in(connection, [execution(1, unique_key="k"), execution(2, params='"\ud800"')])
+                store.add_in(
+                    connection,
+                    [execution(1, unique_key="k"), execution(2, params='"\ud800"')],
+                )
             store.add_in(connection, [execution(3, unique_key="k")])
         assert await ids(store) == [execution(3).id]
 
@@ -136,7 +150,9 @@ async def test_the_callers_way_of_reading_rows_does_not_matter(path: Path) -> No
 async def test_explicit_transactions_are_the_callers_to_begin(path: Path) -> None:
     async with opened(path) as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            with pytest.raises(InvalidValue, match=r"open transaction.*BEGIN IMMEDIATE"):
+            with pytest.raises(
+                InvalidValue, match=r"open transaction.*BEGIN IMMEDIATE"
+            ):
                 store.add_in(connection, [execution(1)])
             connection.execute("BEGIN IMMEDIATE")
             store.add_in(connection, [execution(1)])
@@ -144,12 +160,17 @@ async def test_explicit_transactions_are_the_callers_to_begin(path: Path) -> Non
         assert await ids(store) == [execution(1).id]
 
 
-async def test_connections_to_anything_else_are_refused(path: Path, tmp_path: Path) -> None:
+async def test_connections_to_anything_else_are_refused(
+    path: Path, tmp_path: Path
+) -> None:
     async with opened(path) as store:
         for other in (tmp_path / "other.db", ":memory:"):
             with (
                 closing(sqlite3.connect(other)) as connection,
-                pytest.raises(InvalidValue, match=r"connection: .* is not valid; allowed: a connection to .*app\.db"),
+                pytest.raises(
+                    InvalidValue,
+                    match=r"connection: .* is not valid; allowed: a connection to .*app\.db",
+                ),
             ):
                 store.add_in(connection, [execution(1)])
         with pytest.raises(InvalidValue, match=r"sqlite3\.Connection"):
@@ -159,7 +180,9 @@ async def test_connections_to_anything_else_are_refused(path: Path, tmp_path: Pa
 async def test_a_stale_snapshot_is_told_apart_from_a_bug(path: Path) -> None:
     """A transaction that began by reading cannot write once others have: the error says what to do."""
     async with opened(path) as store:
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=0.01)) as connection:
+        with closing(
+            sqlite3.connect(path, isolation_level=None, timeout=0.01)
+        ) as connection:
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM shifts").fetchone()
             await store.add([execution(1)])

@@ -17,7 +17,13 @@ from typing import Any
 import pytest
 
 from mainspring.core.ports import Topic
-from mainspring.model.changes import Beat, ExecutionQuery, JobWrite, PruneRule, WorkerInfo
+from mainspring.model.changes import (
+    Beat,
+    ExecutionQuery,
+    JobWrite,
+    PruneRule,
+    WorkerInfo,
+)
 from mainspring.model.errors import InvalidValue, SchemaMismatch, StoreError
 from mainspring.model.execution import Execution, State
 from mainspring.model.job import Job, JobSpec, encode_spec
@@ -65,13 +71,17 @@ def write_lock_held(path: Path) -> Iterator[None]:
 
 def execution(number: int, **fields: Any) -> Execution:
     id = f"019b7000-0000-7000-8000-{number:012x}"
-    return Execution(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
+    return Execution(
+        **{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields}
+    )
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, *map(str, arguments)]
     root = Path(__file__).parents[2]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root
+    )
 
 
 def output(process: subprocess.Popen[str]) -> str:
@@ -87,7 +97,9 @@ async def asked_while_locked(path: Path, store: SqliteStore, *calls: Any) -> lis
     """The outcomes of calls that all wait for the write lock, and so end up in one transaction."""
     with write_lock_held(path):
         tasks = [asyncio.ensure_future(call) for call in calls]
-        await store.jobs()  # the reader answers: the calls before it have been handed over
+        await (
+            store.jobs()
+        )  # the reader answers: the calls before it have been handed over
         assert not any(task.done() for task in tasks)
     return await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -96,23 +108,34 @@ def commits(path: Path) -> int:
     """Commits in the write-ahead log: frames whose header says how large the database is after them."""
     log = Path(f"{path}-wal").read_bytes()
     page = int.from_bytes(log[8:12], "big")
-    return sum(log[at + 4 : at + 8] != bytes(4) for at in range(32, len(log), 24 + page))
+    return sum(
+        log[at + 4 : at + 8] != bytes(4) for at in range(32, len(log), 24 + page)
+    )
 
 
 @pytest.mark.req("REL-1", "ENQ-1")
 async def test_calls_that_wait_together_are_committed_together(path: Path) -> None:
     async with opened(path) as store:
         before = commits(path)
-        await asked_while_locked(path, store, *(store.add([execution(n)]) for n in range(200)))
+        await asked_while_locked(
+            path, store, *(store.add([execution(n)]) for n in range(200))
+        )
         assert commits(path) == before + 1
         assert await store.count(ALL, 1_000) == 200
 
 
 @pytest.mark.req("REL-1")
 async def test_a_failing_call_hurts_nobody_else(path: Path) -> None:
-    broken = execution(2, params='"\ud800"')  # refused by every layer above; a store must not lose its neighbours
+    broken = execution(
+        2, params='"\ud800"'
+    )  # refused by every layer above; a store must not lose its neighbours
     async with opened(path) as store:
-        calls = [store.add([execution(1)]), store.add([broken]), store.add([execution(3)]), store.fold(1)]
+        calls = [
+            store.add([execution(1)]),
+            store.add([broken]),
+            store.add([execution(3)]),
+            store.fold(1),
+        ]
         first, second, third, fold = await asked_while_locked(path, store, *calls)
         assert (first[0].outcome, third[0].outcome, fold) == ("added", "added", 0)
         assert isinstance(second, UnicodeEncodeError)
@@ -145,9 +168,15 @@ async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
     order: list[str] = []
     async with opened(path) as store:
         with write_lock_held(path):
-            adds = [asyncio.ensure_future(store.add([execution(n)])) for n in range(300)]
+            adds = [
+                asyncio.ensure_future(store.add([execution(n)])) for n in range(300)
+            ]
             adds[-1].add_done_callback(lambda _: order.append("add"))
-            beat = asyncio.ensure_future(asyncio.to_thread(store.beat, Beat(worker=worker, leases=(), lease=30.0)))
+            beat = asyncio.ensure_future(
+                asyncio.to_thread(
+                    store.beat, Beat(worker=worker, leases=(), lease=30.0)
+                )
+            )
             beat.add_done_callback(lambda _: order.append("beat"))
             opened_store = store._opened
             assert opened_store is not None
@@ -158,7 +187,12 @@ async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
 
 async def test_a_lock_held_too_long_is_reported_with_the_remedy(path: Path) -> None:
     async with opened(path, busy_timeout=0.05) as store:
-        with write_lock_held(path), pytest.raises(StoreError, match=r"store\.db: another process .* busy_timeout"):
+        with (
+            write_lock_held(path),
+            pytest.raises(
+                StoreError, match=r"store\.db: another process .* busy_timeout"
+            ),
+        ):
             await store.add([execution(1)])
         assert (await store.add([execution(1)]))[0].outcome == "added"
 
@@ -172,14 +206,18 @@ async def test_other_event_loops_may_use_the_store(path: Path) -> None:
         heard: list[bool] = []
 
         async def elsewhere() -> int:
-            stop = store.listen(lambda topic: heard.append(threading.current_thread() is thread))
+            stop = store.listen(
+                lambda topic: heard.append(threading.current_thread() is thread)
+            )
             await asyncio.gather(*(store.add([execution(n)]) for n in range(10)))
             await until(lambda: heard)
             stop()
             return await store.count(ALL, 100)
 
         counts: list[int] = []
-        thread = threading.Thread(target=lambda: counts.append(asyncio.run(elsewhere())))
+        thread = threading.Thread(
+            target=lambda: counts.append(asyncio.run(elsewhere()))
+        )
         thread.start()
         await asyncio.gather(*(store.add([execution(n)]) for n in range(10, 20)))
         await asyncio.to_thread(thread.join)
@@ -194,7 +232,9 @@ async def test_an_event_loop_that_ended_leaves_no_trouble(path: Path) -> None:
         async def abandon() -> None:
             store.listen(lambda topic: None)
             with write_lock_held(path):
-                asyncio.ensure_future(store.add([execution(1)])).add_done_callback(lambda task: task.cancelled())
+                asyncio.ensure_future(store.add([execution(1)])).add_done_callback(
+                    lambda task: task.cancelled()
+                )
                 await store.jobs()
 
         await asyncio.to_thread(lambda: asyncio.run(abandon()))
@@ -217,7 +257,11 @@ async def test_closing_leaves_no_threads_and_no_open_files(path: Path) -> None:
 
 def open_files() -> list[str]:
     folder = Path("/proc/self/fd")
-    return [os.readlink(link) for link in folder.iterdir() if link.is_symlink()] if folder.is_dir() else []
+    return (
+        [os.readlink(link) for link in folder.iterdir() if link.is_symlink()]
+        if folder.is_dir()
+        else []
+    )
 
 
 async def test_a_store_that_is_not_open_says_so(path: Path) -> None:
@@ -229,21 +273,35 @@ async def test_a_store_that_is_not_open_says_so(path: Path) -> None:
     await store.close()
     await store.close()
     with pytest.raises(StoreError, match="not open"):
-        store.beat(Beat(worker=WorkerInfo(id="w", host="h", pid=1, version="1"), leases=(), lease=1.0))
+        store.beat(
+            Beat(
+                worker=WorkerInfo(id="w", host="h", pid=1, version="1"),
+                leases=(),
+                lease=1.0,
+            )
+        )
 
 
 # --- other processes --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("REL-1", "NUM-2")
-async def test_processes_that_write_all_the_time_never_find_the_database_locked(path: Path) -> None:
+async def test_processes_that_write_all_the_time_never_find_the_database_locked(
+    path: Path,
+) -> None:
     per_process, processes = 300, 3
     async with opened(path) as store:
-        children = [start(CHILD, path, number, per_process) for number in range(processes)]
+        children = [
+            start(CHILD, path, number, per_process) for number in range(processes)
+        ]
         done = 0
         while any(child.poll() is None for child in children):
             done += await completed(store, "parent")
-        print("slowest write of each:", *(output(child).strip() for child in children), sep="\n")
+        print(
+            "slowest write of each:",
+            *(output(child).strip() for child in children),
+            sep="\n",
+        )
         while more := await completed(store, "parent"):
             done += more
         found = await store.find(ALL)
@@ -252,7 +310,9 @@ async def test_processes_that_write_all_the_time_never_find_the_database_locked(
         assert {row.token for row in found} == {1}, "nothing was claimed twice"
         stats = (await store.stats())["job-1"]
         assert stats.completed == per_process * processes
-        assert sorted(row.number or 0 for row in found) == list(range(1, per_process * processes + 1))
+        assert sorted(row.number or 0 for row in found) == list(
+            range(1, per_process * processes + 1)
+        )
 
 
 @pytest.mark.req("WRK-2")
@@ -260,7 +320,9 @@ async def test_what_another_process_writes_wakes_listeners(path: Path) -> None:
     async with opened(path) as store:
         heard: list[Topic] = []
         stop = store.listen(heard.append)
-        await until(lambda: Topic.ANY in heard, "the first look, which knows nothing yet")
+        await until(
+            lambda: Topic.ANY in heard, "the first look, which knows nothing yet"
+        )
         heard.clear()
         output(start(CHILD, path, 0, 1))
         await until(lambda: Topic.ANY in heard)
@@ -271,9 +333,9 @@ async def test_processes_that_start_together_make_one_schema(path: Path) -> None
     for child in [start(CHILD, path, number, 1) for number in range(4)]:
         output(child)
     with connected(path) as connection:
-        assert connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone() == (
-            migrations()[-1][0],
-        )
+        assert connection.execute(
+            "SELECT value FROM mainspring_meta WHERE key = 'schema'"
+        ).fetchone() == (migrations()[-1][0],)
 
 
 async def test_stores_that_open_together_make_one_schema(path: Path) -> None:
@@ -287,7 +349,13 @@ async def test_stores_that_open_together_make_one_schema(path: Path) -> None:
 @pytest.mark.req("OPS-3")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fork_leaves_parent_and_child_with_a_store_each(path: Path) -> None:
-    assert output(start(FORKING, path)).split() == ["child-refused", "child-closed", "child-added", "parent-added", "2"]
+    assert output(start(FORKING, path)).split() == [
+        "child-refused",
+        "child-closed",
+        "child-added",
+        "parent-added",
+        "2",
+    ]
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -310,12 +378,17 @@ def letter(path: Path) -> Path:
 
 @pytest.mark.req("OPS-8")
 async def test_a_file_that_is_no_database_is_refused(letter: Path) -> None:
-    await refused(letter, r"store\.db: this file is not an SQLite database; give another path")
+    await refused(
+        letter, r"store\.db: this file is not an SQLite database; give another path"
+    )
 
 
 @pytest.mark.req("OPS-8")
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    await refused(tmp_path / "none" / "store.db", r"the directory .*none does not exist; create it")
+    await refused(
+        tmp_path / "none" / "store.db",
+        r"the directory .*none does not exist; create it",
+    )
 
 
 @pytest.mark.req("OPS-8")
@@ -324,7 +397,10 @@ async def test_a_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("OPS-8")
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0,
+    reason="the superuser may write everywhere",
+)
 async def test_a_file_that_cannot_be_written_is_refused(path: Path) -> None:
     async with opened(path):
         pass
@@ -344,8 +420,12 @@ async def test_a_newer_schema_is_refused_with_both_versions(path: Path) -> None:
     async with opened(path):
         pass
     with connected(path) as connection, connection:
-        connection.execute("UPDATE mainspring_meta SET value = 999 WHERE key = 'schema'")
-    await refused(path, r"schema is at 999, this release needs \d+; update", SchemaMismatch)
+        connection.execute(
+            "UPDATE mainspring_meta SET value = 999 WHERE key = 'schema'"
+        )
+    await refused(
+        path, r"schema is at 999, this release needs \d+; update", SchemaMismatch
+    )
 
 
 @pytest.mark.parametrize("path", [":memory:", "", "file::memory:?cache=shared"])
@@ -355,7 +435,10 @@ def test_a_database_in_memory_is_refused(path: str) -> None:
 
 
 def test_an_unknown_level_of_safety_is_refused(path: Path) -> None:
-    with pytest.raises(InvalidValue, match="synchronous: 'SOMETIMES' is not valid; allowed: one of OFF, NORMAL, FULL"):
+    with pytest.raises(
+        InvalidValue,
+        match="synchronous: 'SOMETIMES' is not valid; allowed: one of OFF, NORMAL, FULL",
+    ):
         SqliteStore(path, FakeClock(), synchronous="SOMETIMES")
 
 
@@ -367,8 +450,16 @@ async def test_an_application_may_keep_its_own_tables_in_the_file(path: Path) ->
         await store.add([execution(1)])
     with connected(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (7,)
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type <> 'trigger'")}
-    assert all(name.startswith(("mainspring_", "sqlite_autoindex_mainspring_")) for name in names - {"live"})
+        names = {
+            name
+            for (name,) in connection.execute(
+                "SELECT name FROM sqlite_schema WHERE type <> 'trigger'"
+            )
+        }
+    assert all(
+        name.startswith(("mainspring_", "sqlite_autoindex_mainspring_"))
+        for name in names - {"live"}
+    )
 
 
 # --- long histories ---------------------------------------------------------------------------------------------------
@@ -379,7 +470,9 @@ def finished(number: int, state: State = State.COMPLETED, at: int = 0) -> Execut
 
 
 @pytest.mark.req("HIS-2")
-async def test_retention_goes_on_where_it_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retention_goes_on_where_it_stopped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pruning, "STRETCH", 10)
     kept = [finished(n, State.FAILED, at=1) for n in range(25)]
     old = [finished(n, at=2) for n in range(25, 60)]
@@ -390,7 +483,12 @@ async def test_retention_goes_on_where_it_stopped(path: Path, monkeypatch: pytes
         deleted = [await store.prune(rule, 7) for _ in range(16)]
         assert (sum(deleted), max(deleted)) == (35, 7)
         assert await store.count(ALL, 1_000) == 65
-        assert await store.prune(PruneRule(job_id="job-1", states=frozenset(State), older_than=None), 7) == 7
+        assert (
+            await store.prune(
+                PruneRule(job_id="job-1", states=frozenset(State), older_than=None), 7
+            )
+            == 7
+        )
 
 
 @pytest.mark.req("REG-11")
@@ -409,6 +507,9 @@ async def test_a_claim_can_be_repeated_while_many_lanes_are_full(path: Path) -> 
     async with opened(path) as store:
         await store.add(lanes)
         answer = await store.exchange([], claim_request("w1", limit=80))
-        per_queue = {queue: sum(row.queue == queue for row in answer.claimed) for queue in {row.queue for row in lanes}}
+        per_queue = {
+            queue: sum(row.queue == queue for row in answer.claimed)
+            for queue in {row.queue for row in lanes}
+        }
         assert set(per_queue.values()) == {2}
         assert answer.more

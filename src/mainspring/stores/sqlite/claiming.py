@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -18,11 +18,14 @@ from .transaction import Transaction, as_json
 PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
 
 _names = msgspec.json.Decoder(list[str]).decode
-_ready = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
+_ready = msgspec.json.Decoder(list[list[tuple[int, str, int]]]).decode
 
 
 def exchange(
-    tx: Transaction, changes: Sequence[Change], request: ClaimRequest | None, ours: ClaimedRows
+    tx: Transaction,
+    changes: Sequence[Change],
+    request: ClaimRequest | None,
+    ours: ClaimedRows,
 ) -> Exchanged:
     applied = settle(tx, changes, ours)
     next_due = promote(tx)
@@ -95,32 +98,63 @@ class _Claim:
         return shared, alone
 
     def _pick(self) -> list[Execution]:
-        lanes = {name: self._candidates(name) for name in self._chosen_lanes()}
-        self._left = sum(map(len, lanes.values())) > self._limit
-        ids = list(islice(picked(lanes, self._request.turn), self._limit))
+        names = self._alone_lanes if self._request.alone else self._lanes
+        ids = self._pick_ids(names) if names else []
         if not ids:
             return []
-        seqs = as_json([self._seqs[id] for id in ids])
-        found = {row.id: row for row in self._tx.executions("live_rows", seqs)}
+        found = {
+            row.id: row
+            for row in self._tx.executions(
+                "live_rows", as_json([self._seqs[id] for id in ids])
+            )
+        }
         return [found[id] for id in ids]
 
-    def _chosen_lanes(self) -> list[str]:
-        return self._alone_lanes if self._request.alone else self._lanes
+    def _pick_ids(self, names: list[str]) -> list[str]:
+        """List a fair share of each lane and one more; deeper only if a lane was used up to the end of its list."""
+        depth = -(-self._limit // len(names)) + 1
+        while True:
+            lanes = self._candidates(names, depth)
+            ids = list(islice(picked(lanes, self._request.turn), self._limit))
+            self._left = sum(map(len, lanes.values())) > len(ids)
+            if depth > self._limit or not _used_up(lanes, frozenset(ids), depth):
+                return ids
+            depth = min(depth * 4, self._limit + 1)
 
-    def _candidates(self, lane: str) -> list[Candidate]:
-        """The best rows of a lane; one more than can be taken tells whether any will be left."""
-        ready = _ready(self._tx.value("candidates", lane, self._limit + 1))
-        self._seqs.update((id, seq) for _, id, seq in ready)
-        return [(level, id) for level, id, _ in ready]
+    def _candidates(self, names: list[str], depth: int) -> dict[str, list[Candidate]]:
+        ready = _ready(self._tx.value("candidates", as_json(names), depth))
+        self._seqs = {id: seq for rows in ready for _, id, seq in rows}
+        return {
+            name: [(level, id) for level, id, _ in rows]
+            for name, rows in zip(names, ready, strict=True)
+        }
 
     def _take_staged(self, row: Execution) -> None:
         if self._tx.run("claim_staged", *self._terms(), self._seqs[row.id]) == 1:
             self.rows.append(claimed(row, self._request, self._tx.now))
             return
         later = deferred(row, self._tx.now)
-        holder = self._tx.value("running_key_holder", row.running_unique_key, row.running_overlap_key, row.id)
+        holder = self._tx.value(
+            "running_key_holder",
+            row.running_unique_key,
+            row.running_overlap_key,
+            row.id,
+        )
         self._tx.run("defer", self._seqs[row.id], later.due)
         self.blocked.append(Blocked(later, holder))
 
     def _terms(self) -> tuple[str, Micros, Micros]:
-        return self._request.owner, self._tx.now + seconds_to_micros(self._request.lease), self._tx.now
+        return (
+            self._request.owner,
+            self._tx.now + seconds_to_micros(self._request.lease),
+            self._tx.now,
+        )
+
+
+def _used_up(
+    lanes: Mapping[str, Sequence[Candidate]], ids: frozenset[str], depth: int
+) -> bool:
+    """Whether a lane that was listed only in part gave all it listed, and might have given more."""
+    return any(
+        len(listed) == depth and listed[-1][1] in ids for listed in lanes.values()
+    )

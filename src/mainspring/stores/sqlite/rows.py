@@ -73,7 +73,9 @@ class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _FIELDS = Execution.__struct_fields__
-_FATE = _FIELDS.index("unique_key")  # from here on: keys, and what happens to an execution
+_FATE = _FIELDS.index(
+    "unique_key"
+)  # from here on: keys, and what happens to an execution
 _NO_FATE = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE:]
 
 _encode = msgspec.json.Encoder().encode
@@ -87,7 +89,9 @@ def executions(text: str | None) -> list[Execution]:
 
 def is_plain(execution: Execution) -> bool:
     """Nothing has happened to it, it holds no key and belongs to nobody: the usual case, with a shorter insert."""
-    untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
+    untouched = (
+        astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
+    )
     return untouched and execution.parent_id is None
 
 

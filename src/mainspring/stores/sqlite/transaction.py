@@ -7,6 +7,7 @@ of many callers writes each job's row once.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -33,6 +34,7 @@ class Transaction:
         self._clock = clock
         self._numbers: dict[str, tuple[str, int]] = {}
         self._deltas: dict[str, JobStats] = {}
+        self._ended: Counter[str] = Counter()
         self._seq: int | None = None
         self.now: Micros = clock.now()
         self.topics: set[Topic] = set()
@@ -63,7 +65,13 @@ class Transaction:
     def numbered(self, name: str, *values: Any) -> list[tuple[int, Execution]]:
         """Executions with their `seq`, from a statement that returns both lists."""
         [(text, numbers)] = self.rows(name, *values)
-        return list(zip(msgspec.json.decode(numbers, type=list[int]), executions(text), strict=True))
+        return list(
+            zip(
+                msgspec.json.decode(numbers, type=list[int]),
+                executions(text),
+                strict=True,
+            )
+        )
 
     def query(self, text: str, values: Sequence[Any]) -> list[Row]:
         """A statement put together at run time."""
@@ -76,7 +84,9 @@ class Transaction:
         while chunk:
             size = next(size for size in _CHUNKS if size <= len(chunk))
             now, rest = chunk[:size], chunk[size:]
-            self._cursor.execute(sql_for_rows(name, size), [value for row in now for value in row])
+            self._cursor.execute(
+                sql_for_rows(name, size), [value for row in now for value in row]
+            )
             chunk = rest or list(islice(left, _CHUNKS[0]))
 
     def audit(self, *audits: Audit | None) -> None:
@@ -95,30 +105,47 @@ class Transaction:
     def next_number(self, execution: Execution) -> int:
         """The number of this execution among those of its job."""
         known = self._numbers.get(execution.job_id)
-        last = self.value("incarnation_number", execution.job_id) or 0 if known is None else known[1]
+        last = (
+            self.value("incarnation_number", execution.job_id) or 0
+            if known is None
+            else known[1]
+        )
         self._numbers[execution.job_id] = (execution.job, last + 1)
         return last + 1
+
+    def ended(self, job_id: str, count: int = 1) -> None:
+        """So many executions of this incarnation are live no longer, or never were."""
+        self._ended[job_id] += count
 
     def count(self, delta: JobStats | None) -> None:
         """Add to the statistics of a job."""
         if delta is not None:
             known = self._deltas.get(delta.job_id)
-            self._deltas[delta.job_id] = delta if known is None else merge_stats(known, delta)
+            self._deltas[delta.job_id] = (
+                delta if known is None else merge_stats(known, delta)
+            )
 
     def flush(self) -> None:
         """Save numbers and statistics. The last step before the commit."""
         for job_id, (job, last) in self._numbers.items():
             self.run("incarnation_save", job_id, job, last)
+        for job_id, count in self._ended.items():
+            self.run("incarnation_ended", job_id, count)
         if self._deltas:
-            stored = {row[0]: stats_of(row) for row in self.rows("totals_some", as_json(list(self._deltas)))}
+            stored = {
+                row[0]: stats_of(row)
+                for row in self.rows("totals_some", as_json(list(self._deltas)))
+            }
             for job_id, delta in self._deltas.items():
                 known = stored.get(job_id)
                 self._save_totals(delta if known is None else merge_stats(known, delta))
-        self._numbers, self._deltas = {}, {}
+        self._numbers, self._deltas, self._ended = {}, {}, Counter()
 
     def _save_totals(self, stats: JobStats) -> None:
         state = None if stats.last_state is None else stats.last_state.value
-        self.run("totals_save", *astuple(msgspec.structs.replace(stats, last_state=state)))
+        self.run(
+            "totals_save", *astuple(msgspec.structs.replace(stats, last_state=state))
+        )
 
 
 def stats_of(row: Row) -> JobStats:

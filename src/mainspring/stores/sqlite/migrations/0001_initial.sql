@@ -36,14 +36,17 @@ CREATE TABLE mainspring_jobs (
 CREATE INDEX mainspring_jobs_due ON mainspring_jobs (due, name) WHERE due IS NOT NULL;
 CREATE INDEX mainspring_jobs_sweep ON mainspring_jobs (name) WHERE sweep = 1;
 
--- Each incarnation of a job that ever had an execution, and the number of its last one.
+-- Each incarnation of a job that ever had an execution: how many it had, and how many of them have ended. The
+-- transaction that inserts or ends an execution counts it, so the difference is what is live, without counting rows.
 CREATE TABLE mainspring_incarnations (
     job_id      TEXT PRIMARY KEY,
     job         TEXT NOT NULL,
-    last_number INTEGER NOT NULL
+    last_number INTEGER NOT NULL,
+    ended       INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE INDEX mainspring_incarnations_job ON mainspring_incarnations (job);
+CREATE INDEX mainspring_incarnations_live ON mainspring_incarnations (job_id) WHERE last_number > ended;
 
 -- One writer at a time: statistics are merged by the transaction that settles, once per job and commit.
 CREATE TABLE mainspring_totals (

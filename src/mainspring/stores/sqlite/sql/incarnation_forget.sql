@@ -1,0 +1,1 @@
+DELETE FROM mainspring_incarnations WHERE job_id = ?1 AND last_number = ended

@@ -1,1 +1,0 @@
-SELECT job_id, count(*) FROM mainspring_live GROUP BY job_id
