@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from mainspring import Execution
+from mainspring import CommandRefused, Execution
 from tests.crash.handlers import FOR_EVER, Witnessed, build
 from tests.crash.processes import end_with_parent, until
 
 AT_ONCE = 20
 IN_ONE_TRANSACTION = 100
 KEYS = 100
+TRIGGERS = 4
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 
 
@@ -43,6 +44,19 @@ async def unique(app: Witnessed) -> None:
         execution = await app.enqueue("work", start_at=TOMORROW, unique=f"key-{key}")
         if execution is not None:
             app.ledger.write("won", key=key, id=execution.id)
+    app.ledger.write("tried")
+
+
+async def trigger(app: Witnessed) -> None:
+    """Run a job that may not overlap itself, until it has been let so many times."""
+    let = 0
+    while let < TRIGGERS:
+        try:
+            execution = await app.trigger("exclusive")
+        except CommandRefused:
+            continue
+        let += 1
+        app.ledger.write("triggered", id=execution.id)
     app.ledger.write("tried")
 
 

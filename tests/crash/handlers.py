@@ -130,6 +130,7 @@ def build(folder: Path, **settings: Any) -> Witnessed:
     for handler in (sleep_on_loop, sleep_in_thread, block_loop, compute):
         app.job(handler.__name__, retry=AT_ONCE, max_attempts=3)(handler)
     app.job("tick")(tick)
+    app.job("exclusive", overlap="skip")(exclusive)
     return app
 
 
@@ -153,6 +154,12 @@ def work_in_thread(ctx: JobContext, n: int = 0, seconds: float = 0.02) -> dict[s
     time.sleep(seconds)
     ctx.resources.ledger.ended(ctx)
     return who(ctx)
+
+
+async def exclusive(ctx: JobContext, seconds: float = 0.02) -> None:
+    ctx.resources.ledger.began(ctx)
+    await asyncio.sleep(seconds)
+    ctx.resources.ledger.ended(ctx)
 
 
 async def tick(ctx: JobContext) -> None:

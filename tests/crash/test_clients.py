@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import State
-from tests.crash.client import IN_ONE_TRANSACTION, KEYS
+from tests.crash.client import IN_ONE_TRANSACTION, KEYS, TRIGGERS
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import Processes, until
 from tests.crash.tables import table
@@ -57,6 +57,35 @@ async def test_a_key_wanted_by_many_processes_is_given_once(tmp_path: Path, proc
         assert len({line["pid"] for line in app.ledger.lines("won")}) > 1, "only one ever won: nothing was contested"
     finally:
         await app.close()
+
+
+@pytest.mark.req("WIN-1")
+async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path: Path, processes: Processes) -> None:
+    """Several processes trigger it, several workers could run it: each run begins after the one before has ended."""
+    app = build(tmp_path)
+    await app.open()
+    try:
+        for _ in range(2):
+            processes.node()
+        clients = [processes.start("client", "trigger") for _ in range(3)]
+        await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
+        await until(lambda: _ended(app) == _triggered(app), PATIENCE)
+        runs = [line["what"] for line in app.ledger.lines(job="exclusive")]
+        assert runs == ["began", "ended"] * len(_triggered(app))
+        stats = (await app.job_view("exclusive")).stats
+        assert stats.completed == len(_triggered(app)) == len(clients) * TRIGGERS
+        assert stats.skipped > 0, "nothing was contested"
+        print(f"{stats.completed} ran, {stats.skipped} skipped")
+    finally:
+        await app.close()
+
+
+def _triggered(app: Witnessed) -> set[str]:
+    return {line["id"] for line in app.ledger.lines("triggered")}
+
+
+def _ended(app: Witnessed) -> set[str]:
+    return {line["id"] for line in app.ledger.lines("accepted", state="completed")}
 
 
 @pytest.mark.req("ENQ-2")

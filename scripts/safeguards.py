@@ -1,0 +1,445 @@
+"""Remove each safeguard in turn and expect the tests to notice.
+
+    make safeguards                     all of them
+    python scripts/safeguards.py tick   those whose name contains "tick"
+
+A safeguard is removed by small, exact substitutions in a temporary copy of the tree; the tree itself is never
+touched. In the copy, seeds of the simulation, crash tests with real processes, integration tests and the conformance
+suite are run until one of them goes red. Unit tests are never asked: a test of the very line would prove little.
+
+A substitution that no longer matches exactly once, tests that are red before anything is removed, and a safeguard
+whose removal nobody notices: each of these ends the run with code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("src", "tests", "examples", "scripts", "docs", "pyproject.toml", "README.md")
+PACKAGE = "src/mainspring"
+
+SEEDS = 300
+SEEDS_AT_ONCE = 20
+PATIENCE = 300.0
+"""Seconds for one judge; a removed safeguard may well make a test hang."""
+
+SIMULATION = "simulation"
+"""The judge that runs seeds; every other judge is something pytest can find."""
+
+CONFORMANCE = "tests/conformance"
+KILLS = "tests/crash/test_kills.py"
+ZOMBIES = "tests/crash/test_zombies.py"
+CLIENTS = "tests/crash/test_clients.py"
+STOP = "tests/crash/test_stop.py"
+LOST_REPLIES = "tests/crash/test_lost_replies.py"
+FOLLOW_UPS = "tests/crash/test_follow_ups.py"
+ZOMBIE_THAT_HEARS = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[hears]"
+DEAF_ZOMBIE = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[deaf]"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace a text that stands exactly once in a file of the package."""
+
+    file: str
+    old: str
+    new: str
+
+    def applied_to(self, text: str) -> str:
+        if (found := text.count(self.old)) != 1:
+            raise ValueError(f"{PACKAGE}/{self.file} contains {found} times, not once:\n{self.old}")
+        return text.replace(self.old, self.new)
+
+
+@dataclass(frozen=True)
+class Safeguard:
+    """What keeps something from going wrong, how it is removed, and who is asked whether that was noticed."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    judges: tuple[str, ...]
+
+    def texts(self, root: Path) -> dict[Path, str]:
+        """The files as they are without it."""
+        texts: dict[Path, str] = {}
+        for edit in self.edits:
+            file = root / PACKAGE / edit.file
+            texts[file] = edit.applied_to(texts.get(file) or file.read_text())
+        return texts
+
+    @property
+    def files(self) -> str:
+        return ", ".join(dict.fromkeys(edit.file for edit in self.edits))
+
+
+AS_SEEN = "(row.state, row.token, row.owner) == (change.expect, change.token, change.owner)"
+
+RENEWED_UNCHECKED = Edit(
+    "stores/sqlite/working.py",
+    "{id: seq for id, token, seq in running if asked[id] == token}",
+    "{id: seq for id, _, seq in running}",
+)
+
+SAFEGUARDS = (
+    # --- the fence: what a worker without a lease writes changes nothing
+    Safeguard(
+        "token check on endings",
+        (Edit("stores/shared.py", AS_SEEN, "(row.state, row.owner) == (change.expect, change.owner)"),),
+        (LOST_REPLIES, SIMULATION),
+    ),
+    Safeguard(
+        "owner check on endings",
+        (Edit("stores/shared.py", AS_SEEN, "(row.state, row.token) == (change.expect, change.token)"),),
+        (SIMULATION, CONFORMANCE),
+    ),
+    Safeguard(
+        "fence on endings: token and owner",
+        (Edit("stores/shared.py", AS_SEEN, "row.state == change.expect"),),
+        (DEAF_ZOMBIE, SIMULATION),
+    ),
+    Safeguard(
+        "token that grows with every claim",
+        (Edit("stores/shared.py", "        token=row.token + 1,\n", "        token=row.token,\n"),),
+        (SIMULATION, CONFORMANCE),
+    ),
+    Safeguard(
+        "fence on notes (SQLite)",
+        (
+            Edit(
+                "stores/sqlite/working.py",
+                "row is None or (row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner)",
+                "row is None or row.state is not State.RUNNING",
+            ),
+        ),
+        (DEAF_ZOMBIE,),
+    ),
+    Safeguard(
+        "fence on renewals (SQLite)",
+        (
+            Edit("stores/sqlite/sql/beat_leases.sql", " AND owner = ?2", " AND ?2 IS NOT NULL"),
+            RENEWED_UNCHECKED,
+        ),
+        (ZOMBIE_THAT_HEARS,),
+    ),
+    Safeguard(
+        "token check on renewals (SQLite)",
+        (RENEWED_UNCHECKED,),
+        (CONFORMANCE,),
+    ),
+    Safeguard(
+        "fence on renewals and notes (memory)",
+        (
+            Edit(
+                "stores/memory/executions.py",
+                "(row.state, row.token, row.owner) == (State.RUNNING, token, owner)",
+                "row.state is State.RUNNING",
+            ),
+        ),
+        (SIMULATION,),
+    ),
+    # --- leases
+    Safeguard(
+        "rescue only what has expired",
+        (
+            Edit(
+                "stores/shared.py",
+                "return as_seen and (not change.rescue or lease_over(row, now))",
+                "return as_seen",
+            ),
+        ),
+        (f"{ZOMBIES}::test_a_rescue_that_comes_after_the_renewal_changes_nothing", SIMULATION),
+    ),
+    Safeguard(
+        "lease judged in store time, not by the janitor's own clock",
+        (
+            Edit("stores/shared.py", "lease_over(row, now))\n", "lease_over(row, change.at))\n"),
+            Edit(
+                "core/janitor.py",
+                "        lost = await self._store.expired(BATCH)\n",
+                "        query = ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH)\n"
+                "        running = await self._store.find(query)\n"
+                "        lost = [row for row in running if (row.lease or 0) <= self._clock.now()]\n",
+            ),
+            Edit(
+                "core/janitor.py",
+                "        now = await self._store.now()\n        changes = [decide.after_attempt",
+                "        now = self._clock.now()\n        changes = [decide.after_attempt",
+            ),
+            Edit("core/storetime.py", "        if self._seen is None:\n", "        if True:\n"),
+        ),
+        (SIMULATION,),
+    ),
+    Safeguard(
+        "heartbeats from a thread of their own",
+        (
+            Edit(
+                "core/heart.py",
+                "            self._beat()\n            self._nudge.wait",
+                "            self._loop.call_soon_threadsafe(self._beat)\n            self._nudge.wait",
+            ),
+        ),
+        ("tests/crash/test_long_runs.py",),
+    ),
+    Safeguard(
+        "a worker that is cut off stops its handlers",
+        (Edit("core/heart.py", "            if silent and suspected:\n", "            if False:\n"),),
+        (f"{ZOMBIES}::test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers",),
+    ),
+    Safeguard(
+        "a janitor that was paused gives others time for a beat",
+        (Edit("core/janitor.py", "        return late or abs(", "        return abs("),),
+        (f"{ZOMBIES}::test_a_process_that_was_paused_does_not_rescue_from_itself",),
+    ),
+    Safeguard(
+        "a claim made anew ends the hold of the earlier run",
+        (Edit("core/worker.py", "            self._lose(earlier)", "            pass"),),
+        (SIMULATION, ZOMBIES),
+    ),
+    Safeguard(
+        "only the lease of that claim is given up",
+        (
+            Edit(
+                "core/heart.py",
+                "        if self.held.get(execution.id) == execution.token:\n",
+                "        if execution.id in self.held:\n",
+            ),
+        ),
+        (f"{ZOMBIES}::test_a_worker_that_claims_its_own_lost_execution_anew_keeps_the_two_runs_apart", SIMULATION),
+    ),
+    # --- ticks
+    Safeguard(
+        "compare-and-set of a tick (SQLite)",
+        (Edit("stores/sqlite/sql/job_update.sql", " AND version = ?19", " AND ?19 IS NOT NULL"),),
+        ("tests/crash/test_schedulers.py",),
+    ),
+    Safeguard(
+        "compare-and-set of a tick (memory)",
+        (
+            Edit(
+                "stores/memory/jobs.py",
+                "        if seen != expected:\n",
+                "        if (seen is None) != (expected is None):\n",
+            ),
+        ),
+        (SIMULATION,),
+    ),
+    # --- the database
+    Safeguard(
+        "BEGIN IMMEDIATE",
+        (Edit("stores/sqlite/connect.py", '"BEGIN IMMEDIATE"', '"BEGIN"'),),
+        (CLIENTS, KILLS),
+    ),
+    Safeguard(
+        "unique index on unique keys (SQLite)",
+        (
+            Edit(
+                "stores/sqlite/migrations/0001_initial.sql",
+                "CREATE UNIQUE INDEX mainspring_live_unique ",
+                "CREATE INDEX mainspring_live_unique ",
+            ),
+        ),
+        (f"{CLIENTS}::test_a_key_wanted_by_many_processes_is_given_once",),
+    ),
+    Safeguard(
+        "unique index on overlap keys (SQLite)",
+        (
+            Edit(
+                "stores/sqlite/migrations/0001_initial.sql",
+                "CREATE UNIQUE INDEX mainspring_live_overlap ",
+                "CREATE INDEX mainspring_live_overlap ",
+            ),
+        ),
+        (f"{CLIENTS}::test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it",),
+    ),
+    Safeguard(
+        "running keys are checked at pick-up (memory)",
+        (
+            Edit(
+                "stores/memory/live.py",
+                "        holder = self._conflict(row) if row.staged else None\n",
+                "        holder = None\n",
+            ),
+        ),
+        (SIMULATION,),
+    ),
+    Safeguard(
+        "settle, then claim (SQLite)",
+        (
+            Edit(
+                "stores/sqlite/claiming.py",
+                "    applied = settle(tx, changes)\n    next_due = promote(tx)\n    if request is None:\n",
+                "    next_due = promote(tx)\n    if request is None:\n        applied = settle(tx, changes)\n",
+            ),
+            Edit(
+                "stores/sqlite/claiming.py",
+                "    claim.take()\n",
+                "    claim.take()\n    applied = settle(tx, changes)\n",
+            ),
+        ),
+        (CONFORMANCE,),
+    ),
+    # --- follow-ups
+    Safeguard(
+        "follow-up mark",
+        (Edit("core/decide.py", "        todo=to.final and needs_follow_up(execution),\n", "        todo=False,\n"),),
+        (FOLLOW_UPS, SIMULATION),
+    ),
+    Safeguard(
+        "the mark is cleared after the follow-ups, not before",
+        (
+            Edit(
+                "core/followups.py",
+                "    marked = await store.todo(BATCH)\n",
+                "    marked = await store.todo(BATCH)\n"
+                "    await store.todo_done([execution.id for execution in marked])\n",
+            ),
+        ),
+        (SIMULATION,),
+    ),
+    # --- stopping, and payloads that kill
+    Safeguard(
+        "no claim while draining",
+        (Edit("core/worker.py", "        if self._draining or free <= 0 ", "        if free <= 0 "),),
+        (f"{STOP}::test_ten_long_handlers_come_back_uncounted",),
+    ),
+    Safeguard(
+        "watchdog over a stop",
+        (Edit("signals.py", "            start_watchdog(self._stop_timeout)\n", "            pass\n"),),
+        (f"{STOP}::test_a_handler_that_blocks_the_event_loop_for_good_does_not_keep_the_process",),
+    ),
+    Safeguard(
+        "what crashed twice runs alone",
+        (Edit("core/decide.py", "alone=crashes >= ALONE_AFTER", "alone=False"),),
+        (SIMULATION, "tests/crash/test_poison.py"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    red: str | None
+    seconds: float
+
+
+class Copy:
+    """A copy of the tree in which safeguards are removed and put back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.db*"))
+            elif source.exists():
+                shutil.copy(source, folder / name)
+        self._environment = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def judge(self, safeguard: Safeguard) -> Verdict:
+        """What goes red without it."""
+        without = safeguard.texts(self.root)
+        originals = {file: file.read_text() for file in without}
+        began = time.monotonic()
+        try:
+            for file, text in without.items():
+                file.write_text(text)
+            found = (self.first_red(judge) for judge in safeguard.judges)
+            red = next((name for name in found if name is not None), None)
+        finally:
+            for file, text in originals.items():
+                file.write_text(text)
+        return Verdict(red, time.monotonic() - began)
+
+    def first_red(self, judge: str) -> str | None:
+        """The first test or seed that this judge finds red; None when all is green."""
+        return self._red_seed() if judge == SIMULATION else self._red_test(judge)
+
+    def _red_seed(self) -> str | None:
+        for first in range(0, SEEDS, SEEDS_AT_ONCE):
+            arguments = ["--seed", str(first), "--count", str(SEEDS_AT_ONCE)]
+            done = self._run("mainspring.testing.simulation", *arguments)
+            if done is None:
+                return f"{SIMULATION}: seeds {first} to {first + SEEDS_AT_ONCE - 1} came to no end"
+            if done.returncode != 0:
+                found = re.search(r"seed (\d+).*", done.stdout)
+                return f"{SIMULATION}: {found[0] if found else done.stdout.strip()[-200:]}"
+        return None
+
+    def _red_test(self, judge: str) -> str | None:
+        done = self._run("pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", *judge.split())
+        if done is None:
+            return f"{judge} (came to no end)"
+        if done.returncode == 0:
+            return None
+        found = re.search(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - |$)", done.stdout, re.MULTILINE)
+        if done.returncode != 1 or found is None:
+            raise SystemExit(f"pytest could not judge {judge} (code {done.returncode}):\n{done.stdout[-3000:]}")
+        return found[1]
+
+    def _run(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str] | None:
+        """None when it had to be ended."""
+        command = [sys.executable, "-m", module, *arguments]
+        options = {"cwd": self.root, "env": self._environment, "text": True, "stderr": subprocess.STDOUT}
+        try:
+            return subprocess.run(command, stdout=subprocess.PIPE, timeout=PATIENCE, check=False, **options)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def check_itself(self) -> None:
+        """The copy must be what is tested, not the tree or an installed package."""
+        command = [sys.executable, "-c", "import mainspring; print(mainspring.__file__)"]
+        where = subprocess.check_output(command, cwd=self.root, env=self._environment, text=True)
+        if not where.startswith(str(self.root)):
+            raise SystemExit(f"the copy is not what is imported, but {where.strip()}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="only safeguards whose name contains one of these")
+    parser.add_argument("--skip-baseline", action="store_true", help="do not check first that all judges are green")
+    arguments = parser.parse_args()
+    chosen = [each for each in SAFEGUARDS if not arguments.names or any(word in each.name for word in arguments.names)]
+    if not chosen:
+        parser.error(f"no safeguard is called like that; there are: {', '.join(each.name for each in SAFEGUARDS)}")
+
+    for each in chosen:
+        each.texts(ROOT)  # says so before anything is run if the code has moved
+    with tempfile.TemporaryDirectory(prefix="mainspring-safeguards-") as folder:
+        copy = Copy(Path(folder).resolve())
+        copy.check_itself()
+        if not arguments.skip_baseline:
+            for judge in dict.fromkeys(judge for each in chosen for judge in each.judges):
+                if red := copy.first_red(judge):
+                    raise SystemExit(f"red before anything was removed: {red}")
+        say("safeguard", "removed in", "went red", "time")
+        verdicts = [report(each, copy.judge(each)) for each in chosen]
+    survived = verdicts.count(False)
+    print(f"{len(verdicts) - survived} noticed, {survived} survived")
+    return 1 if survived else 0
+
+
+def report(safeguard: Safeguard, verdict: Verdict) -> bool:
+    say(safeguard.name, safeguard.files, verdict.red or "NOTHING: nobody noticed", f"{verdict.seconds:.0f} s")
+    return verdict.red is not None
+
+
+def say(name: str, files: str, red: str, seconds: str) -> None:
+    print(f"{name:<56} | {files:<42} | {red} | {seconds}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ValueError as error:
+        sys.exit(f"safeguards: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
