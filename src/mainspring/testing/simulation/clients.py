@@ -41,6 +41,7 @@ class SimulatedClient:
             self._retry_job,
             self._update,
             self._revert,
+            self._remove,
             self._trigger,
             self._trigger,
         ]
@@ -143,6 +144,13 @@ class SimulatedClient:
 
     async def _revert(self) -> None:
         await self._command(lambda by: self._parts.control.revert_job(self._job(), by=by))
+
+    async def _remove(self) -> None:
+        """Seldom: the next process that starts declares the job anew, as another one of the same name."""
+        if self._chance.random() < 0.3:
+            name, by = self._chance.choice(self._workload.recurring), self._by()
+            await self._parts.control.remove_job(name, by=by, force=True)
+            self._journal.commands.add(by)
 
     async def _cancel_execution(self) -> None:
         if (id := self._known()) is not None:

@@ -64,6 +64,7 @@ class Process:
         self.judge = journal.judge
         self.alive = True
         self.leaving = False
+        self.resumed_at = float("-inf")
         self.delivered: set[tuple[str, int]] = set()
         """Claims (execution, token) that this process has been told of."""
         self._loop = asyncio.get_running_loop()
@@ -108,6 +109,7 @@ class Process:
         if self._resumed is not None:
             self._resumed.set()
             self._resumed = None
+            self.resumed_at = self._loop.time()
             self.troubled()
 
     @property

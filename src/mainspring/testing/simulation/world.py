@@ -159,7 +159,7 @@ class World:
                 process.clock.jump(self.chance.choice([-3_600, -30, -3, 3, 30, 3_600]))
             case 6 if self._store_jumps:
                 self._tell(process, "store clock jump")
-                self.clock.jump(self.chance.choice([1, 5, 20, 700, 93_600]))
+                self.clock.jump(self.chance.choice([1, 5, 20, 20, 700, 700, 93_600]))
             case 7:
                 self._stop(process, node)
             case _:
@@ -174,7 +174,8 @@ class World:
     def _check_stopped(self, process: Process, began: float) -> None:
         """WRK-8: whose beats have failed for a whole lease stops its own handlers."""
         left = self.journal.running(process.name, began)
-        at_work = self.faults.on and process.alive and not process.paused and bool(left)
+        paused = process.paused or process.resumed_at >= began
+        at_work = self.faults.on and process.alive and not paused and bool(left)
         self.judge.check(not at_work, "who is cut off stops", f"{process.name} goes on with {left}")
 
     def _tell(self, process: Process, what: str) -> None:
@@ -215,7 +216,7 @@ class World:
         self._start_node()
         while True:
             await asyncio.sleep(1.0)
-            if self._standing() < 2:
+            if self._standing() - sum(1 for name in self.nodes if name in self._old) < 2:
                 self._start_node()
                 await asyncio.sleep(1.0)
 
