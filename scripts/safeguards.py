@@ -49,16 +49,22 @@ DEAF_ZOMBIE = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[deaf]"
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace a text that stands exactly once in a file of the package."""
+    """Replace a piece of code that stands exactly once in a file of the package, however its lines are broken."""
 
     file: str
     old: str
     new: str
 
     def applied_to(self, text: str) -> str:
-        if (found := text.count(self.old)) != 1:
-            raise ValueError(f"{PACKAGE}/{self.file} contains {found} times, not once:\n{self.old}")
-        return text.replace(self.old, self.new)
+        found = list(self._pattern().finditer(text))
+        if len(found) != 1:
+            raise ValueError(f"{PACKAGE}/{self.file} contains {len(found)} times, not once:\n{self.old}")
+        return text[: found[0].start()] + self.new + text[found[0].end() :]
+
+    def _pattern(self) -> re.Pattern[str]:
+        words = re.findall(r"\w+|[^\w\s]", self.old)
+        pieces = [(r"(?:,\s*)?" + re.escape(word)) if word in ")]}" else re.escape(word) for word in words]
+        return re.compile(r"\s*".join(pieces))
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,9 @@ class Safeguard:
         return ", ".join(dict.fromkeys(edit.file for edit in self.edits))
 
 
+SCHEMA = "stores/sqlite/migrations/0001_initial.sql"
+SETTLE = "applied = settle(tx, changes, ours)"
 AS_SEEN = "(row.state, row.token, row.owner) == (change.expect, change.token, change.owner)"
-
 RENEWED_UNCHECKED = Edit(
     "stores/sqlite/working.py",
     "{id: seq for id, token, seq in running if asked[id] == token}",
@@ -108,8 +115,13 @@ SAFEGUARDS = (
         (DEAF_ZOMBIE, SIMULATION),
     ),
     Safeguard(
+        "fence on remembered rows (SQLite)",
+        (Edit("stores/sqlite/claimed.py", "if untouched.get(row.id) == (row.token, row.owner)", ""),),
+        (DEAF_ZOMBIE, CONFORMANCE),
+    ),
+    Safeguard(
         "token that grows with every claim",
-        (Edit("stores/shared.py", "        token=row.token + 1,\n", "        token=row.token,\n"),),
+        (Edit("stores/shared.py", "token=row.token + 1,", "token=row.token,"),),
         (SIMULATION, CONFORMANCE),
     ),
     Safeguard(
@@ -117,25 +129,18 @@ SAFEGUARDS = (
         (
             Edit(
                 "stores/sqlite/working.py",
-                "row is None or (row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner)",
-                "row is None or row.state is not State.RUNNING",
+                "(row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner)",
+                "row.state is not State.RUNNING",
             ),
         ),
         (DEAF_ZOMBIE,),
     ),
     Safeguard(
         "fence on renewals (SQLite)",
-        (
-            Edit("stores/sqlite/sql/beat_leases.sql", " AND owner = ?2", " AND ?2 IS NOT NULL"),
-            RENEWED_UNCHECKED,
-        ),
+        (Edit("stores/sqlite/sql/beat_leases.sql", "AND owner = ?2", "AND ?2 IS NOT NULL"), RENEWED_UNCHECKED),
         (ZOMBIE_THAT_HEARS,),
     ),
-    Safeguard(
-        "token check on renewals (SQLite)",
-        (RENEWED_UNCHECKED,),
-        (CONFORMANCE,),
-    ),
+    Safeguard("token check on renewals (SQLite)", (RENEWED_UNCHECKED,), (CONFORMANCE,)),
     Safeguard(
         "fence on renewals and notes (memory)",
         (
@@ -150,32 +155,29 @@ SAFEGUARDS = (
     # --- leases
     Safeguard(
         "rescue only what has expired",
-        (
-            Edit(
-                "stores/shared.py",
-                "return as_seen and (not change.rescue or lease_over(row, now))",
-                "return as_seen",
-            ),
-        ),
+        (Edit("stores/shared.py", "as_seen and (not change.rescue or lease_over(row, now))", "as_seen"),),
         (f"{ZOMBIES}::test_a_rescue_that_comes_after_the_renewal_changes_nothing", SIMULATION),
     ),
     Safeguard(
-        "lease judged in store time, not by the janitor's own clock",
+        "lease judged in store time, not by the janitor's clock",
         (
-            Edit("stores/shared.py", "lease_over(row, now))\n", "lease_over(row, change.at))\n"),
             Edit(
-                "core/janitor.py",
-                "        lost = await self._store.expired(BATCH)\n",
-                "        query = ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH)\n"
-                "        running = await self._store.find(query)\n"
-                "        lost = [row for row in running if (row.lease or 0) <= self._clock.now()]\n",
+                "stores/shared.py",
+                "not change.rescue or lease_over(row, now)",
+                "not change.rescue or lease_over(row, change.at)",
             ),
             Edit(
                 "core/janitor.py",
-                "        now = await self._store.now()\n        changes = [decide.after_attempt",
-                "        now = self._clock.now()\n        changes = [decide.after_attempt",
+                "lost = await self._store.expired(BATCH)",
+                "running = await self._store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH))\n"
+                "        lost = [row for row in running if (row.lease or 0) <= self._clock.now()]",
             ),
-            Edit("core/storetime.py", "        if self._seen is None:\n", "        if True:\n"),
+            Edit(
+                "core/janitor.py",
+                "now = await self._store.now() changes = [",
+                "now = self._clock.now()\n        changes = [",
+            ),
+            Edit("core/storetime.py", "if self._seen is None:", "if True:"),
         ),
         (SIMULATION,),
     ),
@@ -184,53 +186,41 @@ SAFEGUARDS = (
         (
             Edit(
                 "core/heart.py",
-                "            self._beat()\n            self._nudge.wait",
-                "            self._loop.call_soon_threadsafe(self._beat)\n            self._nudge.wait",
+                "self._beat() self._nudge.wait(self._interval)",
+                "self._loop.call_soon_threadsafe(self._beat)\n            self._nudge.wait(self._interval)",
             ),
         ),
         ("tests/crash/test_long_runs.py",),
     ),
     Safeguard(
         "a worker that is cut off stops its handlers",
-        (Edit("core/heart.py", "            if silent and suspected:\n", "            if False:\n"),),
+        (Edit("core/heart.py", "if silent and suspected:", "if False:"),),
         (f"{ZOMBIES}::test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers",),
     ),
     Safeguard(
         "a janitor that was paused gives others time for a beat",
-        (Edit("core/janitor.py", "        return late or abs(", "        return abs("),),
+        (Edit("core/janitor.py", "return late or abs(", "return abs("),),
         (f"{ZOMBIES}::test_a_process_that_was_paused_does_not_rescue_from_itself",),
     ),
     Safeguard(
         "a claim made anew ends the hold of the earlier run",
-        (Edit("core/worker.py", "            self._lose(earlier)", "            pass"),),
+        (Edit("core/worker.py", "self._lose(earlier)", "pass"),),
         (SIMULATION, ZOMBIES),
     ),
     Safeguard(
-        "only the lease of that claim is given up",
-        (
-            Edit(
-                "core/heart.py",
-                "        if self.held.get(execution.id) == execution.token:\n",
-                "        if execution.id in self.held:\n",
-            ),
-        ),
+        "only the lease of that very claim is given up",
+        (Edit("core/heart.py", "if self.held.get(execution.id) == execution.token:", "if execution.id in self.held:"),),
         (f"{ZOMBIES}::test_a_worker_that_claims_its_own_lost_execution_anew_keeps_the_two_runs_apart", SIMULATION),
     ),
     # --- ticks
     Safeguard(
         "compare-and-set of a tick (SQLite)",
-        (Edit("stores/sqlite/sql/job_update.sql", " AND version = ?19", " AND ?19 IS NOT NULL"),),
+        (Edit("stores/sqlite/sql/job_update.sql", "AND version = ?19", "AND ?19 IS NOT NULL"),),
         ("tests/crash/test_schedulers.py",),
     ),
     Safeguard(
         "compare-and-set of a tick (memory)",
-        (
-            Edit(
-                "stores/memory/jobs.py",
-                "        if seen != expected:\n",
-                "        if (seen is None) != (expected is None):\n",
-            ),
-        ),
+        (Edit("stores/memory/jobs.py", "if seen != expected:", "if (seen is None) != (expected is None):"),),
         (SIMULATION,),
     ),
     # --- the database
@@ -241,57 +231,32 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "unique index on unique keys (SQLite)",
-        (
-            Edit(
-                "stores/sqlite/migrations/0001_initial.sql",
-                "CREATE UNIQUE INDEX mainspring_live_unique ",
-                "CREATE INDEX mainspring_live_unique ",
-            ),
-        ),
+        (Edit(SCHEMA, "CREATE UNIQUE INDEX mainspring_live_unique", "CREATE INDEX mainspring_live_unique"),),
         (f"{CLIENTS}::test_a_key_wanted_by_many_processes_is_given_once",),
     ),
     Safeguard(
         "unique index on overlap keys (SQLite)",
-        (
-            Edit(
-                "stores/sqlite/migrations/0001_initial.sql",
-                "CREATE UNIQUE INDEX mainspring_live_overlap ",
-                "CREATE INDEX mainspring_live_overlap ",
-            ),
-        ),
+        (Edit(SCHEMA, "CREATE UNIQUE INDEX mainspring_live_overlap", "CREATE INDEX mainspring_live_overlap"),),
         (f"{CLIENTS}::test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it",),
     ),
     Safeguard(
         "running keys are checked at pick-up (memory)",
-        (
-            Edit(
-                "stores/memory/live.py",
-                "        holder = self._conflict(row) if row.staged else None\n",
-                "        holder = None\n",
-            ),
-        ),
+        (Edit("stores/memory/live.py", "holder = self._conflict(row) if row.staged else None", "holder = None"),),
         (SIMULATION,),
     ),
     Safeguard(
         "settle, then claim (SQLite)",
         (
-            Edit(
-                "stores/sqlite/claiming.py",
-                "    applied = settle(tx, changes)\n    next_due = promote(tx)\n    if request is None:\n",
-                "    next_due = promote(tx)\n    if request is None:\n        applied = settle(tx, changes)\n",
-            ),
-            Edit(
-                "stores/sqlite/claiming.py",
-                "    claim.take()\n",
-                "    claim.take()\n    applied = settle(tx, changes)\n",
-            ),
+            Edit("stores/sqlite/claiming.py", "applied = settle(tx, changes, ours)", "applied: tuple[bool, ...] = ()"),
+            Edit("stores/sqlite/claiming.py", "if request is None:", f"if request is None:\n        {SETTLE}"),
+            Edit("stores/sqlite/claiming.py", "claim.take()", f"claim.take()\n    {SETTLE}"),
         ),
         (CONFORMANCE,),
     ),
     # --- follow-ups
     Safeguard(
         "follow-up mark",
-        (Edit("core/decide.py", "        todo=to.final and needs_follow_up(execution),\n", "        todo=False,\n"),),
+        (Edit("core/decide.py", "todo=to.final and needs_follow_up(execution),", "todo=False,"),),
         (FOLLOW_UPS, SIMULATION),
     ),
     Safeguard(
@@ -299,9 +264,8 @@ SAFEGUARDS = (
         (
             Edit(
                 "core/followups.py",
-                "    marked = await store.todo(BATCH)\n",
-                "    marked = await store.todo(BATCH)\n"
-                "    await store.todo_done([execution.id for execution in marked])\n",
+                "marked = await store.todo(BATCH)",
+                "marked = await store.todo(BATCH)\n    await store.todo_done([each.id for each in marked])",
             ),
         ),
         (SIMULATION,),
@@ -309,12 +273,12 @@ SAFEGUARDS = (
     # --- stopping, and payloads that kill
     Safeguard(
         "no claim while draining",
-        (Edit("core/worker.py", "        if self._draining or free <= 0 ", "        if free <= 0 "),),
+        (Edit("core/worker.py", "if self._draining or free <= 0", "if free <= 0"),),
         (f"{STOP}::test_ten_long_handlers_come_back_uncounted",),
     ),
     Safeguard(
         "watchdog over a stop",
-        (Edit("signals.py", "            start_watchdog(self._stop_timeout)\n", "            pass\n"),),
+        (Edit("signals.py", "start_watchdog(self._stop_timeout)", "pass"),),
         (f"{STOP}::test_a_handler_that_blocks_the_event_loop_for_good_does_not_keep_the_process",),
     ),
     Safeguard(
