@@ -86,22 +86,17 @@ def claim_request(owner: str, limit: int = 10) -> ClaimRequest:
     )
 
 
+def change(row: Execution, to: State) -> Change:
+    """Of a row as it was claimed."""
+    seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
+    return Change(**seen, to=to, at=row.due + 1, failures=0, crashes=0)
+
+
 async def completed(store: SqliteStore, owner: str) -> int:
     """Claim some rows and complete them; how many it was."""
     rows = (await store.exchange([], claim_request(owner))).claimed
-    changes = [
-        Change(
-            id=row.id,
-            expect=State.RUNNING,
-            token=row.token,
-            owner=owner,
-            to=State.COMPLETED,
-            at=row.due + 1,
-            failures=0,
-            crashes=0,
-        )
-        for row in rows
-    ]
-    applied = (await store.exchange(changes, None)).applied
+    applied = (
+        await store.exchange([change(row, State.COMPLETED) for row in rows], None)
+    ).applied
     assert all(applied)
     return len(applied)

@@ -30,7 +30,13 @@ from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.stores.sqlite import SqliteStore, pruning
 from mainspring.stores.sqlite.statements import migrations
 from mainspring.testing.clock import FakeClock
-from tests.integration.sqlite_processes import CHILD, FORKING, claim_request, completed
+from tests.integration.sqlite_processes import (
+    CHILD,
+    FORKING,
+    change,
+    claim_request,
+    completed,
+)
 from tests.support import DEADLINE, until
 
 ALL = ExecutionQuery(limit=10_000)
@@ -183,6 +189,27 @@ async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
             await until(lambda: len(opened_store.writer.mailbox) == 301)
         await asyncio.gather(*adds, beat)
         assert order == ["beat", "add"]
+
+
+@pytest.mark.req("REL-1", "WRK-3")
+async def test_a_row_claimed_here_and_taken_over_elsewhere_cannot_be_settled_here(
+    path: Path,
+) -> None:
+    """The store remembers what it claimed; the fence in the database decides all the same."""
+    async with opened(path) as store, opened(path) as other:
+        await store.add([execution(1)])
+        [mine] = (await store.exchange([], claim_request("w1"))).claimed
+        [theirs] = (
+            await other.exchange([change(mine, State.PENDING)], claim_request("w2"))
+        ).claimed
+        assert (
+            await store.exchange([change(mine, State.COMPLETED)], None)
+        ).applied == (False,)
+        assert (await other.exchange([change(theirs, State.FAILED)], None)).applied == (
+            True,
+        )
+        [row] = await store.find(ALL)
+        assert (row.state, row.token) == (State.FAILED, 2)
 
 
 async def test_a_lock_held_too_long_is_reported_with_the_remedy(path: Path) -> None:

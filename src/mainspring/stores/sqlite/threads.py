@@ -58,7 +58,7 @@ class ConnectionThread:
         self.mailbox.nudge()
 
     def await_paused(self, seconds: float) -> bool:
-        return self._paused.wait(seconds) or not self._thread.is_alive()
+        return self._paused.wait(seconds)
 
     def resume(self) -> None:
         self._pause.clear()
@@ -72,6 +72,7 @@ class ConnectionThread:
                 self.ready.set_exception(error)
             self._turn_away(error)
         finally:
+            self._paused.set()
             self.ended.set_result(None)
 
     def _work(self) -> None:
@@ -122,7 +123,7 @@ class Reader(ConnectionThread):
         for call in calls:
             attempt(call, tx, self._path)
             post.answer(call)
-        connection.execute("COMMIT")
+        _roll_back(connection)
         post.send()
 
 
@@ -163,7 +164,10 @@ class Writer(ConnectionThread):
 
     def _look(self, connection: sqlite3.Connection) -> None:
         """`data_version` moves when another connection has committed, never for commits of this one."""
-        [version] = connection.execute("PRAGMA data_version").fetchone()
+        try:
+            [version] = connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            return  # the next call will tell what is wrong
         if version != self._data_version:
             if self._data_version is not None:
                 self._contended_until = time.monotonic() + _CONTENDED_FOR
