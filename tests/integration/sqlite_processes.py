@@ -81,9 +81,7 @@ def numbered(number: int) -> Execution:
 
 
 def claim_request(owner: str, limit: int = 10) -> ClaimRequest:
-    return ClaimRequest(
-        owner=owner, handlers=frozenset({"work"}), queues=None, limit=limit, lease=30.0
-    )
+    return ClaimRequest(owner=owner, handlers=frozenset({"work"}), queues=None, limit=limit, lease=30.0)
 
 
 def change(row: Execution, to: State) -> Change:

@@ -40,9 +40,7 @@ async def opened(path: Path) -> AsyncIterator[SqliteStore]:
 
 def execution(number: int, **fields: Any) -> Execution:
     id = f"019b7000-0000-7000-8000-{number:012x}"
-    return Execution(
-        **{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields}
-    )
+    return Execution(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
 
 
 async def ids(store: SqliteStore) -> list[str]:
@@ -150,9 +148,7 @@ async def test_the_callers_way_of_reading_rows_does_not_matter(path: Path) -> No
 async def test_explicit_transactions_are_the_callers_to_begin(path: Path) -> None:
     async with opened(path) as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            with pytest.raises(
-                InvalidValue, match=r"open transaction.*BEGIN IMMEDIATE"
-            ):
+            with pytest.raises(InvalidValue, match=r"open transaction.*BEGIN IMMEDIATE"):
                 store.add_in(connection, [execution(1)])
             connection.execute("BEGIN IMMEDIATE")
             store.add_in(connection, [execution(1)])
@@ -160,9 +156,7 @@ async def test_explicit_transactions_are_the_callers_to_begin(path: Path) -> Non
         assert await ids(store) == [execution(1).id]
 
 
-async def test_connections_to_anything_else_are_refused(
-    path: Path, tmp_path: Path
-) -> None:
+async def test_connections_to_anything_else_are_refused(path: Path, tmp_path: Path) -> None:
     async with opened(path) as store:
         for other in (tmp_path / "other.db", ":memory:"):
             with (
@@ -180,9 +174,7 @@ async def test_connections_to_anything_else_are_refused(
 async def test_a_stale_snapshot_is_told_apart_from_a_bug(path: Path) -> None:
     """A transaction that began by reading cannot write once others have: the error says what to do."""
     async with opened(path) as store:
-        with closing(
-            sqlite3.connect(path, isolation_level=None, timeout=0.01)
-        ) as connection:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=0.01)) as connection:
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM shifts").fetchone()
             await store.add([execution(1)])

@@ -32,9 +32,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["fresh", "analysed"])
-def database(
-    request: pytest.FixtureRequest, seeded: Path
-) -> Iterator[sqlite3.Connection]:
+def database(request: pytest.FixtureRequest, seeded: Path) -> Iterator[sqlite3.Connection]:
     """As it grew, and after somebody ran ANALYZE: the plans must not hang on it."""
     connection = sqlite3.connect(seeded, isolation_level=None)
     if request.param == "analysed":
@@ -47,9 +45,7 @@ def _fill(path: str) -> None:
     connection = connect.connect(path, "OFF", 5.0)
     schema.migrate(connection, path, 5.0)
     connection.execute("BEGIN")
-    for kind, phase in enumerate(
-        (rows.READY, rows.READY, rows.FUTURE, rows.RUNNING, None)
-    ):
+    for kind, phase in enumerate((rows.READY, rows.READY, rows.FUTURE, rows.RUNNING, None)):
         _seed(
             connection,
             first=kind * ROWS,
@@ -61,9 +57,7 @@ def _fill(path: str) -> None:
     connection.close()
 
 
-def _seed(
-    connection: sqlite3.Connection, *, first: int, lane: str, phase: int | None
-) -> None:
+def _seed(connection: sqlite3.Connection, *, first: int, lane: str, phase: int | None) -> None:
     numbers = range(first + 1, first + ROWS + 1)
     static = ((n, _id(n), f"job-{n % 10}", START) for n in numbers)
     connection.executemany(
@@ -71,19 +65,14 @@ def _seed(
         static,
     )
     if phase is None:
-        ended = (
-            (n, _id(n), f"job-{n % 10}", "failed" if n % 100 == 0 else "completed")
-            for n in numbers
-        )
+        ended = ((n, _id(n), f"job-{n % 10}", "failed" if n % 100 == 0 else "completed") for n in numbers)
         connection.executemany(
             "INSERT INTO mainspring_history (seq, id, job_id, state, todo, keep, tail) VALUES (?, ?, ?, ?, 0, 1, '{}')",
             ended,
         )
         return
     lease = START if phase == rows.RUNNING else None
-    live = (
-        (n, _id(n), f"job-{n % 10}", phase, lane, START + n, lease) for n in numbers
-    )
+    live = ((n, _id(n), f"job-{n % 10}", phase, lane, START + n, lease) for n in numbers)
     connection.executemany(
         "INSERT INTO mainspring_live (seq, id, job_id, phase, lane, priority, due, lease)"
         " VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
@@ -114,11 +103,7 @@ def check(steps: list[str], *indexes: str) -> None:
     for index in indexes:
         assert index in text, text
     expected = [f"INDEX {index.split(' ')[0]}" for index in indexes]
-    subqueries = {
-        step.removeprefix("CO-ROUTINE ")
-        for step in steps
-        if step.startswith("CO-ROUTINE")
-    }
+    subqueries = {step.removeprefix("CO-ROUTINE ") for step in steps if step.startswith("CO-ROUTINE")}
     for step in steps:
         scanned = re.match(r"SCAN (mainspring_\w+|execution|live|history)\b", step)
         table = scanned is not None and scanned[1] not in subqueries
@@ -162,9 +147,7 @@ HOT = [
 
 
 @pytest.mark.req("NUM-2", "HIS-3")
-@pytest.mark.parametrize(
-    ("name", "values", "index"), HOT, ids=[name for name, _, _ in HOT]
-)
+@pytest.mark.parametrize(("name", "values", "index"), HOT, ids=[name for name, _, _ in HOT])
 def test_a_hot_query_walks_along_its_index(
     database: sqlite3.Connection, name: str, values: tuple[object, ...], index: str
 ) -> None:
@@ -173,9 +156,7 @@ def test_a_hot_query_walks_along_its_index(
 
 def test_lanes_are_found_by_seeking(database: sqlite3.Connection) -> None:
     check(plan(database, sql("lanes")), "mainspring_live_ready (lane>?)")
-    assert database.execute(sql("lanes")).fetchone() == (
-        '["default/handler-0","default/handler-1"]',
-    )
+    assert database.execute(sql("lanes")).fetchone() == ('["default/handler-0","default/handler-1"]',)
 
 
 def test_lanes_cost_one_seek_each_however_many_rows_they_have(
@@ -200,9 +181,7 @@ def test_children_are_counted_along_their_indexes(database: sqlite3.Connection) 
         "mainspring_live_parent (parent_id=?)",
         "mainspring_history_parent (parent_id=?)",
     )
-    steps = [
-        step for step in plan(database, sql("children"), "p") if "GROUP BY" not in step
-    ]
+    steps = [step for step in plan(database, sql("children"), "p") if "GROUP BY" not in step]
     check(steps, *indexes)
 
 
@@ -268,7 +247,5 @@ def test_every_statement_can_be_prepared(database: sqlite3.Connection) -> None:
 
 def test_every_field_of_an_execution_has_its_place() -> None:
     columns = {"id", "job_id", "state", "created", "started"}
-    placed = (
-        columns | set(rows.Body.__struct_fields__) | set(rows.Tail.__struct_fields__)
-    )
+    placed = columns | set(rows.Body.__struct_fields__) | set(rows.Tail.__struct_fields__)
     assert placed == set(Execution.__struct_fields__)

@@ -77,17 +77,13 @@ def write_lock_held(path: Path) -> Iterator[None]:
 
 def execution(number: int, **fields: Any) -> Execution:
     id = f"019b7000-0000-7000-8000-{number:012x}"
-    return Execution(
-        **{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields}
-    )
+    return Execution(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, *map(str, arguments)]
     root = Path(__file__).parents[2]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root)
 
 
 def output(process: subprocess.Popen[str]) -> str:
@@ -103,9 +99,7 @@ async def asked_while_locked(path: Path, store: SqliteStore, *calls: Any) -> lis
     """The outcomes of calls that all wait for the write lock, and so end up in one transaction."""
     with write_lock_held(path):
         tasks = [asyncio.ensure_future(call) for call in calls]
-        await (
-            store.jobs()
-        )  # the reader answers: the calls before it have been handed over
+        await store.jobs()  # the reader answers: the calls before it have been handed over
         assert not any(task.done() for task in tasks)
     return await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -114,27 +108,21 @@ def commits(path: Path) -> int:
     """Commits in the write-ahead log: frames whose header says how large the database is after them."""
     log = Path(f"{path}-wal").read_bytes()
     page = int.from_bytes(log[8:12], "big")
-    return sum(
-        log[at + 4 : at + 8] != bytes(4) for at in range(32, len(log), 24 + page)
-    )
+    return sum(log[at + 4 : at + 8] != bytes(4) for at in range(32, len(log), 24 + page))
 
 
 @pytest.mark.req("REL-1", "ENQ-1")
 async def test_calls_that_wait_together_are_committed_together(path: Path) -> None:
     async with opened(path) as store:
         before = commits(path)
-        await asked_while_locked(
-            path, store, *(store.add([execution(n)]) for n in range(200))
-        )
+        await asked_while_locked(path, store, *(store.add([execution(n)]) for n in range(200)))
         assert commits(path) == before + 1
         assert await store.count(ALL, 1_000) == 200
 
 
 @pytest.mark.req("REL-1")
 async def test_a_failing_call_hurts_nobody_else(path: Path) -> None:
-    broken = execution(
-        2, params='"\ud800"'
-    )  # refused by every layer above; a store must not lose its neighbours
+    broken = execution(2, params='"\ud800"')  # refused by every layer above; a store must not lose its neighbours
     async with opened(path) as store:
         calls = [
             store.add([execution(1)]),
@@ -174,15 +162,9 @@ async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
     order: list[str] = []
     async with opened(path) as store:
         with write_lock_held(path):
-            adds = [
-                asyncio.ensure_future(store.add([execution(n)])) for n in range(300)
-            ]
+            adds = [asyncio.ensure_future(store.add([execution(n)])) for n in range(300)]
             adds[-1].add_done_callback(lambda _: order.append("add"))
-            beat = asyncio.ensure_future(
-                asyncio.to_thread(
-                    store.beat, Beat(worker=worker, leases=(), lease=30.0)
-                )
-            )
+            beat = asyncio.ensure_future(asyncio.to_thread(store.beat, Beat(worker=worker, leases=(), lease=30.0)))
             beat.add_done_callback(lambda _: order.append("beat"))
             opened_store = store._opened
             assert opened_store is not None
@@ -216,9 +198,7 @@ async def test_a_lock_held_too_long_is_reported_with_the_remedy(path: Path) -> N
     async with opened(path, busy_timeout=0.05) as store:
         with (
             write_lock_held(path),
-            pytest.raises(
-                StoreError, match=r"store\.db: another process .* busy_timeout"
-            ),
+            pytest.raises(StoreError, match=r"store\.db: another process .* busy_timeout"),
         ):
             await store.add([execution(1)])
         assert (await store.add([execution(1)]))[0].outcome == "added"
@@ -233,18 +213,14 @@ async def test_other_event_loops_may_use_the_store(path: Path) -> None:
         heard: list[bool] = []
 
         async def elsewhere() -> int:
-            stop = store.listen(
-                lambda topic: heard.append(threading.current_thread() is thread)
-            )
+            stop = store.listen(lambda topic: heard.append(threading.current_thread() is thread))
             await asyncio.gather(*(store.add([execution(n)]) for n in range(10)))
             await until(lambda: heard)
             stop()
             return await store.count(ALL, 100)
 
         counts: list[int] = []
-        thread = threading.Thread(
-            target=lambda: counts.append(asyncio.run(elsewhere()))
-        )
+        thread = threading.Thread(target=lambda: counts.append(asyncio.run(elsewhere())))
         thread.start()
         await asyncio.gather(*(store.add([execution(n)]) for n in range(10, 20)))
         await asyncio.to_thread(thread.join)
@@ -259,9 +235,7 @@ async def test_an_event_loop_that_ended_leaves_no_trouble(path: Path) -> None:
         async def abandon() -> None:
             store.listen(lambda topic: None)
             with write_lock_held(path):
-                asyncio.ensure_future(store.add([execution(1)])).add_done_callback(
-                    lambda task: task.cancelled()
-                )
+                asyncio.ensure_future(store.add([execution(1)])).add_done_callback(lambda task: task.cancelled())
                 await store.jobs()
 
         await asyncio.to_thread(lambda: asyncio.run(abandon()))
@@ -284,11 +258,7 @@ async def test_closing_leaves_no_threads_and_no_open_files(path: Path) -> None:
 
 def open_files() -> list[str]:
     folder = Path("/proc/self/fd")
-    return (
-        [os.readlink(link) for link in folder.iterdir() if link.is_symlink()]
-        if folder.is_dir()
-        else []
-    )
+    return [os.readlink(link) for link in folder.iterdir() if link.is_symlink()] if folder.is_dir() else []
 
 
 async def test_a_store_that_is_not_open_says_so(path: Path) -> None:
@@ -318,9 +288,7 @@ async def test_processes_that_write_all_the_time_never_find_the_database_locked(
 ) -> None:
     per_process, processes = 300, 3
     async with opened(path) as store:
-        children = [
-            start(CHILD, path, number, per_process) for number in range(processes)
-        ]
+        children = [start(CHILD, path, number, per_process) for number in range(processes)]
         done = 0
         while any(child.poll() is None for child in children):
             done += await completed(store, "parent")
@@ -337,9 +305,7 @@ async def test_processes_that_write_all_the_time_never_find_the_database_locked(
         assert {row.token for row in found} == {1}, "nothing was claimed twice"
         stats = (await store.stats())["job-1"]
         assert stats.completed == per_process * processes
-        assert sorted(row.number or 0 for row in found) == list(
-            range(1, per_process * processes + 1)
-        )
+        assert sorted(row.number or 0 for row in found) == list(range(1, per_process * processes + 1))
 
 
 @pytest.mark.req("WRK-2")
@@ -347,9 +313,7 @@ async def test_what_another_process_writes_wakes_listeners(path: Path) -> None:
     async with opened(path) as store:
         heard: list[Topic] = []
         stop = store.listen(heard.append)
-        await until(
-            lambda: Topic.ANY in heard, "the first look, which knows nothing yet"
-        )
+        await until(lambda: Topic.ANY in heard, "the first look, which knows nothing yet")
         heard.clear()
         output(start(CHILD, path, 0, 1))
         await until(lambda: Topic.ANY in heard)
@@ -360,9 +324,9 @@ async def test_processes_that_start_together_make_one_schema(path: Path) -> None
     for child in [start(CHILD, path, number, 1) for number in range(4)]:
         output(child)
     with connected(path) as connection:
-        assert connection.execute(
-            "SELECT value FROM mainspring_meta WHERE key = 'schema'"
-        ).fetchone() == (migrations()[-1][0],)
+        assert connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone() == (
+            migrations()[-1][0],
+        )
 
 
 async def test_stores_that_open_together_make_one_schema(path: Path) -> None:
@@ -405,9 +369,7 @@ def letter(path: Path) -> Path:
 
 @pytest.mark.req("OPS-8")
 async def test_a_file_that_is_no_database_is_refused(letter: Path) -> None:
-    await refused(
-        letter, r"store\.db: this file is not an SQLite database; give another path"
-    )
+    await refused(letter, r"store\.db: this file is not an SQLite database; give another path")
 
 
 @pytest.mark.req("OPS-8")
@@ -447,12 +409,8 @@ async def test_a_newer_schema_is_refused_with_both_versions(path: Path) -> None:
     async with opened(path):
         pass
     with connected(path) as connection, connection:
-        connection.execute(
-            "UPDATE mainspring_meta SET value = 999 WHERE key = 'schema'"
-        )
-    await refused(
-        path, r"schema is at 999, this release needs \d+; update", SchemaMismatch
-    )
+        connection.execute("UPDATE mainspring_meta SET value = 999 WHERE key = 'schema'")
+    await refused(path, r"schema is at 999, this release needs \d+; update", SchemaMismatch)
 
 
 @pytest.mark.parametrize("path", [":memory:", "", "file::memory:?cache=shared"])
@@ -477,16 +435,8 @@ async def test_an_application_may_keep_its_own_tables_in_the_file(path: Path) ->
         await store.add([execution(1)])
     with connected(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (7,)
-        names = {
-            name
-            for (name,) in connection.execute(
-                "SELECT name FROM sqlite_schema WHERE type <> 'trigger'"
-            )
-        }
-    assert all(
-        name.startswith(("mainspring_", "sqlite_autoindex_mainspring_"))
-        for name in names - {"live"}
-    )
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type <> 'trigger'")}
+    assert all(name.startswith(("mainspring_", "sqlite_autoindex_mainspring_")) for name in names - {"live"})
 
 
 # --- long histories ---------------------------------------------------------------------------------------------------
@@ -497,9 +447,7 @@ def finished(number: int, state: State = State.COMPLETED, at: int = 0) -> Execut
 
 
 @pytest.mark.req("HIS-2")
-async def test_retention_goes_on_where_it_stopped(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_retention_goes_on_where_it_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "STRETCH", 10)
     kept = [finished(n, State.FAILED, at=1) for n in range(25)]
     old = [finished(n, at=2) for n in range(25, 60)]
@@ -510,12 +458,7 @@ async def test_retention_goes_on_where_it_stopped(
         deleted = [await store.prune(rule, 7) for _ in range(16)]
         assert (sum(deleted), max(deleted)) == (35, 7)
         assert await store.count(ALL, 1_000) == 65
-        assert (
-            await store.prune(
-                PruneRule(job_id="job-1", states=frozenset(State), older_than=None), 7
-            )
-            == 7
-        )
+        assert await store.prune(PruneRule(job_id="job-1", states=frozenset(State), older_than=None), 7) == 7
 
 
 @pytest.mark.req("REG-11")
@@ -534,9 +477,6 @@ async def test_a_claim_can_be_repeated_while_many_lanes_are_full(path: Path) -> 
     async with opened(path) as store:
         await store.add(lanes)
         answer = await store.exchange([], claim_request("w1", limit=80))
-        per_queue = {
-            queue: sum(row.queue == queue for row in answer.claimed)
-            for queue in {row.queue for row in lanes}
-        }
+        per_queue = {queue: sum(row.queue == queue for row in answer.claimed) for queue in {row.queue for row in lanes}}
         assert set(per_queue.values()) == {2}
         assert answer.more
