@@ -15,7 +15,7 @@ from .assembly import Parts, SystemClock, lock_owner, make_store, node_settings
 from .core.client import Client
 from .core.context import JobContext
 from .core.declare import JobOptions
-from .core.locks import Lock, lock_name
+from .core.locks import Lock, lock_name, suggested_ttl
 from .core.node import Node
 from .core.ports import Clock, Store
 from .core.registrar import Registrar
@@ -339,6 +339,11 @@ class Mainspring:
         """Take a lock that is not released but runs out: once per window, whoever comes first."""
         store = (await self._ready()).store
         return await store.lock_take(lock_name(key), lock_owner(), duration("ttl", ttl)) is not None
+
+    @staticmethod
+    def suggested_ttl(expected: Any) -> float:
+        """Seconds a lock of `try_lock` should last for work that takes about this long."""
+        return suggested_ttl(duration("expected", expected, allow_zero=True))
 
     async def unlock(self, key: str) -> bool:
         return await (await self._ready()).store.lock_release(lock_name(key), None)
