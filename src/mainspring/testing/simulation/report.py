@@ -7,6 +7,7 @@ from collections import Counter
 
 import msgspec
 
+from ...stores.memory import MemoryStore
 from .. import virtual
 from .judge import TAIL, Judge, Violation
 from .world import World
@@ -38,15 +39,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(lines)
 
 
-def simulate(seed: int, keep: int | None = TAIL) -> Report:
-    """Run one seed to its end, or to the first violation. `keep` lines of the trace are kept, None for all."""
+def simulate(seed: int, *, keep: int | None = TAIL, store: type[MemoryStore] = MemoryStore) -> Report:
+    """Run one seed to its end, or to the first violation. `keep` lines of the trace are kept, None for all.
+
+    `store` is for tests of the checker itself: a store that does something wrong must not get through.
+    """
+    return virtual.run(_simulate(seed, keep, store))
+
+
+async def _simulate(seed: int, keep: int | None, store: type[MemoryStore]) -> Report:
     began = time.perf_counter()
-    return virtual.run(_simulate(seed, keep, began))
-
-
-async def _simulate(seed: int, keep: int | None, began: float) -> Report:
     judge = Judge(keep)
-    world = World(seed, judge)
+    world = World(seed, judge, store)
     await world.run()
     return Report(
         seed=seed,

@@ -46,14 +46,14 @@ SETTINGS = NodeSettings(
 
 
 class World:
-    def __init__(self, seed: int, judge: Judge) -> None:
+    def __init__(self, seed: int, judge: Judge, store: type[MemoryStore] = MemoryStore) -> None:
         self.seed, self.judge = seed, judge
         self.chance = Random(f"{seed} world")
         self.workload = draw(Random(f"{seed} workload"))
         self.clock = StoreClock(self.workload.start)
         self.journal = Journal(judge)
         self.ledger = Ledger(judge, self.journal, self.clock)
-        self.store = MemoryStore(self.clock)
+        self.store = store(self.clock)
         self.faults = Faults(Random(f"{seed} faults"))
         self.network = Network(self.store, self.ledger, self.faults, judge, SETTINGS.lease)
         self.nodes: dict[str, tuple[Process, Node]] = {}
