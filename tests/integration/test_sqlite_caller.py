@@ -76,9 +76,7 @@ async def test_rolled_back_means_never_enqueued(path: Path) -> None:
         assert (row.id, row.number) == (execution(3).id, 1)
 
 
-async def test_the_first_statement_of_a_transaction_may_be_the_enqueue(
-    path: Path,
-) -> None:
+async def test_the_first_statement_of_a_transaction_may_be_the_enqueue(path: Path) -> None:
     async with opened(path) as store:
         with closing(sqlite3.connect(path)) as connection:
             store.add_in(connection, iter([execution(1)]))
@@ -94,12 +92,7 @@ async def test_taken_keys_do_not_end_the_callers_transaction(path: Path) -> None
         await store.add([execution(1, unique_key="u", overlap_key="o")])
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("INSERT INTO shifts VALUES (1)")
-            batch = [
-                execution(1),
-                execution(2, unique_key="u"),
-                execution(3, overlap_key="o"),
-                execution(4),
-            ]
+            batch = [execution(1), execution(2, unique_key="u"), execution(3, overlap_key="o"), execution(4)]
             added = store.add_in(connection, batch)
             assert [(one.outcome, one.holder) for one in added] == [
                 ("duplicate", None),
@@ -118,17 +111,12 @@ async def test_taken_keys_do_not_end_the_callers_transaction(path: Path) -> None
         assert (await store.stats())["job-1"].skipped == 1
 
 
-async def test_what_fails_leaves_nothing_behind_and_the_transaction_usable(
-    path: Path,
-) -> None:
+async def test_what_fails_leaves_nothing_behind_and_the_transaction_usable(path: Path) -> None:
     async with opened(path) as store:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("INSERT INTO shifts VALUES (1)")
             with pytest.raises(UnicodeEncodeError):
-                store.add_in(
-                    connection,
-                    [execution(1, unique_key="k"), execution(2, params='"\ud800"')],
-                )
+                store.add_in(connection, [execution(1, unique_key="k"), execution(2, params='"\ud800"')])
             store.add_in(connection, [execution(3, unique_key="k")])
         assert await ids(store) == [execution(3).id]
 
@@ -161,10 +149,7 @@ async def test_connections_to_anything_else_are_refused(path: Path, tmp_path: Pa
         for other in (tmp_path / "other.db", ":memory:"):
             with (
                 closing(sqlite3.connect(other)) as connection,
-                pytest.raises(
-                    InvalidValue,
-                    match=r"connection: .* is not valid; allowed: a connection to .*app\.db",
-                ),
+                pytest.raises(InvalidValue, match=r"connection: .* is not valid; allowed: a connection to .*app\.db"),
             ):
                 store.add_in(connection, [execution(1)])
         with pytest.raises(InvalidValue, match=r"sqlite3\.Connection"):

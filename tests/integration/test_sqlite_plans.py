@@ -46,12 +46,7 @@ def _fill(path: str) -> None:
     schema.migrate(connection, path, 5.0)
     connection.execute("BEGIN")
     for kind, phase in enumerate((rows.READY, rows.READY, rows.FUTURE, rows.RUNNING, None)):
-        _seed(
-            connection,
-            first=kind * ROWS,
-            lane=f"default/handler-{kind % 2}",
-            phase=phase,
-        )
+        _seed(connection, first=kind * ROWS, lane=f"default/handler-{kind % 2}", phase=phase)
     _seed_jobs(connection)
     connection.execute("COMMIT")
     connection.close()
@@ -61,8 +56,7 @@ def _seed(connection: sqlite3.Connection, *, first: int, lane: str, phase: int |
     numbers = range(first + 1, first + ROWS + 1)
     static = ((n, _id(n), f"job-{n % 10}", START) for n in numbers)
     connection.executemany(
-        "INSERT INTO mainspring_executions (seq, id, job_id, created, body) VALUES (?, ?, ?, ?, '{}')",
-        static,
+        "INSERT INTO mainspring_executions (seq, id, job_id, created, body) VALUES (?, ?, ?, ?, '{}')", static
     )
     if phase is None:
         ended = ((n, _id(n), f"job-{n % 10}", "failed" if n % 100 == 0 else "completed") for n in numbers)
@@ -135,11 +129,7 @@ HOT = [
     ("overlap_holder", ("k",), "mainspring_live_overlap"),
     ("running_key_holder", ("a", "b", "c"), "mainspring_live_unique"),
     ("prune_keep", ("job-1", 99), "mainspring_executions_job (job_id=?)"),
-    (
-        "prune_window",
-        ("job-1", "", "[]", "", None, 100),
-        "mainspring_executions_job (job_id=? AND id>?)",
-    ),
+    ("prune_window", ("job-1", "", "[]", "", None, 100), "mainspring_executions_job (job_id=? AND id>?)"),
     ("purge_next", ("job-1", 100), "mainspring_executions_job (job_id=?)"),
     ("live_counts", (), "mainspring_incarnations_live"),
     ("logs", ("x", 0), "PRIMARY KEY (execution_id=? AND seq>?)"),
@@ -159,9 +149,7 @@ def test_lanes_are_found_by_seeking(database: sqlite3.Connection) -> None:
     assert database.execute(sql("lanes")).fetchone() == ('["default/handler-0","default/handler-1"]',)
 
 
-def test_lanes_cost_one_seek_each_however_many_rows_they_have(
-    database: sqlite3.Connection,
-) -> None:
+def test_lanes_cost_one_seek_each_however_many_rows_they_have(database: sqlite3.Connection) -> None:
     steps = 0
 
     def count() -> int:
@@ -177,10 +165,7 @@ def test_lanes_cost_one_seek_each_however_many_rows_they_have(
 
 
 def test_children_are_counted_along_their_indexes(database: sqlite3.Connection) -> None:
-    indexes = (
-        "mainspring_live_parent (parent_id=?)",
-        "mainspring_history_parent (parent_id=?)",
-    )
+    indexes = ("mainspring_live_parent (parent_id=?)", "mainspring_history_parent (parent_id=?)")
     steps = [step for step in plan(database, sql("children"), "p") if "GROUP BY" not in step]
     check(steps, *indexes)
 
@@ -188,42 +173,18 @@ def test_children_are_counted_along_their_indexes(database: sqlite3.Connection) 
 JOB = {"job_id": "job-1"}
 FOUND = [
     (ExecutionQuery(), "sqlite_autoindex_mainspring_executions_1"),
-    (
-        ExecutionQuery(before=_id(500)),
-        "sqlite_autoindex_mainspring_executions_1 (id<?)",
-    ),
+    (ExecutionQuery(before=_id(500)), "sqlite_autoindex_mainspring_executions_1 (id<?)"),
     (ExecutionQuery(**JOB), "mainspring_executions_job (job_id=?)"),
-    (
-        ExecutionQuery(**JOB, before=_id(500)),
-        "mainspring_executions_job (job_id=? AND id<?)",
-    ),
-    (
-        ExecutionQuery(**JOB, states=frozenset({State.COMPLETED})),
-        "mainspring_executions_job (job_id=?)",
-    ),
-    (
-        ExecutionQuery(**JOB, states=frozenset({State.FAILED})),
-        "mainspring_history_job_outcome (job_id=? AND state=?)",
-    ),
-    (
-        ExecutionQuery(states=frozenset({State.FAILED})),
-        "mainspring_history_outcome (state=?)",
-    ),
-    (
-        ExecutionQuery(**JOB, states=frozenset({State.PENDING})),
-        "mainspring_live_job (job_id=?)",
-    ),
-    (
-        ExecutionQuery(**JOB, states=frozenset({State.RUNNING})),
-        "mainspring_live_job (job_id=?)",
-    ),
+    (ExecutionQuery(**JOB, before=_id(500)), "mainspring_executions_job (job_id=? AND id<?)"),
+    (ExecutionQuery(**JOB, states=frozenset({State.COMPLETED})), "mainspring_executions_job (job_id=?)"),
+    (ExecutionQuery(**JOB, states=frozenset({State.FAILED})), "mainspring_history_job_outcome (job_id=? AND state=?)"),
+    (ExecutionQuery(states=frozenset({State.FAILED})), "mainspring_history_outcome (state=?)"),
+    (ExecutionQuery(**JOB, states=frozenset({State.PENDING})), "mainspring_live_job (job_id=?)"),
+    (ExecutionQuery(**JOB, states=frozenset({State.RUNNING})), "mainspring_live_job (job_id=?)"),
     (ExecutionQuery(tenant="t"), "mainspring_executions_tenant (tenant=?)"),
     (ExecutionQuery(parent_id="p"), "mainspring_executions_parent (parent_id=?)"),
     (ExecutionQuery(trace_id="t"), "mainspring_executions_trace (foreign_trace=?)"),
-    (
-        ExecutionQuery(tenant="t", states=frozenset({State.FAILED})),
-        "mainspring_executions_tenant (tenant=?)",
-    ),
+    (ExecutionQuery(tenant="t", states=frozenset({State.FAILED})), "mainspring_executions_tenant (tenant=?)"),
 ]
 
 

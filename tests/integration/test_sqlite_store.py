@@ -1,95 +1,44 @@
-"""The SQLite store under the conditions a conformance suite cannot make: other processes, forks, bad files, locks held
-by strangers, callers on other loops or gone away."""
+"""The SQLite store under the conditions a conformance suite cannot make: other processes, forks, locks held by
+strangers, callers on other loops or gone away."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mainspring.core.ports import Topic
-from mainspring.model.changes import (
-    Beat,
-    ExecutionQuery,
-    JobWrite,
-    PruneRule,
-    WorkerInfo,
-)
-from mainspring.model.errors import InvalidValue, SchemaMismatch, StoreError
+from mainspring.model.changes import Beat, JobWrite, PruneRule, WorkerInfo
+from mainspring.model.errors import StoreError
 from mainspring.model.execution import Execution, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.stores.sqlite import SqliteStore, pruning
 from mainspring.stores.sqlite.statements import migrations
 from mainspring.testing.clock import FakeClock
-from tests.integration.sqlite_processes import (
+from tests.integration.sqlite_support import (
+    ALL,
     CHILD,
     FORKING,
     change,
     claim_request,
     completed,
+    connected,
+    execution,
+    opened,
+    output,
+    start,
+    write_lock_held,
 )
-from tests.support import DEADLINE, until
-
-ALL = ExecutionQuery(limit=10_000)
+from tests.support import until
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
-
-
-@asynccontextmanager
-async def opened(path: Path, **options: Any) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(path, FakeClock(), **{"watch_interval": 0.01, **options})
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-@contextmanager
-def connected(path: Path, **options: Any) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(path, **options)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-@contextmanager
-def write_lock_held(path: Path) -> Iterator[None]:
-    """As by another process, between its BEGIN and its COMMIT."""
-    with connected(path, isolation_level=None) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-        connection.execute("ROLLBACK")
-
-
-def execution(number: int, **fields: Any) -> Execution:
-    id = f"019b7000-0000-7000-8000-{number:012x}"
-    return Execution(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
-
-
-def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    root = Path(__file__).parents[2]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root)
-
-
-def output(process: subprocess.Popen[str]) -> str:
-    out, error = process.communicate(timeout=DEADLINE * 2)
-    assert process.returncode == 0, error
-    return out
 
 
 # --- one writer, many callers -----------------------------------------------------------------------------------------
@@ -124,12 +73,7 @@ async def test_calls_that_wait_together_are_committed_together(path: Path) -> No
 async def test_a_failing_call_hurts_nobody_else(path: Path) -> None:
     broken = execution(2, params='"\ud800"')  # refused by every layer above; a store must not lose its neighbours
     async with opened(path) as store:
-        calls = [
-            store.add([execution(1)]),
-            store.add([broken]),
-            store.add([execution(3)]),
-            store.fold(1),
-        ]
+        calls = [store.add([execution(1)]), store.add([broken]), store.add([execution(3)]), store.fold(1)]
         first, second, third, fold = await asked_while_locked(path, store, *calls)
         assert (first[0].outcome, third[0].outcome, fold) == ("added", "added", 0)
         assert isinstance(second, UnicodeEncodeError)
@@ -174,32 +118,21 @@ async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
 
 
 @pytest.mark.req("REL-1", "WRK-3")
-async def test_a_row_claimed_here_and_taken_over_elsewhere_cannot_be_settled_here(
-    path: Path,
-) -> None:
+async def test_a_row_claimed_here_and_taken_over_elsewhere_cannot_be_settled_here(path: Path) -> None:
     """The store remembers what it claimed; the fence in the database decides all the same."""
     async with opened(path) as store, opened(path) as other:
         await store.add([execution(1)])
         [mine] = (await store.exchange([], claim_request("w1"))).claimed
-        [theirs] = (
-            await other.exchange([change(mine, State.PENDING)], claim_request("w2"))
-        ).claimed
-        assert (
-            await store.exchange([change(mine, State.COMPLETED)], None)
-        ).applied == (False,)
-        assert (await other.exchange([change(theirs, State.FAILED)], None)).applied == (
-            True,
-        )
+        [theirs] = (await other.exchange([change(mine, State.PENDING)], claim_request("w2"))).claimed
+        assert (await store.exchange([change(mine, State.COMPLETED)], None)).applied == (False,)
+        assert (await other.exchange([change(theirs, State.FAILED)], None)).applied == (True,)
         [row] = await store.find(ALL)
         assert (row.state, row.token) == (State.FAILED, 2)
 
 
 async def test_a_lock_held_too_long_is_reported_with_the_remedy(path: Path) -> None:
     async with opened(path, busy_timeout=0.05) as store:
-        with (
-            write_lock_held(path),
-            pytest.raises(StoreError, match=r"store\.db: another process .* busy_timeout"),
-        ):
+        with write_lock_held(path), pytest.raises(StoreError, match=r"store\.db: another process .* busy_timeout"):
             await store.add([execution(1)])
         assert (await store.add([execution(1)]))[0].outcome == "added"
 
@@ -270,33 +203,21 @@ async def test_a_store_that_is_not_open_says_so(path: Path) -> None:
     await store.close()
     await store.close()
     with pytest.raises(StoreError, match="not open"):
-        store.beat(
-            Beat(
-                worker=WorkerInfo(id="w", host="h", pid=1, version="1"),
-                leases=(),
-                lease=1.0,
-            )
-        )
+        store.beat(Beat(worker=WorkerInfo(id="w", host="h", pid=1, version="1"), leases=(), lease=1.0))
 
 
 # --- other processes --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("REL-1", "NUM-2")
-async def test_processes_that_write_all_the_time_never_find_the_database_locked(
-    path: Path,
-) -> None:
+async def test_processes_that_write_all_the_time_never_find_the_database_locked(path: Path) -> None:
     per_process, processes = 300, 3
     async with opened(path) as store:
         children = [start(CHILD, path, number, per_process) for number in range(processes)]
         done = 0
         while any(child.poll() is None for child in children):
             done += await completed(store, "parent")
-        print(
-            "slowest write of each:",
-            *(output(child).strip() for child in children),
-            sep="\n",
-        )
+        print("slowest write of each:", *(output(child).strip() for child in children), sep="\n")
         while more := await completed(store, "parent"):
             done += more
         found = await store.find(ALL)
@@ -340,103 +261,7 @@ async def test_stores_that_open_together_make_one_schema(path: Path) -> None:
 @pytest.mark.req("OPS-3")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fork_leaves_parent_and_child_with_a_store_each(path: Path) -> None:
-    assert output(start(FORKING, path)).split() == [
-        "child-refused",
-        "child-closed",
-        "child-added",
-        "parent-added",
-        "2",
-    ]
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-async def refused(path: Path, words: str, error: type[Exception] = StoreError) -> None:
-    threads = set(threading.enumerate())
-    store = SqliteStore(path, FakeClock())
-    with pytest.raises(error, match=words):
-        await store.open()
-    assert set(threading.enumerate()) == threads
-    await store.close()
-
-
-@pytest.fixture
-def letter(path: Path) -> Path:
-    path.write_text("these are not the bytes you are looking for\n" * 100)
-    return path
-
-
-@pytest.mark.req("OPS-8")
-async def test_a_file_that_is_no_database_is_refused(letter: Path) -> None:
-    await refused(letter, r"store\.db: this file is not an SQLite database; give another path")
-
-
-@pytest.mark.req("OPS-8")
-async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    await refused(
-        tmp_path / "none" / "store.db",
-        r"the directory .*none does not exist; create it",
-    )
-
-
-@pytest.mark.req("OPS-8")
-async def test_a_directory_is_refused(tmp_path: Path) -> None:
-    await refused(tmp_path, "this is a directory; give the path of a file")
-
-
-@pytest.mark.req("OPS-8")
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0,
-    reason="the superuser may write everywhere",
-)
-async def test_a_file_that_cannot_be_written_is_refused(path: Path) -> None:
-    async with opened(path):
-        pass
-    with read_only(path):
-        await refused(path, r"store\.db: .*permissions")
-
-
-@contextmanager
-def read_only(path: Path) -> Iterator[None]:
-    path.chmod(0o400)
-    path.parent.chmod(0o500)
-    yield
-    path.parent.chmod(0o700)
-
-
-async def test_a_newer_schema_is_refused_with_both_versions(path: Path) -> None:
-    async with opened(path):
-        pass
-    with connected(path) as connection, connection:
-        connection.execute("UPDATE mainspring_meta SET value = 999 WHERE key = 'schema'")
-    await refused(path, r"schema is at 999, this release needs \d+; update", SchemaMismatch)
-
-
-@pytest.mark.parametrize("path", [":memory:", "", "file::memory:?cache=shared"])
-def test_a_database_in_memory_is_refused(path: str) -> None:
-    with pytest.raises(InvalidValue, match="memory://"):
-        SqliteStore(path, FakeClock())
-
-
-def test_an_unknown_level_of_safety_is_refused(path: Path) -> None:
-    with pytest.raises(
-        InvalidValue,
-        match="synchronous: 'SOMETIMES' is not valid; allowed: one of OFF, NORMAL, FULL",
-    ):
-        SqliteStore(path, FakeClock(), synchronous="SOMETIMES")
-
-
-async def test_an_application_may_keep_its_own_tables_in_the_file(path: Path) -> None:
-    with connected(path) as connection, connection:
-        connection.execute("CREATE TABLE live (id)")
-        connection.execute("PRAGMA user_version = 7")
-    async with opened(path) as store:
-        await store.add([execution(1)])
-    with connected(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (7,)
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type <> 'trigger'")}
-    assert all(name.startswith(("mainspring_", "sqlite_autoindex_mainspring_")) for name in names - {"live"})
+    assert output(start(FORKING, path)).split() == ["child-refused", "child-closed", "child-added", "parent-added", "2"]
 
 
 # --- long histories ---------------------------------------------------------------------------------------------------

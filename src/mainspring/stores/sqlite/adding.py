@@ -16,9 +16,7 @@ from .transaction import Transaction, as_json
 _names = msgspec.json.Decoder(list[str]).decode
 
 
-def add(
-    tx: Transaction, executions: Sequence[Execution], audits: Sequence[Audit] = ()
-) -> list[Added]:
+def add(tx: Transaction, executions: Sequence[Execution], audits: Sequence[Audit] = ()) -> list[Added]:
     if not executions:
         return []
     batch = _Batch(tx, executions)
@@ -35,13 +33,7 @@ class _Batch:
 
     def __init__(self, tx: Transaction, executions: Sequence[Execution]) -> None:
         self._tx = tx
-        self._known = set(
-            _names(
-                tx.value(
-                    "known_ids", as_json([execution.id for execution in executions])
-                )
-            )
-        )
+        self._known = set(_names(tx.value("known_ids", as_json([execution.id for execution in executions]))))
         self._executions: list[Row] = []
         self._plain: list[Row] = []
 
@@ -51,9 +43,7 @@ class _Batch:
         if execution.state.final:
             self._record(execution)
         elif is_plain(execution):
-            self._plain.append(
-                plain_row(self._note(execution), execution, self._tx.now)
-            )
+            self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
         else:
             return self._add_keyed(execution)
         return Added(execution.id, "added")
@@ -71,9 +61,7 @@ class _Batch:
             if holder is not None:
                 return Added(execution.id, "unique_taken", holder)
         self._record(skipped_record(execution))
-        return Added(
-            execution.id, "skipped", self._tx.value("overlap_holder", choices[0])
-        )
+        return Added(execution.id, "skipped", self._tx.value("overlap_holder", choices[0]))
 
     def _insert(self, execution: Execution) -> bool:
         """False when a unique index refused it."""
@@ -93,7 +81,5 @@ class _Batch:
         """It exists from now on, under this `seq` and with the next number of its job."""
         seq = self._tx.next_seq() if seq is None else seq
         self._known.add(execution.id)
-        self._executions.append(
-            execution_row(seq, execution, self._tx.next_number(execution))
-        )
+        self._executions.append(execution_row(seq, execution, self._tx.next_number(execution)))
         return seq

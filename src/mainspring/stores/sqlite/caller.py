@@ -18,9 +18,7 @@ from .statements import sql
 from .transaction import Transaction
 
 
-def add_in(
-    path: str, clock: Clock, connection: Any, executions: Sequence[Execution]
-) -> list[Added]:
+def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[Execution]) -> list[Added]:
     """As `add`, through the caller's connection. Nothing is committed; on an error nothing of it stays."""
     if not isinstance(connection, sqlite3.Connection):
         raise InvalidValue("connection", connection, "an open sqlite3.Connection")
@@ -33,9 +31,7 @@ def add_in(
         raise explained(error, path) from error
 
 
-def _add(
-    connection: sqlite3.Connection, clock: Clock, executions: Sequence[Execution]
-) -> list[Added]:
+def _add(connection: sqlite3.Connection, clock: Clock, executions: Sequence[Execution]) -> list[Added]:
     with _savepoint(connection):
         tx = Transaction(connection, clock)
         added = add(tx, executions)
@@ -44,34 +40,17 @@ def _add(
 
 
 def _check(path: str, connection: sqlite3.Connection) -> None:
-    file = next(
-        (
-            file
-            for _, name, file in connection.execute("PRAGMA database_list")
-            if name == "main"
-        ),
-        "",
-    )
+    file = next((file for _, name, file in connection.execute("PRAGMA database_list") if name == "main"), "")
     if not file or not os.path.exists(file) or not os.path.samefile(file, path):
-        raise InvalidValue(
-            "connection",
-            file or ":memory:",
-            f"a connection to {path}",
-            "Use the same database",
-        )
+        raise InvalidValue("connection", file or ":memory:", f"a connection to {path}", "Use the same database")
     if not connection.in_transaction and not _begins_by_itself(connection):
         remedy = "Execute BEGIN IMMEDIATE first, or enqueue without a connection"
-        raise InvalidValue(
-            "connection", connection, "a connection with an open transaction", remedy
-        )
+        raise InvalidValue("connection", connection, "a connection with an open transaction", remedy)
 
 
 def _begins_by_itself(connection: sqlite3.Connection) -> bool:
     """Whether Python opens a transaction before the first change, as it does unless told otherwise."""
-    return (
-        connection.isolation_level is not None
-        and getattr(connection, "autocommit", -1) is not True
-    )
+    return connection.isolation_level is not None and getattr(connection, "autocommit", -1) is not True
 
 
 @contextmanager

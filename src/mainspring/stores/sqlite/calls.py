@@ -26,9 +26,7 @@ class Call(Generic[T]):
     def __init__(self, work: Work[T], loop: asyncio.AbstractEventLoop | None) -> None:
         self.work = work
         self.loop = loop
-        self.future: asyncio.Future[T] | None = (
-            None if loop is None else loop.create_future()
-        )
+        self.future: asyncio.Future[T] | None = None if loop is None else loop.create_future()
         self.waiter: Future[T] | None = Future() if loop is None else None
         self.result: Any = None
         self.error: BaseException | None = None
@@ -69,9 +67,7 @@ class Post:
 
     def send(self) -> None:
         for loop, steps in self._by_loop.items():
-            with suppress(
-                RuntimeError
-            ):  # the loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
                 loop.call_soon_threadsafe(_run_all, steps)
 
 

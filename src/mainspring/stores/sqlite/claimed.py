@@ -30,20 +30,12 @@ class ClaimedRows:
         while len(self._rows) > MOST:
             del self._rows[next(iter(self._rows))]
 
-    def take(
-        self, tx: Transaction, changes: Sequence[Change]
-    ) -> list[tuple[int, Execution]]:
+    def take(self, tx: Transaction, changes: Sequence[Change]) -> list[tuple[int, Execution]]:
         """Those rows of the changes that are as they were claimed. A rescue looks at the lease, which has moved."""
-        wanted = {
-            change.id for change in changes if not change.rescue
-        } & self._rows.keys()
+        wanted = {change.id for change in changes if not change.rescue} & self._rows.keys()
         known = [self._rows.pop(id) for id in wanted]
         if not known:
             return []
         fences = _fences(tx.value("live_untouched", as_json([seq for seq, _ in known])))
         untouched = {id: (token, owner) for id, token, owner in fences}
-        return [
-            (seq, row)
-            for seq, row in known
-            if untouched.get(row.id) == (row.token, row.owner)
-        ]
+        return [(seq, row) for seq, row in known if untouched.get(row.id) == (row.token, row.owner)]

@@ -21,12 +21,7 @@ _names = msgspec.json.Decoder(list[str]).decode
 _ready = msgspec.json.Decoder(list[list[tuple[int, str, int]]]).decode
 
 
-def exchange(
-    tx: Transaction,
-    changes: Sequence[Change],
-    request: ClaimRequest | None,
-    ours: ClaimedRows,
-) -> Exchanged:
+def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest | None, ours: ClaimedRows) -> Exchanged:
     applied = settle(tx, changes, ours)
     next_due = promote(tx)
     if request is None:
@@ -102,12 +97,7 @@ class _Claim:
         ids = self._pick_ids(names) if names else []
         if not ids:
             return []
-        found = {
-            row.id: row
-            for row in self._tx.executions(
-                "live_rows", as_json([self._seqs[id] for id in ids])
-            )
-        }
+        found = {row.id: row for row in self._tx.executions("live_rows", as_json([self._seqs[id] for id in ids]))}
         return [found[id] for id in ids]
 
     def _pick_ids(self, names: list[str]) -> list[str]:
@@ -124,37 +114,21 @@ class _Claim:
     def _candidates(self, names: list[str], depth: int) -> dict[str, list[Candidate]]:
         ready = _ready(self._tx.value("candidates", as_json(names), depth))
         self._seqs = {id: seq for rows in ready for _, id, seq in rows}
-        return {
-            name: [(level, id) for level, id, _ in rows]
-            for name, rows in zip(names, ready, strict=True)
-        }
+        return {name: [(level, id) for level, id, _ in rows] for name, rows in zip(names, ready, strict=True)}
 
     def _take_staged(self, row: Execution) -> None:
         if self._tx.run("claim_staged", *self._terms(), self._seqs[row.id]) == 1:
             self.rows.append(claimed(row, self._request, self._tx.now))
             return
         later = deferred(row, self._tx.now)
-        holder = self._tx.value(
-            "running_key_holder",
-            row.running_unique_key,
-            row.running_overlap_key,
-            row.id,
-        )
+        holder = self._tx.value("running_key_holder", row.running_unique_key, row.running_overlap_key, row.id)
         self._tx.run("defer", self._seqs[row.id], later.due)
         self.blocked.append(Blocked(later, holder))
 
     def _terms(self) -> tuple[str, Micros, Micros]:
-        return (
-            self._request.owner,
-            self._tx.now + seconds_to_micros(self._request.lease),
-            self._tx.now,
-        )
+        return (self._request.owner, self._tx.now + seconds_to_micros(self._request.lease), self._tx.now)
 
 
-def _used_up(
-    lanes: Mapping[str, Sequence[Candidate]], ids: frozenset[str], depth: int
-) -> bool:
+def _used_up(lanes: Mapping[str, Sequence[Candidate]], ids: frozenset[str], depth: int) -> bool:
     """Whether a lane that was listed only in part gave all it listed, and might have given more."""
-    return any(
-        len(listed) == depth and listed[-1][1] in ids for listed in lanes.values()
-    )
+    return any(len(listed) == depth and listed[-1][1] in ids for listed in lanes.values())

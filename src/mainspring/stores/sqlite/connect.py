@@ -24,18 +24,8 @@ _LOG_LIMIT = 64 * 1024 * 1024
 def checked_path(path: str | os.PathLike[str]) -> str:
     """The path as text; in-memory databases are refused, because every connection would see another one."""
     text = os.fspath(path)
-    if (
-        not isinstance(text, str)
-        or not text
-        or ":memory:" in text
-        or text.startswith("file:")
-    ):
-        raise InvalidValue(
-            "path",
-            path,
-            "the path of a database file",
-            "For a store in memory use memory://",
-        )
+    if not isinstance(text, str) or not text or ":memory:" in text or text.startswith("file:"):
+        raise InvalidValue("path", path, "the path of a database file", "For a store in memory use memory://")
     return os.path.abspath(text)
 
 
@@ -48,9 +38,7 @@ def checked_synchronous(level: str) -> str:
 def connect(path: str, synchronous: str, patience: float) -> sqlite3.Connection:
     """Open the file and make it a write-ahead-logged one. Errors are translated."""
     try:
-        connection = sqlite3.connect(
-            path, isolation_level=None, timeout=0.0, cached_statements=512
-        )
+        connection = sqlite3.connect(path, isolation_level=None, timeout=0.0, cached_statements=512)
     except sqlite3.Error as error:
         raise explained(error, path) from error
     try:
@@ -64,9 +52,7 @@ def connect(path: str, synchronous: str, patience: float) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, path: str, synchronous: str) -> None:
     [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
-        raise StoreError(
-            f"{path}: this file system does not permit write-ahead logging; move the file to a local disk"
-        )
+        raise StoreError(f"{path}: this file system does not permit write-ahead logging; move the file to a local disk")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
@@ -113,9 +99,7 @@ def explained(error: Exception, path: str) -> Exception:
     """The same error in words that name the file and the remedy; our own errors stay as they are."""
     if not isinstance(error, sqlite3.Error):
         return error
-    return StoreError(
-        f"{path}: {_reason(getattr(error, 'sqlite_errorcode', None) or 0, path, error)}"
-    )
+    return StoreError(f"{path}: {_reason(getattr(error, 'sqlite_errorcode', None) or 0, path, error)}")
 
 
 def _reason(extended: int, path: str, error: sqlite3.Error) -> str:
@@ -140,6 +124,4 @@ def _cannot_open(path: Path) -> str:
         return "this is a directory; give the path of a file in it"
     if not path.parent.is_dir():
         return f"the directory {path.parent} does not exist; create it first"
-    return (
-        "the file cannot be opened; check the permissions of the file and its directory"
-    )
+    return "the file cannot be opened; check the permissions of the file and its directory"

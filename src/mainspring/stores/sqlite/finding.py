@@ -17,11 +17,7 @@ from ...model.execution import FINAL, LIVE, Execution, State
 from .rows import FUTURE, READY, RUNNING, WAITING
 from .transaction import Transaction, as_json
 
-_PHASES = {
-    State.PENDING: (FUTURE, READY),
-    State.RUNNING: (RUNNING,),
-    State.WAITING: (WAITING,),
-}
+_PHASES = {State.PENDING: (FUTURE, READY), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
 _PAGE = 50  # executions read per statement
 
 
@@ -47,40 +43,20 @@ _EXECUTIONS = "mainspring_executions AS execution"
 _LIVE = "mainspring_live AS live"
 _HISTORY = "mainspring_history AS history"
 _ALL = Search("execution", _EXECUTIONS)
-_LIVE_FIRST = Search(
-    "live", f"{_LIVE} CROSS JOIN {_EXECUTIONS} ON execution.seq = live.seq"
-)
-_LIVE_SECOND = Search(
-    "execution", f"{_EXECUTIONS} CROSS JOIN {_LIVE} ON live.seq = execution.seq"
-)
-_HISTORY_FIRST = Search(
-    "history", f"{_HISTORY} CROSS JOIN {_EXECUTIONS} ON execution.seq = history.seq"
-)
-_HISTORY_SECOND = Search(
-    "execution", f"{_EXECUTIONS} CROSS JOIN {_HISTORY} ON history.seq = execution.seq"
-)
+_LIVE_FIRST = Search("live", f"{_LIVE} CROSS JOIN {_EXECUTIONS} ON execution.seq = live.seq")
+_LIVE_SECOND = Search("execution", f"{_EXECUTIONS} CROSS JOIN {_LIVE} ON live.seq = execution.seq")
+_HISTORY_FIRST = Search("history", f"{_HISTORY} CROSS JOIN {_EXECUTIONS} ON execution.seq = history.seq")
+_HISTORY_SECOND = Search("execution", f"{_EXECUTIONS} CROSS JOIN {_HISTORY} ON history.seq = execution.seq")
 
 
 def execution(tx: Transaction, id: str) -> Execution | None:
-    found = tx.executions("live_rows_by_id", as_json([id])) or tx.executions(
-        "history_rows_by_id", as_json([id])
-    )
+    found = tx.executions("live_rows_by_id", as_json([id])) or tx.executions("history_rows_by_id", as_json([id]))
     return found[0] if found else None
 
 
 def find(tx: Transaction, query: ExecutionQuery) -> list[Execution]:
-    page = list(
-        islice(
-            _ids(tx, query, query.offset + query.limit),
-            query.offset,
-            query.offset + query.limit,
-        )
-    )
-    found = {
-        row.id: row
-        for start in range(0, len(page), _PAGE)
-        for row in _read(tx, page[start : start + _PAGE])
-    }
+    page = list(islice(_ids(tx, query, query.offset + query.limit), query.offset, query.offset + query.limit))
+    found = {row.id: row for start in range(0, len(page), _PAGE) for row in _read(tx, page[start : start + _PAGE])}
     return [found[id] for id in page]
 
 
@@ -89,50 +65,29 @@ def count(tx: Transaction, query: ExecutionQuery, cap: int) -> int:
 
 
 def logs(tx: Transaction, id: str, after: int) -> list[tuple[int, LogLine]]:
-    return [
-        (seq, LogLine(at, level, message))
-        for seq, at, level, message in tx.rows("logs", id, after)
-    ]
+    return [(seq, LogLine(at, level, message)) for seq, at, level, message in tx.rows("logs", id, after)]
 
 
 def _read(tx: Transaction, ids: Sequence[str]) -> list[Execution]:
     wanted = as_json(ids)
-    return tx.executions("live_rows_by_id", wanted) + tx.executions(
-        "history_rows_by_id", wanted
-    )
+    return tx.executions("live_rows_by_id", wanted) + tx.executions("history_rows_by_id", wanted)
 
 
 def _ids(tx: Transaction, query: ExecutionQuery, limit: int) -> Iterator[str]:
-    found = [
-        [id for (id,) in tx.query(search.ids(), (*search.values, limit))]
-        for search in searches(tx, query)
-    ]
+    found = [[id for (id,) in tx.query(search.ids(), (*search.values, limit))] for search in searches(tx, query)]
     return heapq.merge(*found, reverse=True)
 
 
 def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
-    by_state = (
-        [_ALL]
-        if query.states is None
-        else [*_live(query, query.states), *_history(query, query.states)]
-    )
+    by_state = [_ALL] if query.states is None else [*_live(query, query.states), *_history(query, query.states)]
     filtered = [_filtered(search, query) for search in by_state]
-    return [
-        one
-        for search in filtered
-        for traced in _traced(search, query)
-        for one in _of_job(tx, traced, query)
-    ]
+    return [one for search in filtered for traced in _traced(search, query) for one in _of_job(tx, traced, query)]
 
 
 def _live(query: ExecutionQuery, states: frozenset[State]) -> list[Search]:
     phases = sorted(phase for state in states & LIVE for phase in _PHASES[state])
     search = _LIVE_SECOND if _narrow(query) else _LIVE_FIRST
-    return (
-        [search.where(f"live.phase IN ({', '.join(map(str, phases))})")]
-        if phases
-        else []
-    )
+    return [search.where(f"live.phase IN ({', '.join(map(str, phases))})")] if phases else []
 
 
 def _history(query: ExecutionQuery, states: frozenset[State]) -> list[Search]:
@@ -141,46 +96,27 @@ def _history(query: ExecutionQuery, states: frozenset[State]) -> list[Search]:
     if not wanted:
         return []
     if State.COMPLETED in states or _narrow(query):
-        return [
-            _HISTORY_SECOND.where(
-                f"history.state IN ({', '.join('?' * len(wanted))})", *wanted
-            )
-        ]
-    return [
-        _HISTORY_FIRST.where("history.state <> 'completed'").where(
-            "history.state = ?", state
-        )
-        for state in wanted
-    ]
+        return [_HISTORY_SECOND.where(f"history.state IN ({', '.join('?' * len(wanted))})", *wanted)]
+    return [_HISTORY_FIRST.where("history.state <> 'completed'").where("history.state = ?", state) for state in wanted]
 
 
 def _narrow(query: ExecutionQuery) -> bool:
     """Whether an index of the unchanging part finds few rows by itself."""
-    return any(
-        value is not None for value in (query.tenant, query.parent_id, query.trace_id)
-    )
+    return any(value is not None for value in (query.tenant, query.parent_id, query.trace_id))
 
 
 def _filtered(search: Search, query: ExecutionQuery) -> Search:
-    usual = query.trigger == "enqueue"  # what a body leaves out
     terms = (
         ("@.id < ?", query.before),
         ("execution.tenant = ?", query.tenant),
         ("execution.parent_id = ?", query.parent_id),
         ("execution.created >= ?", query.created_from),
         ("execution.created < ?", query.created_to),
-        (
-            "json_extract(execution.body, '$.trigger') = ?",
-            None if usual else query.trigger,
-        ),
+        ("coalesce(json_extract(execution.body, '$.trigger'), 'enqueue') = ?", query.trigger),
     )
     for condition, value in terms:
         search = search if value is None else search.where(condition, value)
-    return (
-        search.where("json_extract(execution.body, '$.trigger') IS NULL")
-        if usual
-        else search
-    )
+    return search
 
 
 def _traced(search: Search, query: ExecutionQuery) -> list[Search]:
@@ -191,10 +127,7 @@ def _traced(search: Search, query: ExecutionQuery) -> list[Search]:
     own = _as_id(query.trace_id)
     if own is None:
         return [foreign]
-    return [
-        foreign,
-        search.where("@.id = ?", own).where("execution.foreign_trace IS NULL"),
-    ]
+    return [foreign, search.where("@.id = ?", own).where("execution.foreign_trace IS NULL")]
 
 
 def _as_id(trace_id: str) -> str | None:

@@ -41,6 +41,4 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before, after_in_parent=_in_parent, after_in_child=_in_child
-    )
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -16,29 +16,8 @@ from .transaction import Transaction, as_json, stats_of
 from .working import delete_finished
 
 _COLUMNS = (
-    *(
-        "name",
-        "id",
-        "version",
-        "origin",
-        "declared",
-        "overrides",
-        "release",
-        "next_run",
-        "last_tick",
-        "anchor",
-    ),
-    *(
-        "paused",
-        "paused_by",
-        "pause_note",
-        "resume",
-        "cancelled",
-        "sweep",
-        "created",
-        "updated",
-        "last_number",
-    ),
+    *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
+    *("paused", "paused_by", "pause_note", "resume", "cancelled", "sweep", "created", "updated", "last_number"),
 )
 PURGED_AT_ONCE = 1_000
 
@@ -90,9 +69,7 @@ def job_of(row: Row) -> Job:
     return Job(**{**fields, "sweep": bool(fields["sweep"])})
 
 
-def delete_job(
-    tx: Transaction, name: str, seen_version: int, purge: bool, audit: Audit | None
-) -> str | None:
+def delete_job(tx: Transaction, name: str, seen_version: int, purge: bool, audit: Audit | None) -> str | None:
     """The id of the job that was deleted."""
     deleted: str | None = tx.value("job_delete", name, seen_version)
     if deleted is None:
@@ -119,11 +96,7 @@ def purge_some(tx: Transaction) -> bool:
 
 
 def jobs(tx: Transaction, names: Sequence[str] | None) -> list[Job]:
-    found = (
-        tx.rows("jobs_all")
-        if names is None
-        else tx.rows("jobs_some", as_json(list(names)))
-    )
+    found = tx.rows("jobs_all") if names is None else tx.rows("jobs_some", as_json(list(names)))
     return [job_of(row) for row in found]
 
 
@@ -134,9 +107,7 @@ def jobs_after(tx: Transaction, name: str, limit: int) -> list[Job]:
 def due_jobs(tx: Transaction, limit: int) -> DuePage:
     """One more row than asked for tells when to look again."""
     found = [job_of(row) for row in tx.rows("jobs_due", tx.now, limit + 1)]
-    next_due = (
-        found[limit].due if len(found) > limit else tx.value("jobs_next_due", tx.now)
-    )
+    next_due = found[limit].due if len(found) > limit else tx.value("jobs_next_due", tx.now)
     return DuePage(jobs=tuple(found[:limit]), next_due=next_due, now=tx.now)
 
 
@@ -145,27 +116,17 @@ def swept(tx: Transaction, limit: int) -> list[Job]:
 
 
 def stats(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
-    found = (
-        tx.rows("totals_all")
-        if job_ids is None
-        else tx.rows("totals_some", as_json(list(job_ids)))
-    )
+    found = tx.rows("totals_all") if job_ids is None else tx.rows("totals_some", as_json(list(job_ids)))
     return {row[0]: stats_of(row) for row in found}
 
 
-def live_counts(
-    tx: Transaction, job_ids: Sequence[str] | None
-) -> dict[str, LiveCounts]:
+def live_counts(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
     """Running and waiting rows are few and have indexes of their own; the rest is pending."""
     wanted = None if job_ids is None else frozenset(job_ids)
     running: Counter[str] = Counter(dict(tx.rows("running_counts")))
     waiting: Counter[str] = Counter(dict(tx.rows("waiting_counts")))
     return {
-        id: LiveCounts(
-            pending=total - running[id] - waiting[id],
-            running=running[id],
-            waiting=waiting[id],
-        )
+        id: LiveCounts(pending=total - running[id] - waiting[id], running=running[id], waiting=waiting[id])
         for id, total in tx.rows("live_counts")
         if wanted is None or id in wanted
     }

@@ -14,9 +14,7 @@ from .calls import Post
 class Listeners:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._callbacks: dict[
-            object, tuple[asyncio.AbstractEventLoop, Callable[[Topic], None]]
-        ] = {}
+        self._callbacks: dict[object, tuple[asyncio.AbstractEventLoop, Callable[[Topic], None]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._callbacks)

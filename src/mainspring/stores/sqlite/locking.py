@@ -13,27 +13,16 @@ def lock_take(tx: Transaction, name: str, owner: str, ttl: float) -> LockRow | N
     token = tx.value("lock_token")
     expires = tx.now + seconds_to_micros(ttl)
     tx.run("lock_take", name, owner, token, tx.now, expires)
-    return LockRow(
-        name=name, owner=owner, token=token, acquired=tx.now, expires=expires
-    )
+    return LockRow(name=name, owner=owner, token=token, acquired=tx.now, expires=expires)
 
 
 def lock_renew(tx: Transaction, name: str, token: int, ttl: float) -> bool:
-    return (
-        tx.run("lock_renew", name, token, tx.now + seconds_to_micros(ttl), tx.now) == 1
-    )
+    return tx.run("lock_renew", name, token, tx.now + seconds_to_micros(ttl), tx.now) == 1
 
 
-def lock_release(
-    tx: Transaction, name: str, token: int | None, keep_for: float, audit: Audit | None
-) -> bool:
+def lock_release(tx: Transaction, name: str, token: int | None, keep_for: float, audit: Audit | None) -> bool:
     if keep_for > 0:
-        released = (
-            tx.run(
-                "lock_keep", name, token, tx.now + seconds_to_micros(keep_for), tx.now
-            )
-            == 1
-        )
+        released = tx.run("lock_keep", name, token, tx.now + seconds_to_micros(keep_for), tx.now) == 1
     else:
         released = tx.run("lock_drop", name, token, tx.now) == 1
     if released:
@@ -43,18 +32,9 @@ def lock_release(
 
 def locks(tx: Transaction) -> list[LockRow]:
     fields = LockRow.__struct_fields__
-    return [
-        LockRow(**dict(zip(fields, row, strict=True)))
-        for row in tx.rows("locks", tx.now)
-    ]
+    return [LockRow(**dict(zip(fields, row, strict=True))) for row in tx.rows("locks", tx.now)]
 
 
 def audits(tx: Transaction, target: str | None, limit: int) -> list[Audit]:
-    found = (
-        tx.rows("audit_all", limit)
-        if target is None
-        else tx.rows("audit_target", target, limit)
-    )
-    return [
-        Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in found
-    ]
+    found = tx.rows("audit_all", limit) if target is None else tx.rows("audit_target", target, limit)
+    return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in found]

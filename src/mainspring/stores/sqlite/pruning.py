@@ -26,27 +26,13 @@ class Found(NamedTuple):
 
 def prunable(tx: Transaction, rule: PruneRule, cursor: str, limit: int) -> Found:
     """Ids of what the rule lets go in the stretch after the cursor, oldest first."""
-    first_kept = (
-        tx.value("prune_keep", rule.job_id, rule.newest - 1) or ""
-        if rule.newest > 0
-        else _AFTER_ALL
-    )
+    first_kept = tx.value("prune_keep", rule.job_id, rule.newest - 1) or "" if rule.newest > 0 else _AFTER_ALL
     states = as_json(sorted(rule.states))
     [(found, last, length, earliest)] = tx.rows(
-        "prune_window",
-        rule.job_id,
-        cursor,
-        states,
-        first_kept,
-        rule.older_than,
-        STRETCH,
+        "prune_window", rule.job_id, cursor, states, first_kept, rule.older_than, STRETCH
     )
     ids = _ids(found)
     if len(ids) > limit:
         return Found(ids[:limit], ids[limit - 1])
-    young = (
-        rule.older_than is not None
-        and earliest is not None
-        and earliest >= rule.older_than
-    )
+    young = rule.older_than is not None and earliest is not None and earliest >= rule.older_than
     return Found(ids, "" if length < STRETCH or young else last)

@@ -45,13 +45,16 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     overlap_slots: int = 1
 
 
+_NO_ATTEMPTS = "[]"
+
+
 class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
     failures: int = 0
     crashes: int = 0
     alone: bool = False
     reason: str | None = None
     error: str | None = None
-    attempts_json: str = "[]"
+    attempts_json: str = _NO_ATTEMPTS
     result_json: str | None = None
     counters_json: str | None = None
     metadata_json: str | None = None
@@ -73,9 +76,7 @@ class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _FIELDS = Execution.__struct_fields__
-_FATE = _FIELDS.index(
-    "unique_key"
-)  # from here on: keys, and what happens to an execution
+_FATE = _FIELDS.index("unique_key")  # from here on: keys, and what happens to an execution
 _NO_FATE = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE:]
 
 _encode = msgspec.json.Encoder().encode
@@ -89,9 +90,7 @@ def executions(text: str | None) -> list[Execution]:
 
 def is_plain(execution: Execution) -> bool:
     """Nothing has happened to it, it holds no key and belongs to nobody: the usual case, with a shorter insert."""
-    untouched = (
-        astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
-    )
+    untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
     return untouched and execution.parent_id is None
 
 
@@ -227,7 +226,7 @@ def live_tail(e: Execution) -> str | None:
         e.alone,
         e.reason,
         e.error,
-        e.attempts_json,
+        _attempts(e),
         e.result_json,
         e.counters_json,
         e.metadata_json,
@@ -247,7 +246,7 @@ def history_tail(e: Execution) -> str:
             e.alone,
             e.reason,
             e.error,
-            e.attempts_json,
+            _attempts(e),
             e.result_json,
             e.counters_json,
             e.metadata_json,
@@ -264,3 +263,8 @@ def history_tail(e: Execution) -> str:
             e.cancel_reason,
         )
     ).decode()
+
+
+def _attempts(e: Execution) -> str:
+    """Texts are left out of JSON only when they are the very object that is the default."""
+    return _NO_ATTEMPTS if e.attempts_json == _NO_ATTEMPTS else e.attempts_json

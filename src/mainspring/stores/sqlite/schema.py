@@ -15,14 +15,9 @@ def migrate(connection: sqlite3.Connection, path: str, patience: float) -> None:
     steps = migrations()
     begin(connection, path, patience)
     try:
-        _apply(
-            connection,
-            [(number, text) for number, text in steps if number > _version(connection)],
-        )
+        _apply(connection, [(number, text) for number, text in steps if number > _version(connection)])
         _refuse_newer(_version(connection), steps[-1][0])
-        connection.execute(
-            sql("write_lock")
-        )  # a file that can only be read says so here, not at the first enqueue
+        connection.execute(sql("write_lock"))  # a file that can only be read says so here, not at the first enqueue
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise explained(error, path) from error
@@ -35,9 +30,7 @@ def _apply(connection: sqlite3.Connection, steps: list[tuple[int, str]]) -> None
     for number, text in steps:
         for statement in split(text):
             connection.execute(statement)
-        connection.execute(
-            "UPDATE mainspring_meta SET value = ? WHERE key = 'schema'", (number,)
-        )
+        connection.execute("UPDATE mainspring_meta SET value = ? WHERE key = 'schema'", (number,))
 
 
 def _refuse_newer(found: int, newest: int) -> None:
@@ -47,14 +40,10 @@ def _refuse_newer(found: int, newest: int) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    known = connection.execute(
-        "SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'"
-    ).fetchone()
+    known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'").fetchone()
     if known is None:
         return 0
-    [version] = connection.execute(
-        "SELECT value FROM mainspring_meta WHERE key = 'schema'"
-    ).fetchone()
+    [version] = connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone()
     return int(version)
 
 

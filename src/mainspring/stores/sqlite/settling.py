@@ -16,9 +16,7 @@ from .rows import history_row, live_change
 from .transaction import Transaction, as_json
 
 
-def settle(
-    tx: Transaction, changes: Sequence[Change], ours: ClaimedRows
-) -> tuple[bool, ...]:
+def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tuple[bool, ...]:
     if not changes:
         return ()
     batch = _Batch(tx, _rows(tx, changes, ours))
@@ -27,17 +25,11 @@ def settle(
     return applied
 
 
-def _rows(
-    tx: Transaction, changes: Sequence[Change], ours: ClaimedRows
-) -> list[tuple[int, Execution]]:
+def _rows(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> list[tuple[int, Execution]]:
     """The live rows that are to change, with their `seq`; what we claimed ourselves is not read again."""
     known = ours.take(tx, changes)
     left = {change.id for change in changes} - {row.id for _, row in known}
-    return (
-        [*known, *tx.numbered("live_rows_by_id", as_json(sorted(left)))]
-        if left
-        else known
-    )
+    return [*known, *tx.numbered("live_rows_by_id", as_json(sorted(left)))] if left else known
 
 
 class _Batch:
@@ -72,9 +64,7 @@ class _Batch:
 
     def write(self) -> None:
         for after in self._changed.values():
-            self._tx.run(
-                "live_update", *live_change(self._seqs[after.id], after, self._tx.now)
-            )
+            self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:
             self._tx.topics.add(Topic.WORK)
         for rows in self._endings.values():
@@ -86,15 +76,9 @@ class _Batch:
 
     def _move(self) -> None:
         seqs = self._seqs
-        kept = [
-            history_row(seqs[after.id], after, keep)
-            for after, keep in self._ended
-            if keep or after.todo
-        ]
+        kept = [history_row(seqs[after.id], after, keep) for after, keep in self._ended if keep or after.todo]
         gone = [after.id for after, keep in self._ended if not keep and not after.todo]
-        self._tx.run(
-            "live_delete", as_json([seqs[after.id] for after, _ in self._ended])
-        )
+        self._tx.run("live_delete", as_json([seqs[after.id] for after, _ in self._ended]))
         self._tx.bulk("history_insert", kept)
         if gone:
             self._tx.run("executions_delete", as_json([seqs[id] for id in gone]))
@@ -102,14 +86,8 @@ class _Batch:
 
     def _free_keys(self) -> None:
         """Rows that a claim deferred because of a key that is free now are ready at once."""
-        unique = [
-            after.unique_key for after, _ in self._ended if after.unique_key is not None
-        ]
-        overlap = [
-            after.overlap_key
-            for after, _ in self._ended
-            if after.overlap_key is not None
-        ]
+        unique = [after.unique_key for after, _ in self._ended if after.unique_key is not None]
+        overlap = [after.overlap_key for after, _ in self._ended if after.overlap_key is not None]
         freed = 0
         if unique:
             freed += self._tx.run("unblock_unique", self._tx.now, as_json(unique))
@@ -122,15 +100,6 @@ class _Batch:
 def endings_delta(rows: Sequence[Execution]) -> JobStats:
     """What executions of one job that ended in one state add to its statistics: as one by one, in one go."""
     newest = max(rows, key=lambda row: row.id)
-    durations = [
-        row.finished - row.started
-        for row in rows
-        if row.finished is not None and row.started is not None
-    ]
+    durations = [row.finished - row.started for row in rows if row.finished is not None and row.started is not None]
     counted = {newest.state.value: len(rows)}
-    return replace(
-        ended_delta(newest),
-        **counted,
-        duration_ms=sum(durations) / 1000,
-        timed=len(durations),
-    )
+    return replace(ended_delta(newest), **counted, duration_ms=sum(durations) / 1000, timed=len(durations))

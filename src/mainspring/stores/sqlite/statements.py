@@ -32,27 +32,17 @@ def sql_for_rows(name: str, count: int) -> str:
 
 def statement_names() -> list[str]:
     files = resources.files(__package__).joinpath("sql").iterdir()
-    names = sorted(
-        file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql")
-    )
+    names = sorted(file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql"))
     return [name for name in names if not name.startswith("part_")]
 
 
 def migrations() -> list[tuple[int, str]]:
     """Number and text of every migration, in order."""
     files = resources.files(__package__).joinpath("migrations").iterdir()
-    found = [
-        (int(file.name[:4]), file.read_text("utf-8"))
-        for file in files
-        if file.name.endswith(".sql")
-    ]
+    found = [(int(file.name[:4]), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
     return sorted(found)
 
 
 def _read(name: str) -> str:
-    text = (
-        resources.files(__package__).joinpath("sql", f"{name}.sql").read_text("utf-8")
-    )
-    return "\n".join(
-        line for line in text.splitlines() if not line.startswith("--")
-    ).strip()
+    text = resources.files(__package__).joinpath("sql", f"{name}.sql").read_text("utf-8")
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()

@@ -33,18 +33,7 @@ from ...model.errors import StoreError
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
-from . import (
-    adding,
-    caller,
-    claiming,
-    finding,
-    forks,
-    jobs,
-    locking,
-    pruning,
-    schema,
-    working,
-)
+from . import adding, caller, claiming, finding, forks, jobs, locking, pruning, schema, working
 from .calls import Call, Work
 from .claimed import ClaimedRows
 from .connect import checked_path, checked_synchronous, connect
@@ -125,11 +114,7 @@ class SqliteStore:
             writer.ready.result()  # the writer makes the schema
             return self._connect_reader()
 
-        return _Opened(
-            os.getpid(),
-            writer,
-            Reader("mainspring-reader", self.path, connect_reader, self._clock),
-        )
+        return _Opened(os.getpid(), writer, Reader("mainspring-reader", self.path, connect_reader, self._clock))
 
     def _connect_writer(self) -> sqlite3.Connection:
         connection = connect(self.path, self._synchronous, self._busy_timeout)
@@ -182,9 +167,7 @@ class SqliteStore:
         if opened is None:
             raise StoreError(f"{self.path}: the store is not open; open it first")
         if opened.pid != os.getpid():
-            raise StoreError(
-                f"{self.path}: the store was opened before this process was forked; open a new one"
-            )
+            raise StoreError(f"{self.path}: the store was opened before this process was forked; open a new one")
         return opened
 
     def _write(self, work: Work[T]) -> Awaitable[T]:
@@ -204,12 +187,8 @@ class SqliteStore:
     async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
         return await self._write(lambda tx: jobs.write_jobs(tx, writes))
 
-    async def delete_job(
-        self, name: str, seen_version: int, *, purge: bool, audit: Audit | None
-    ) -> bool:
-        deleted = await self._write(
-            lambda tx: jobs.delete_job(tx, name, seen_version, purge, audit)
-        )
+    async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
+        deleted = await self._write(lambda tx: jobs.delete_job(tx, name, seen_version, purge, audit))
         if deleted is not None and purge:
             await self._purge()
         return deleted is not None
@@ -231,9 +210,7 @@ class SqliteStore:
     async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
         return await self._read(lambda tx: jobs.stats(tx, job_ids))
 
-    async def live_counts(
-        self, job_ids: Sequence[str] | None = None
-    ) -> dict[str, LiveCounts]:
+    async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
         return await self._read(lambda tx: jobs.live_counts(tx, job_ids))
 
     async def swept(self, limit: int) -> list[Job]:
@@ -241,20 +218,14 @@ class SqliteStore:
 
     # --- executions ---------------------------------------------------------------------------------------------
 
-    async def add(
-        self, executions: Sequence[Execution], audit: Sequence[Audit] = ()
-    ) -> list[Added]:
+    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
         return await self._write(lambda tx: adding.add(tx, executions, audit))
 
     def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added]:
         return caller.add_in(self.path, self._clock, connection, list(executions))
 
-    async def exchange(
-        self, changes: Sequence[Change], claim: ClaimRequest | None
-    ) -> Exchanged:
-        return await self._write(
-            lambda tx: claiming.exchange(tx, changes, claim, self._ours)
-        )
+    async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
+        return await self._write(lambda tx: claiming.exchange(tx, changes, claim, self._ours))
 
     async def expired(self, limit: int) -> list[Execution]:
         return await self._read(lambda tx: tx.executions("expired", tx.now, limit))
@@ -313,16 +284,10 @@ class SqliteStore:
         found = await self._read(lambda tx: pruning.prunable(tx, rule, cursor, limit))
         if found.cursor:
             self._pruned_up_to[place] = found.cursor
-        return (
-            await self._write(lambda tx: working.delete_finished(tx, found.ids))
-            if found.ids
-            else 0
-        )
+        return await self._write(lambda tx: working.delete_finished(tx, found.ids)) if found.ids else 0
 
     async def prune_workers(self, silent_for: float) -> int:
-        return await self._write(
-            lambda tx: tx.run("workers_prune", tx.now - seconds_to_micros(silent_for))
-        )
+        return await self._write(lambda tx: tx.run("workers_prune", tx.now - seconds_to_micros(silent_for)))
 
     async def workers(self) -> list[WorkerInfo]:
         return await self._read(working.workers)
@@ -342,15 +307,9 @@ class SqliteStore:
         return await self._write(lambda tx: locking.lock_renew(tx, name, token, ttl))
 
     async def lock_release(
-        self,
-        name: str,
-        token: int | None,
-        keep_for: float = 0.0,
-        audit: Audit | None = None,
+        self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
     ) -> bool:
-        return await self._write(
-            lambda tx: locking.lock_release(tx, name, token, keep_for, audit)
-        )
+        return await self._write(lambda tx: locking.lock_release(tx, name, token, keep_for, audit))
 
     async def locks(self) -> list[LockRow]:
         return await self._read(locking.locks)

@@ -29,13 +29,7 @@ Tell = Callable[[Post, set[Topic]], None]
 class ConnectionThread:
     """A thread that owns one connection and serves what arrives in its mailbox."""
 
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        connect: Callable[[], sqlite3.Connection],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, name: str, path: str, connect: Callable[[], sqlite3.Connection], clock: Clock) -> None:
         self.ready: Future[None] = Future()
         self.ended: Future[None] = Future()
         self.mailbox = Mailbox()
@@ -199,9 +193,7 @@ class Writer(ConnectionThread):
         if begin(connection, self._path, self._patience):
             self._contended_until = time.monotonic() + _CONTENDED_FOR
 
-    def _together(
-        self, connection: sqlite3.Connection, calls: list[Call[Any]]
-    ) -> set[Topic] | None:
+    def _together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic] | None:
         """All calls in the transaction that has begun. None: one of them failed and nothing was done."""
         tx = Transaction(connection, self._clock)
         try:
@@ -220,9 +212,7 @@ class Writer(ConnectionThread):
             step()
         return tx.topics
 
-    def _one_by_one(
-        self, connection: sqlite3.Connection, calls: list[Call[Any]]
-    ) -> set[Topic]:
+    def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic]:
         topics: set[Topic] = set()
         for call in calls:
             try:

@@ -65,13 +65,7 @@ class Transaction:
     def numbered(self, name: str, *values: Any) -> list[tuple[int, Execution]]:
         """Executions with their `seq`, from a statement that returns both lists."""
         [(text, numbers)] = self.rows(name, *values)
-        return list(
-            zip(
-                msgspec.json.decode(numbers, type=list[int]),
-                executions(text),
-                strict=True,
-            )
-        )
+        return list(zip(msgspec.json.decode(numbers, type=list[int]), executions(text), strict=True))
 
     def query(self, text: str, values: Sequence[Any]) -> list[Row]:
         """A statement put together at run time."""
@@ -84,9 +78,7 @@ class Transaction:
         while chunk:
             size = next(size for size in _CHUNKS if size <= len(chunk))
             now, rest = chunk[:size], chunk[size:]
-            self._cursor.execute(
-                sql_for_rows(name, size), [value for row in now for value in row]
-            )
+            self._cursor.execute(sql_for_rows(name, size), [value for row in now for value in row])
             chunk = rest or list(islice(left, _CHUNKS[0]))
 
     def audit(self, *audits: Audit | None) -> None:
@@ -105,11 +97,7 @@ class Transaction:
     def next_number(self, execution: Execution) -> int:
         """The number of this execution among those of its job."""
         known = self._numbers.get(execution.job_id)
-        last = (
-            self.value("incarnation_number", execution.job_id) or 0
-            if known is None
-            else known[1]
-        )
+        last = self.value("incarnation_number", execution.job_id) or 0 if known is None else known[1]
         self._numbers[execution.job_id] = (execution.job, last + 1)
         return last + 1
 
@@ -121,9 +109,7 @@ class Transaction:
         """Add to the statistics of a job."""
         if delta is not None:
             known = self._deltas.get(delta.job_id)
-            self._deltas[delta.job_id] = (
-                delta if known is None else merge_stats(known, delta)
-            )
+            self._deltas[delta.job_id] = delta if known is None else merge_stats(known, delta)
 
     def flush(self) -> None:
         """Save numbers and statistics. The last step before the commit."""
@@ -132,10 +118,7 @@ class Transaction:
         for job_id, count in self._ended.items():
             self.run("incarnation_ended", job_id, count)
         if self._deltas:
-            stored = {
-                row[0]: stats_of(row)
-                for row in self.rows("totals_some", as_json(list(self._deltas)))
-            }
+            stored = {row[0]: stats_of(row) for row in self.rows("totals_some", as_json(list(self._deltas)))}
             for job_id, delta in self._deltas.items():
                 known = stored.get(job_id)
                 self._save_totals(delta if known is None else merge_stats(known, delta))
@@ -143,9 +126,7 @@ class Transaction:
 
     def _save_totals(self, stats: JobStats) -> None:
         state = None if stats.last_state is None else stats.last_state.value
-        self.run(
-            "totals_save", *astuple(msgspec.structs.replace(stats, last_state=state))
-        )
+        self.run("totals_save", *astuple(msgspec.structs.replace(stats, last_state=state)))
 
 
 def stats_of(row: Row) -> JobStats:

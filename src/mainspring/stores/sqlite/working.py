@@ -24,16 +24,8 @@ def beat(tx: Transaction, beat: Beat) -> BeatReply:
     asked = dict(beat.leases)
     running = tx.rows("beat_leases", as_json(list(asked)), worker.id)
     held = {id: seq for id, token, seq in running if asked[id] == token}
-    tx.run(
-        "beat_renew",
-        tx.now + seconds_to_micros(beat.lease),
-        as_json(list(held.values())),
-    )
-    return BeatReply(
-        lost=frozenset(asked.keys() - held.keys()),
-        cancels=cancels(tx, worker.id),
-        now=tx.now,
-    )
+    tx.run("beat_renew", tx.now + seconds_to_micros(beat.lease), as_json(list(held.values())))
+    return BeatReply(lost=frozenset(asked.keys() - held.keys()), cancels=cancels(tx, worker.id), now=tx.now)
 
 
 def cancels(tx: Transaction, owner: str) -> dict[str, str]:
@@ -46,32 +38,20 @@ def request_cancel(tx: Transaction, requests: Sequence[CancelRequest]) -> list[b
 
 
 def _request_cancel(tx: Transaction, request: CancelRequest) -> bool:
-    asked = (
-        tx.run("request_cancel", request.id, request.token, request.at, request.reason)
-        == 1
-    )
+    asked = tx.run("request_cancel", request.id, request.token, request.at, request.reason) == 1
     if asked:
         tx.audit(request.audit)
     return asked
 
 
 def note(tx: Transaction, notes: Sequence[Note]) -> list[bool]:
-    rows = {
-        row.id: row
-        for row in tx.executions(
-            "live_rows_by_id", as_json([note.id for note in notes])
-        )
-    }
+    rows = {row.id: row for row in tx.executions("live_rows_by_id", as_json([note.id for note in notes]))}
     return [_note(tx, rows, note) for note in notes]
 
 
 def _note(tx: Transaction, rows: dict[str, Execution], note: Note) -> bool:
     row = rows.get(note.id)
-    if row is None or (row.state, row.token, row.owner) != (
-        State.RUNNING,
-        note.token,
-        note.owner,
-    ):
+    if row is None or (row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner):
         return False
     progress = row.progress_json if note.progress_json is None else note.progress_json
     counters = row.counters_json if note.counters_json is None else note.counters_json
@@ -86,10 +66,7 @@ def _note(tx: Transaction, rows: dict[str, Execution], note: Note) -> bool:
 def _append_logs(tx: Transaction, id: str, lines: Sequence[LogLine]) -> None:
     first = (tx.value("log_last", id) or 0) + 1
     last = first + len(lines) - 1
-    numbered = [
-        (id, number, line.at, line.level, line.message)
-        for number, line in enumerate(lines, first)
-    ]
+    numbered = [(id, number, line.at, line.level, line.message) for number, line in enumerate(lines, first)]
     tx.bulk("log_insert", numbered[-LOG_LINES_KEPT:])
     tx.run("log_trim", id, last - LOG_LINES_KEPT)
 
@@ -100,9 +77,7 @@ def todo_done(tx: Transaction, ids: Sequence[str]) -> None:
     delete_finished(tx, msgspec.json.decode(tx.value("history_unkept", wanted)))
 
 
-def delete_finished(
-    tx: Transaction, ids: Sequence[str], *, regardless: bool = False
-) -> int:
+def delete_finished(tx: Transaction, ids: Sequence[str], *, regardless: bool = False) -> int:
     """Delete these finished executions and their log lines; those whose follow-ups are not done only `regardless`."""
     if not ids:
         return 0
