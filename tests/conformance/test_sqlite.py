@@ -28,7 +28,7 @@ class TestSqlite(StoreConformance):
 
 @asynccontextmanager
 async def opened(path: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore(path, clock, watch_interval=0.01)
+    store = SqliteStore(path, clock, synchronous="NORMAL", watch_interval=0.01)  # no test here cuts the power
     await store.open()
     try:
         yield store
