@@ -84,11 +84,13 @@ def grace(job: Job, trigger: Trigger, at: Micros) -> Micros:
 
 
 def first_run(trigger: Trigger, now: Micros, last: Micros | None = None) -> Micros | None:
-    """The first tick of a job planned now, whose last one was at `last`.
+    """The first tick of a job planned now, after its last one, at `last`: who plans may have looked at the clock
+    some time ago.
 
     A `once` in the past is due at once, and judged by the grace; but never again when the job is past it.
     """
-    upcoming, only = _next(trigger, now), trigger.only_tick_micros()
+    upcoming = _next(trigger, now if last is None else max(now, last))
+    only = trigger.only_tick_micros()
     if upcoming is not None or only is None:
         return upcoming
     return only if last is None or only > last else None
