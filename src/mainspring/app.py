@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import config
-from .assembly import Parts, SystemClock, lock_owner, make_store, node_settings
+from .assembly import Parts, SystemClock, database_of, lock_owner, make_store, node_settings
 from .core.client import Client
 from .core.context import JobContext
 from .core.declare import JobOptions
@@ -46,7 +47,7 @@ class Mainspring:
 
     def __init__(
         self,
-        database: str | Store | None = None,
+        database: str | os.PathLike[str] | Store | None = None,
         *,
         jobs: Sequence[str] = (),
         resources: Mapping[str, Any] | None = None,
@@ -55,11 +56,11 @@ class Mainspring:
         config_file: str | None = None,
         **settings: Any,
     ) -> None:
-        """`database` is an address (`sqlite:///file.db`, `memory://`) or a store. `jobs` names modules that declare
-        jobs; every other keyword is a setting (see `mainspring.config.Settings`)."""
-        given_store = None if database is None or isinstance(database, str) else database
-        if isinstance(database, str):
-            settings = {"database_url": database, **settings}
+        """`database` is an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store. `jobs`
+        names modules that declare jobs; every other keyword is a setting (see `mainspring.config.Settings`)."""
+        url, given_store = database_of(database)
+        if url is not None:
+            settings = {"database_url": url, **settings}
         self._arguments, self._config_file = settings, config_file
         self.settings = config.load(settings, None, config_file)
         self.clock: Clock = clock or SystemClock()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 from . import config
 from .core.catalogue import Catalogue
@@ -26,9 +27,10 @@ from .core.registry import Registry
 from .core.storetime import StoreTime
 from .core.track import Tracker
 from .model.changes import WorkerInfo
-from .model.errors import ConfigurationError
+from .model.errors import ConfigurationError, InvalidValue
 from .model.ids import random_id
 from .model.instants import Micros
+from .model.payload import presentable
 from .version import VERSION
 
 
@@ -129,6 +131,17 @@ class Parts:
         heart, self.inline = self.inline, None
         if heart is not None:
             await heart.stop()
+
+
+def database_of(given: Any) -> tuple[str | None, Store | None]:
+    """The address or the store meant by what an application was given; neither: the settings say."""
+    if given is None or isinstance(given, str):
+        return given, None
+    if isinstance(given, os.PathLike):
+        return f"sqlite:///{quote(os.fspath(given))}", None
+    if callable(getattr(given, "exchange", None)):
+        return None, given
+    raise InvalidValue("database", presentable(given), "an address such as sqlite:///jobs.db, a path, or a store")
 
 
 def make_store(settings: config.Settings, clock: Clock) -> Store:

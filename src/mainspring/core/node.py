@@ -105,7 +105,14 @@ class Node:
         if self._settings.wakeups:
             self._unsubscribe = self._store.listen(self._woken)
         self._heart.start()
-        await self._until_known()
+        try:
+            await self._until_known()
+            self._start_roles()
+        except BaseException:
+            await self.stop(0)
+            raise
+
+    def _start_roles(self) -> None:
         self.janitor.start()
         if "worker" in self._settings.roles:
             self.worker.start()

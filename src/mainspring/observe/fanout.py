@@ -14,7 +14,7 @@ class Fanout:
 
     def __init__(self, *observers: Callable[[Any], None]) -> None:
         self._observers = list(observers)
-        self._complained: set[tuple[object, type]] = set()
+        self._complained: set[tuple[int, type]] = set()
 
     def add(self, observer: Callable[[Any], None]) -> None:
         self._observers.append(observer)
@@ -27,7 +27,12 @@ class Fanout:
                 self._complain(observer, error)
 
     def _complain(self, observer: object, error: Exception) -> None:
-        kind = (observer, type(error))
-        if kind not in self._complained:
-            self._complained.add(kind)
-            _log.exception("observer %r failed; jobs go on without it", observer)
+        kind = (id(observer), type(error))
+        if kind in self._complained:
+            return
+        self._complained.add(kind)
+        name = getattr(observer, "__qualname__", type(observer).__qualname__)
+        try:
+            _log.exception("observer %s failed; jobs go on without it", name)
+        except Exception:
+            return  # it may be logging itself that fails
