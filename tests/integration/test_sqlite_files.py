@@ -13,7 +13,7 @@ import pytest
 from mainspring.model.errors import InvalidValue, SchemaMismatch, StoreError
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
-from tests.integration.sqlite_support import connected, execution, opened
+from tests.integration.sqlite_support import connected, execution, opened, write_lock_held
 
 
 @pytest.fixture
@@ -66,6 +66,14 @@ def read_only(path: Path) -> Iterator[None]:
     path.parent.chmod(0o500)
     yield
     path.parent.chmod(0o700)
+
+
+async def test_a_known_database_can_be_opened_while_somebody_writes(path: Path) -> None:
+    async with opened(path):
+        pass
+    with write_lock_held(path):
+        async with opened(path, busy_timeout=0.05) as store:
+            assert await store.jobs() == []
 
 
 async def test_a_newer_schema_is_refused_with_both_versions(path: Path) -> None:

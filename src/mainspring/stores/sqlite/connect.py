@@ -19,6 +19,7 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.0002, 0.002
 _CACHE_KIB = 32_768
 _CHECKPOINT_PAGES = 4_000  # fold the log back every 16 MiB: fewer and larger writes than the default of 4 MiB
 _LOG_LIMIT = 64 * 1024 * 1024
+_NOT_WRITABLE = "the file or its directory cannot be written; change its permissions or give another path"
 
 
 def checked_path(path: str | os.PathLike[str]) -> str:
@@ -50,6 +51,9 @@ def connect(path: str, synchronous: str, patience: float) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: str, synchronous: str) -> None:
+    connection.execute("PRAGMA schema_version")  # opens the file, or makes it
+    if not _writable(path) or not _writable(os.path.dirname(path)):
+        raise StoreError(f"{path}: {_NOT_WRITABLE}")  # SQLite itself would say so only at the first enqueue
     [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StoreError(f"{path}: this file system does not permit write-ahead logging; move the file to a local disk")
@@ -59,6 +63,10 @@ def _prepare(connection: sqlite3.Connection, path: str, synchronous: str) -> Non
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = OFF")
+
+
+def _writable(path: str) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def begin(connection: sqlite3.Connection, path: str, patience: float) -> bool:
@@ -111,7 +119,7 @@ def _reason(extended: int, path: str, error: sqlite3.Error) -> str:
     if code == sqlite3.SQLITE_CANTOPEN:
         return _cannot_open(Path(path))
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return "the file or its directory cannot be written; change its permissions or give another path"
+        return _NOT_WRITABLE
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "another process has held the write lock for too long; end its transaction or raise busy_timeout"
     if code == sqlite3.SQLITE_FULL:

@@ -7,17 +7,22 @@ from collections.abc import Iterator
 
 from ...model.errors import SchemaMismatch
 from .connect import begin, explained
-from .statements import migrations, sql
+from .statements import migrations
 
 
 def migrate(connection: sqlite3.Connection, path: str, patience: float) -> None:
-    """Bring the schema up to this release; refuse one that is newer, and a file that cannot be written."""
+    """Bring the schema up to this release; refuse one that is newer.
+
+    A schema that is up to date needs no lock: the first use may be inside a transaction the caller holds open.
+    """
     steps = migrations()
+    newest = steps[-1][0]
+    if _version(connection) == newest:
+        return
     begin(connection, path, patience)
     try:
         _apply(connection, [(number, text) for number, text in steps if number > _version(connection)])
-        _refuse_newer(_version(connection), steps[-1][0])
-        connection.execute(sql("write_lock"))  # a file that can only be read says so here, not at the first enqueue
+        _refuse_newer(_version(connection), newest)
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise explained(error, path) from error
