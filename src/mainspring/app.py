@@ -11,8 +11,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from . import config
-from .assembly import Parts, SystemClock, database_of, lock_owner, make_store, node_settings
+from . import assembly, config
+from .assembly import Parts, SystemClock
 from .core.client import Client
 from .core.context import JobContext
 from .core.declare import JobOptions
@@ -20,7 +20,7 @@ from .core.locks import Lock, lock_name, suggested_ttl
 from .core.node import Node
 from .core.ports import Clock, Store
 from .core.registrar import Registrar
-from .core.registry import Registry
+from .core.registry import Registry, module_names
 from .core.views import JobView
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
@@ -58,7 +58,7 @@ class Mainspring:
     ) -> None:
         """`database` is an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store. `jobs`
         names modules that declare jobs; every other keyword is a setting (see `mainspring.config.Settings`)."""
-        url, given_store = database_of(database)
+        url, given_store = assembly.database_of(database)
         if url is not None:
             settings = {"database_url": url, **settings}
         self._arguments, self._config_file = settings, config_file
@@ -66,9 +66,9 @@ class Mainspring:
         self.clock: Clock = clock or SystemClock()
         self.registry = Registry()
         self.registrar = Registrar(self.registry)
-        self.resources: dict[str, Any] = dict(resources or {})
-        self.emit = Fanout(LogLines(), *observers)
-        self._modules = jobs
+        self.resources = assembly.resources_of(resources)
+        self.emit = Fanout(LogLines(), *assembly.observers_of(observers))
+        self._modules = module_names(jobs)
         self._given_store = given_store
         self._parts: Parts | None = None
 
@@ -99,7 +99,7 @@ class Mainspring:
 
     def observe(self, observer: Callable[[Any], None]) -> None:
         """Call this with every event of this process."""
-        self.emit.add(observer)
+        self.emit.add(*assembly.observers_of([observer]))
 
     @property
     def idle(self) -> bool:
@@ -152,7 +152,7 @@ class Mainspring:
         node = Node(
             parts.store,
             self.registry,
-            node_settings(self.settings),
+            assembly.node_settings(self.settings),
             parts.time,
             parts.chance,
             self.emit,
@@ -333,13 +333,13 @@ class Mainspring:
     async def lock(self, name: str, ttl: Any = 30, *, hold_at_least: Any = 0, wait: Any = 0) -> AsyncIterator[Lock]:
         """Hold a named lock across processes: renewed while held, released at the end."""
         parts = await self._ready()
-        async with Lock(parts.store, parts.time, lock_owner(), name, ttl, hold_at_least, wait) as lock:
+        async with Lock(parts.store, parts.time, assembly.lock_owner(), name, ttl, hold_at_least, wait) as lock:
             yield lock
 
     async def try_lock(self, key: str, ttl: Any) -> bool:
         """Take a lock that is not released but runs out: once per window, whoever comes first."""
         store = (await self._ready()).store
-        return await store.lock_take(lock_name(key), lock_owner(), duration("ttl", ttl)) is not None
+        return await store.lock_take(lock_name(key), assembly.lock_owner(), duration("ttl", ttl)) is not None
 
     @staticmethod
     def suggested_ttl(expected: Any) -> float:
@@ -395,4 +395,4 @@ class Mainspring:
     def _make_store(self) -> Store:
         if self._given_store is not None:
             return self._given_store
-        return make_store(self.settings, self.clock)
+        return assembly.make_store(self.settings, self.clock)

@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any
@@ -142,6 +142,22 @@ def database_of(given: Any) -> tuple[str | None, Store | None]:
     if callable(getattr(given, "exchange", None)):
         return None, given
     raise InvalidValue("database", presentable(given), "an address such as sqlite:///jobs.db, a path, or a store")
+
+
+def observers_of(given: Any) -> tuple[Callable[[Any], None], ...]:
+    """Observers as an application was given them, checked."""
+    observers = tuple(given) if isinstance(given, Iterable) else (given,)
+    for observer in observers:
+        if not callable(observer):
+            raise InvalidValue("observers", presentable(observer), "callables that take an event")
+    return observers
+
+
+def resources_of(given: Any) -> dict[str, Any]:
+    """Resources by name, as an application was given them, checked."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidValue("resources", presentable(given), "a mapping of names to resources")
+    return dict(given or {})
 
 
 def make_store(settings: config.Settings, clock: Clock) -> Store:

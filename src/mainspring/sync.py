@@ -187,6 +187,9 @@ class SyncMainspring:
     def try_lock(self, key: str, ttl: Any) -> bool:
         return self._call(self._app.try_lock(key, ttl))
 
+    def suggested_ttl(self, expected: Any) -> float:
+        return self._app.suggested_ttl(expected)
+
     def unlock(self, key: str) -> bool:
         return self._call(self._app.unlock(key))
 

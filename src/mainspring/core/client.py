@@ -79,6 +79,8 @@ class Client:
         return results
 
     async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution]:
+        if not isinstance(items, Iterable):
+            raise InvalidValue("items", presentable(items), "a list of (handler, params)")
         return [await self._prepare_item(item, options) for item in items]
 
     async def _prepare_item(self, item: Sequence[Any], options: dict[str, Any]) -> Execution:
@@ -111,6 +113,8 @@ class Client:
             fields["priority"] = whole("priority", priority, -32_768, 32_767)
         if queue is not None:
             fields["queue"] = identifier("queue", queue)
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise InvalidValue("metadata", presentable(metadata), "a mapping of names to values")
         if metadata is not None:
             fields["metadata_json"] = encode_payload("metadata", dict(metadata), self._payload_limit)
         return plan.new_execution(

@@ -20,7 +20,7 @@ from .client import Client
 from .edits import edited_fields
 from .janitor import sweep_job
 from .ports import Store
-from .queries import Queries
+from .queries import Queries, id_of
 from .views import JobView
 
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
@@ -115,8 +115,7 @@ class Control:
         """Cancel a job by name or an execution by id."""
         if isinstance(ref, str) and not _is_execution_id(ref):
             return await self.cancel_job(ref, by=by)
-        id = ref if isinstance(ref, str) else ref.id
-        return await self.cancel_execution(id, by=by, reason=reason)
+        return await self.cancel_execution(id_of(ref), by=by, reason=reason)
 
     async def cancel_execution(self, id: str, *, by: str, reason: str | None = None) -> Execution:
         """End what waits at once; what runs is asked to stop, and ends as soon as its worker has heard."""
@@ -138,7 +137,7 @@ class Control:
         """Run a failed execution again, or the last one of a job, as a new execution."""
         if isinstance(ref, str) and not _is_execution_id(ref):
             return await self._retry_job(ref, by)
-        ended = await self._queries.get(ref if isinstance(ref, str) else ref.id)
+        ended = await self._queries.get(id_of(ref))
         if ended.state not in RETRYABLE:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
         return await self._client.add_retry(ended, by)

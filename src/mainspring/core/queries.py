@@ -11,6 +11,7 @@ from ..model.errors import ExecutionNotFound, InvalidValue
 from ..model.execution import Execution, State
 from ..model.instants import SECOND, to_micros
 from ..model.job import Job, JobStats, LiveCounts
+from ..model.payload import presentable
 from ..model.values import instant, whole
 from .catalogue import Catalogue
 from .ports import Clock, Store, Topic
@@ -81,7 +82,7 @@ class Queries:
         )
 
     async def get(self, id: str) -> Execution:
-        execution = await self._store.execution(id)
+        execution = await self._store.execution(id_of(id))
         if execution is None:
             raise ExecutionNotFound(id)
         return execution
@@ -92,7 +93,7 @@ class Queries:
 
     async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
         """Wait until an execution has ended; `TimeoutError` if it has not by then."""
-        id = execution if isinstance(execution, str) else execution.id
+        id = id_of(execution)
         changed = asyncio.Event()
         unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
         try:
@@ -123,7 +124,17 @@ class Queries:
         return await self._store.locks()
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        return await self._store.audits(target, limit)
+        return await self._store.audits(target, whole("limit", limit, 1, MAX_PAGE))
+
+
+def id_of(execution: Any) -> str:
+    """The id meant by an execution or its id."""
+    if isinstance(execution, str):
+        return execution
+    if isinstance(execution, Execution):
+        return execution.id
+    remedy = "enqueue gives None when the unique key is taken" if execution is None else ""
+    raise InvalidValue("execution", presentable(execution), "an execution, or its id", remedy)
 
 
 def _states(status: str | Iterable[str] | None, running: bool | None) -> frozenset[State] | None:

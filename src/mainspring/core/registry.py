@@ -177,11 +177,7 @@ class Registry:
 
     def import_modules(self, modules: Iterable[str]) -> None:
         """Import modules that hold declarations; one that fails stops everything and is named."""
-        if isinstance(modules, str):
-            raise InvalidValue("jobs", modules, "a list of module names", f"Write jobs=[{modules!r}]")
-        for module in modules:
-            if not isinstance(module, str) or not module:
-                raise InvalidValue("jobs", presentable(module), "names of modules, such as 'shop.jobs'")
+        for module in module_names(modules):
             try:
                 importlib.import_module(module)
             except (Exception, SystemExit) as error:
@@ -229,6 +225,17 @@ class Registry:
         for found in (*self._by_object.values(), *self._by_class.values()):
             if old in found:
                 found.remove(old)
+
+
+def module_names(modules: Any) -> tuple[str, ...]:
+    """Names of modules to import, checked."""
+    if isinstance(modules, str):
+        raise InvalidValue("jobs", modules, "a list of module names", f"Write jobs=[{modules!r}]")
+    names = tuple(modules) if isinstance(modules, Iterable) else (modules,)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InvalidValue("jobs", presentable(name), "names of modules, such as 'shop.jobs'")
+    return names
 
 
 def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | None = None) -> Handler:

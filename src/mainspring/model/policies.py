@@ -84,9 +84,10 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for field in ("newest", "days", "on_demand_success_days", "skipped_days"):
-            if not getattr(self, field) >= 0:
-                raise InvalidValue(f"retention.{field}", getattr(self, field), "a number from 0 up")
-        if self.at_most is not None and self.at_most < 1:
+            value = getattr(self, field)
+            if not isinstance(value, int | float) or not value >= 0:
+                raise InvalidValue(f"retention.{field}", value, "a number from 0 up")
+        if self.at_most is not None and (not isinstance(self.at_most, int) or self.at_most < 1):
             raise InvalidValue("retention.at_most", self.at_most, "a whole number from 1 up, or None")
 
 
