@@ -102,9 +102,11 @@ class ThreadHeart:
         self._stopping = True
         self._nudge.set()
         await asyncio.to_thread(self._thread.join, 5.0)
-        if self._watch is not None:
+        if self._watch is not None and self._loop is asyncio.get_running_loop():
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
+        elif self._watch is not None:  # started on another loop, which may be closed by now
+            self._tell(self._watch.cancel)
 
     def _run(self) -> None:
         while not self._stopping:
