@@ -97,8 +97,7 @@ def registry(old: bool) -> Registry:
 def _journalled(manner: Manner) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def handle(ctx: JobContext, seconds: float = 0.1, times: int = 1) -> dict[str, Any]:
         process, execution = current.get(), ctx.execution
-        claim = (execution.id, execution.token)
-        process.journal.started(*claim, process.name)
+        process.journal.started(execution, process.name)
         end: str = "stopped"
         result = {"id": execution.id, "token": execution.token}
         try:
@@ -113,6 +112,6 @@ def _journalled(manner: Manner) -> Callable[..., Awaitable[dict[str, Any]]]:
             raise
         finally:
             if process.alive:
-                process.journal.ended(*claim, end, result)
+                process.journal.ended(execution, process.name, end, result)
 
     return handle

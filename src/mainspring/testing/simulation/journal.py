@@ -7,43 +7,54 @@ from typing import Any
 import msgspec
 
 from ...model.changes import Change
-from ...model.execution import State
+from ...model.execution import Execution, State
 from .judge import Judge, short
+
+Claim = tuple[str, int]
+"""An execution and the token it was claimed under."""
 
 
 class Try(msgspec.Struct):
     """One run of a handler under one token. `end` stays None if its process died, or while it runs."""
 
     process: str
+    alone: bool
     since: float
     end: str | None = None
     result: Any = None
 
 
 class Journal:
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
-        self._tries: dict[tuple[str, int], Try] = {}
+    def __init__(self, judge: Judge, concurrency: int) -> None:
+        self.judge, self._concurrency = judge, concurrency
+        self._tries: dict[Claim, Try] = {}
+        self._running: dict[str, dict[Claim, Try]] = {}
+        self.doomed: set[Claim] = set()
+        """Claims of executions that had been asked to stop before: their handlers must not start."""
         self.acknowledged: dict[str, str] = {}
         """Executions that a client was told of: id to what it had asked for."""
         self.commands: set[str] = set()
         """Commands that a client was told are done, by the name each was given under."""
 
     # --- handlers -----------------------------------------------------------------------------------------
-    def started(self, id: str, token: int, process: str) -> None:
-        known = self._tries.get((id, token))
-        if known is not None:
-            self.judge.fail("one run per claim", f"{short(id)}#{token} started by {known.process} and {process}")
-        self._tries[id, token] = Try(process, self.judge.elapsed)
+    def started(self, execution: Execution, process: str) -> None:
+        claim, company = (execution.id, execution.token), self._running.setdefault(process, {})
+        where = f"{short(execution.id)}#{execution.token} on {process}"
+        self.judge.check(claim not in self._tries, "one run per claim", where)
+        self.judge.check(claim not in self.doomed, "who was asked to stop does", f"{where} started nevertheless")
+        alone = not company or not (execution.alone or any(run.alone for run in company.values()))
+        self.judge.check(alone, "the sick run alone", f"{where} beside {len(company)} others")
+        self.judge.check(len(company) < self._concurrency, "concurrency is bounded", where)
+        run = Try(process, execution.alone, self.judge.elapsed)
+        self._tries[claim] = company[claim] = run
 
-    def ended(self, id: str, token: int, end: str, result: Any = None) -> None:
-        run = self._tries[id, token]
+    def ended(self, execution: Execution, process: str, end: str, result: Any = None) -> None:
+        run = self._running[process].pop((execution.id, execution.token))
         run.end, run.result = end, result
 
     def running(self, process: str, since: float) -> list[str]:
         """Handlers that this process began before that time and has not ended."""
-        tries = self._tries.items()
-        return [short(id) for (id, _), run in tries if run.process == process and not run.end and run.since < since]
+        return [short(id) for (id, _), run in self._running.get(process, {}).items() if run.since < since]
 
     # --- against the store --------------------------------------------------------------------------------
     def compare(self, id: str, change: Change) -> None:

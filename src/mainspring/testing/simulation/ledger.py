@@ -17,6 +17,7 @@ from .books import Books
 from .judge import short
 from .process import Process
 from .rows import COUNTED, Row, wrong_move
+from .settings import SETTINGS
 
 
 class Ledger(Books):
@@ -62,11 +63,14 @@ class Ledger(Books):
         if change.expect is State.RUNNING:
             self.journal.compare(row.id, change)
         if change.rescue:
-            self._check_rescue(row)
+            self._check_rescue(who, row)
         self.check_time(who, change.at, f"{short(row.id)} ended")
 
-    def _check_rescue(self, row: Row) -> None:
-        """Never from a worker that knew of its claim, and whose beats got through all the time since."""
+    def _check_rescue(self, who: Process, row: Row) -> None:
+        """Never from a worker that knew of its claim, and whose beats got through all the time since; and never by
+        a janitor that has just started, since all beats may have waited for the same thing as it."""
+        settled_in = self.loop.time() >= who.born + SETTINGS.heartbeat
+        self.judge.check(settled_in, "janitors take their time", f"{who.name} rescued {short(row.id)} at once")
         owner = self.processes.get(row.owner or "")
         if owner is None or self.jumped_since(row.claimed_at) or (row.id, row.token) not in owner.delivered:
             return
@@ -123,6 +127,8 @@ class Ledger(Books):
         self.let_go(row)
         row.claim(claim.owner, now + seconds_to_micros(claim.lease), self.loop.time())
         self.hold(row)
+        if row.asked:
+            self.journal.doomed.add((row.id, row.token))
         same = (got.token, got.owner, got.lease) == (row.token, row.owner, row.lease)
         self.judge.check(same, "a claim is fenced in store time", f"{where}: {got.token}, {got.lease} for {row.lease}")
         same = (got.unique_key, got.overlap_key) == (row.unique, row.overlap)

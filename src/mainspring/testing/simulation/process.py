@@ -71,7 +71,7 @@ class Process:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._resumed: asyncio.Event | None = None
         self._cut_off_until = float("-inf")
-        self._troubled = self._loop.time()
+        self.born = self._troubled = self._loop.time()
 
     @property
     def paused(self) -> bool:

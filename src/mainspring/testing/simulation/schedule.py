@@ -91,7 +91,7 @@ class Schedule:
         seen: set[Micros] = set()
         for segment in self.segments:
             if segment.trigger.fixed_delay:
-                wrong = _wrong_chain(segment, finished)
+                wrong = _wrong_chain(segment, finished, seen)
             else:
                 wrong = _wrong_ticks(segment, until, seen)
             if wrong is not None:
@@ -129,7 +129,7 @@ def _item(job: Job, execution: Execution, opened: Micros, together: int) -> Item
 
 
 def _wrong_ticks(segment: Segment, until: Micros, seen: set[Micros]) -> str | None:
-    trigger, at = segment.trigger, segment.begin
+    trigger, at = segment.trigger, max(seen | {segment.begin})
     for item in segment.items:
         expected = _next(trigger, at, seen)
         if item.first != expected:
@@ -186,9 +186,12 @@ def _grace(trigger: Trigger, item: Item) -> Micros:
     return seconds_to_micros(60.0 if period is None else min(period, 60.0))
 
 
-def _wrong_chain(segment: Segment, finished: frozenset[Micros]) -> str | None:
-    """A fixed delay: each tick is one period after a planning, after the end of a pause, or after the end of a run."""
-    origins = {segment.begin, *segment.starts} | finished
+def _wrong_chain(segment: Segment, finished: frozenset[Micros], seen: set[Micros]) -> str | None:
+    """A fixed delay: each tick is one period after a planning, after the end of a pause, or after the end of a run.
+
+    Planning may have been slow: then it counts from the ticks that were `seen` before.
+    """
+    origins = {segment.begin, *segment.starts} | finished | seen
     ticks = {_next(segment.trigger, origin, set()) for origin in origins}
     for item in segment.items:
         if item.kind != "schedule":

@@ -108,4 +108,5 @@ def _on_demand(handler: str, chance: Random) -> JobSpec:
 
 
 def _retry(chance: Random) -> Retry:
-    return Retry(initial=chance.choice([0.0, 0.5, 2.0]), multiplier=2, max=10, jitter=chance.choice([0.0, 0.0, 0.5]))
+    initial = chance.choice([0.0, 0.0, 0.5, 0.5, 2.0, 25.0])
+    return Retry(initial=initial, multiplier=2, max=30, jitter=chance.choice([0.0, 0.0, 0.5]))

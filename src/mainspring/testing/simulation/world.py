@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
-from ...core.node import Node, NodeSettings
+from ...core.node import Node
 from ...model.errors import CommandRefused, StoreError
 from ...model.execution import State
 from ...model.instants import SECOND, Micros
@@ -20,6 +20,7 @@ from .ledger import Ledger
 from .parts import Parts
 from .process import NodeClock, Process, StoreClock, own_tasks
 from .proxy import Network
+from .settings import SETTINGS
 from .verdict import judge_the_end
 from .workload import draw
 
@@ -32,18 +33,6 @@ LONG_CUT = 24.0
 SLACK = 3 * SECOND
 """How far behind the clock a scheduler may be when its job is paused."""
 
-SETTINGS = NodeSettings(
-    concurrency=3,
-    lease=12.0,
-    heartbeat=4.0,
-    poll_interval=8.0,
-    rescue_interval=3.0,
-    sweep_interval=3.0,
-    retention_interval=120.0,
-    stop_timeout=8.0,
-    stop_reserve=3.0,
-)
-
 
 class World:
     def __init__(self, seed: int, judge: Judge, store: type[MemoryStore] = MemoryStore) -> None:
@@ -51,7 +40,7 @@ class World:
         self.chance = Random(f"{seed} world")
         self.workload = draw(Random(f"{seed} workload"))
         self.clock = StoreClock(self.workload.start)
-        self.journal = Journal(judge)
+        self.journal = Journal(judge, SETTINGS.concurrency)
         self.ledger = Ledger(judge, self.journal, self.clock)
         self.store = store(self.clock)
         self.faults = Faults(Random(f"{seed} faults"))
