@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("src", "tests", "examples", "scripts", "docs", "pyproject.toml", "README.md")
 PACKAGE = "src/mainspring"
 
-SEEDS = 300
+SEEDS = 200
 SEEDS_AT_ONCE = 20
 PATIENCE = 300.0
 """Seconds for one judge; a removed safeguard may well make a test hang."""

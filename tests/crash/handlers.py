@@ -19,6 +19,7 @@ from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exch
 from mainspring.model.errors import StoreError
 from tests.crash.ledger import Ledger
 from tests.crash.processes import Process, until
+from tests.crash.tables import is_locked
 
 LEASE = 2.0
 FAST: dict[str, Any] = {
@@ -113,6 +114,18 @@ class Witnessed(Mainspring):
     async def close(self) -> None:
         await super().close()
         self.ledger.close()
+
+    async def halt(self, process: Process) -> None:
+        """Between two transactions: a process stopped inside one would keep the file's write lock from everybody."""
+
+        def paused() -> bool:
+            process.pause()
+            if is_locked(self.folder):
+                process.go_on()
+                return False
+            return True
+
+        await until(paused, 40.0)
 
     async def running(self, process: Process) -> list[Execution]:
         """By the store: the running executions whose owner is the worker with this pid."""

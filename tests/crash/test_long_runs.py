@@ -10,7 +10,7 @@ from mainspring import Execution, State
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import Processes, until
 
-LEASE = 1.0
+LEASE = 2.0
 RUN = 5 * LEASE
 PATIENCE = 30.0
 

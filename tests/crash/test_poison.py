@@ -24,7 +24,7 @@ async def test_poison_is_quarantined_after_its_third_crash_alone(tmp_path: Path,
 
         async def all_over() -> bool:
             if not processes.alive():  # whoever watches over workers starts another one
-                processes.node("worker", lease="1s", heartbeat="250ms", concurrency=4)
+                processes.node(concurrency=4)
             return await app.all_in(State.FAILED, [poison]) and await app.all_in(State.COMPLETED, neighbours)
 
         await until(all_over, PATIENCE)
