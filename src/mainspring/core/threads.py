@@ -15,12 +15,14 @@ from typing import Any
 
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
 
+END_OF_AN_IDLE_THREAD = 1.0
+
 
 class Threads:
     def __init__(self, most: int) -> None:
         self._most = most
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._idle = 0
+        self._idle: set[threading.Thread] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
@@ -34,29 +36,30 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Let idle threads end; a thread in a handler ends after it."""
+        """End idle threads; a thread in a handler ends after it, and nobody waits for that."""
+        with self._lock:
+            idle = list(self._idle)
         for _ in self._threads:
             self._jobs.put(None)
-
-    def abandon_one(self) -> None:
-        """A thread is stuck in a handler that was given up: allow another in its place."""
-        self._most += 1
+        for thread in idle:
+            thread.join(END_OF_AN_IDLE_THREAD)
 
     def _grow(self) -> None:
         with self._lock:
-            if self._idle >= self._jobs.qsize() or len(self._threads) >= self._most:
+            if len(self._idle) >= self._jobs.qsize() or len(self._threads) >= self._most:
                 return
             thread = threading.Thread(target=self._work, name=f"mainspring-{len(self._threads)}", daemon=True)
             self._threads.append(thread)
         thread.start()
 
     def _work(self) -> None:
+        me = threading.current_thread()
         while True:
             with self._lock:
-                self._idle += 1
+                self._idle.add(me)
             job = self._jobs.get()
             with self._lock:
-                self._idle -= 1
+                self._idle.discard(me)
             if job is None:
                 return
             function, future, loop = job
