@@ -19,6 +19,9 @@ from ..model.execution import Execution
 from ..model.instants import seconds_to_micros
 from .ports import Clock
 
+LAST_BEAT = 5.0
+"""Seconds a stopping heart waits for the beat under way."""
+
 
 class Leases:
     """What this process holds right now, and who it is. Shared by the worker, inline tracking and the heart."""
@@ -87,6 +90,7 @@ class ThreadHeart:
         self._pulse = Pulse(clock, leases.lease)
         self._nudge = threading.Event()
         self._stopping = False
+        self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="mainspring-heart", daemon=True)
         self._watch: asyncio.Task[None] | None = None
@@ -101,18 +105,29 @@ class ThreadHeart:
     async def stop(self) -> None:
         self._stopping = True
         self._nudge.set()
-        await asyncio.to_thread(self._thread.join, 5.0)
+        if self._thread.is_alive():
+            await self._until_ended()
         if self._watch is not None and self._loop is asyncio.get_running_loop():
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
         elif self._watch is not None:  # started on another loop, which may be closed by now
             self._tell(self._watch.cancel)
 
+    async def _until_ended(self) -> None:
+        """A beat that hangs is not waited for: its thread is a daemon."""
+        try:
+            async with asyncio.timeout(LAST_BEAT):
+                await self._ended.wait()
+        except TimeoutError:
+            return
+        self._thread.join()
+
     def _run(self) -> None:
         while not self._stopping:
             self._beat()
             self._nudge.wait(self._interval)
             self._nudge.clear()
+        self._tell(self._ended.set)
 
     def _beat(self) -> None:
         sent = self._clock.monotonic()
@@ -140,7 +155,7 @@ class ThreadHeart:
         now = reply.now + seconds_to_micros(self._clock.monotonic() - received)
         self._on_reply(self.leases.news(beat, msgspec.structs.replace(reply, now=now)))
 
-    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+    def _tell(self, callback: Callable[..., object], *arguments: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *arguments)
 
