@@ -121,7 +121,8 @@ class Ledger(Books):
         row, now = self.rows[got.id], self.clock.now()
         where = f"{short(row.id)}#{got.token}"
         self.judge.note(who.name, f"claim {where} {got.job}{' alone' if got.alone else ''}")
-        allowed = row.state is State.PENDING and row.due <= now and got.handler in claim.handlers
+        ripe = row.due <= self.clock.latest()
+        allowed = row.state is State.PENDING and ripe and got.handler in claim.handlers
         self.judge.check(allowed, "only ready work is claimed", f"{where} was {row.state}, due {row.due}, now {now}")
         self.judge.check(row.alone == claim.alone, "the sick run alone", f"{where} claimed in company")
         self.let_go(row)

@@ -21,12 +21,13 @@ current: contextvars.ContextVar[Process] = contextvars.ContextVar("mainspring_si
 
 
 class StoreClock:
-    """The reference: virtual time, which a suspended machine or an administrator may set forward."""
+    """The reference: virtual time, which a suspended machine, or an administrator, may set forward or a little back."""
 
     def __init__(self, start: Micros = START) -> None:
         self._loop = asyncio.get_running_loop()
         self._start = start
         self.last_jump = float("-inf")
+        self._highest = start
 
     def now(self) -> Micros:
         return self._start + seconds_to_micros(self._loop.time())
@@ -34,7 +35,12 @@ class StoreClock:
     def monotonic(self) -> float:
         return self._loop.time()
 
+    def latest(self) -> Micros:
+        """The latest time it ever told: what was due then stays so."""
+        return max(self.now(), self._highest)
+
     def jump(self, seconds: float) -> None:
+        self._highest = self.latest()
         self._start += seconds_to_micros(seconds)
         self.last_jump = self._loop.time()
 

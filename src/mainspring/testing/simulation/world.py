@@ -148,7 +148,7 @@ class World:
                 process.clock.jump(self.chance.choice([-3_600, -30, -3, 3, 30, 3_600]))
             case 6 if self._store_jumps:
                 self._tell(process, "store clock jump")
-                self.clock.jump(self.chance.choice([1, 5, 20, 20, 700, 700, 93_600]))
+                self.clock.jump(self.chance.choice([-20, -3, 1, 5, 20, 20, 700, 700, 93_600]))
             case 7:
                 self._stop(process, node)
             case _:
