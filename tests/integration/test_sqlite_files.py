@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,20 +53,28 @@ async def test_a_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("OPS-8")
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
-async def test_a_file_that_cannot_be_written_is_refused(path: Path) -> None:
-    async with opened(path):
-        pass
-    with read_only(path):
-        await refused(path, r"store\.db: .*permissions")
+async def test_a_file_that_cannot_be_written_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        async with opened(path):
+            pass
+        with read_only(path):
+            await refused(path, r"store\.db: .*permissions")
 
 
 @contextmanager
 def read_only(path: Path) -> Iterator[None]:
-    path.chmod(0o400)
-    path.parent.chmod(0o500)
-    yield
-    path.parent.chmod(0o700)
+    """The superuser may write everywhere: as root, it is tried as an ordinary user."""
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        path.parent.chmod(0o700)
 
 
 async def test_a_known_database_can_be_opened_while_somebody_writes(path: Path) -> None:
