@@ -21,10 +21,11 @@ from ..model.windows import custom_window
 from . import commands, plan, ticks
 from .catalogue import Catalogue
 from .loop import Emit
-from .ports import CallerTransaction, Clock, Store
+from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
 from .signature import Signature
+from .storetime import StoreTime
 from .supersede import cancel_superseded
 
 MANY = 1_000
@@ -51,7 +52,7 @@ class Client:
         registry: Registry,
         catalogue: Catalogue,
         queries: Queries,
-        clock: Clock,
+        clock: StoreTime,
         chance: Chance,
         emit: Emit,
         payload_limit: int,
@@ -106,6 +107,7 @@ class Client:
     ) -> Execution:
         """The execution an enqueue would add, checked and rendered, but not stored yet."""
         job = await self._job_of(handler)
+        await self._clock.follow(self._store)
         if job.cancelled is not None:
             raise CommandRefused("enqueue", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
         fields: dict[str, Any] = {"triggered_by": words("by", by)}

@@ -101,7 +101,7 @@ class Node:
         return self.leases.info.id
 
     async def start(self) -> None:
-        self._time.observe(await self._store.now())
+        await self._time.ask(self._store)
         if self._settings.wakeups:
             self._unsubscribe = self._store.listen(self._woken)
         self._heart.start()

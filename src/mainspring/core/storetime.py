@@ -10,9 +10,11 @@ from __future__ import annotations
 from ..model.events import SkewNoticed
 from ..model.instants import SECOND, Micros
 from .loop import Emit
-from .ports import Clock
+from .ports import Clock, Store
 
 SKEW_LIMIT = 2.0
+FRESH_FOR = 60.0
+TRIES = 3
 
 
 class StoreTime:
@@ -22,6 +24,19 @@ class StoreTime:
         self._clock, self._emit = clock, emit
         self._seen: tuple[Micros, float] | None = None
         self._skewed = False
+
+    async def ask(self, store: Store) -> None:
+        """Ask the store. An answer that took long says little about the time now, and is asked for again."""
+        for _ in range(TRIES):
+            asked = self._clock.monotonic()
+            self.observe(await store.now())
+            if self._clock.monotonic() - asked <= SKEW_LIMIT:
+                return
+
+    async def follow(self, store: Store) -> None:
+        """Ask if its last word is old. Heartbeats carry the time; a process that has none hears of a jump only here."""
+        if self._seen is None or self._clock.monotonic() - self._seen[1] > FRESH_FOR:
+            await self.ask(store)
 
     def observe(self, store_now: Micros) -> None:
         self._seen = (store_now, self._clock.monotonic())
