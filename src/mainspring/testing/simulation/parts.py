@@ -42,7 +42,7 @@ class Parts:
         self.control = Control(self.store, self.client, self.catalogue, self.queries, process.chance)
 
     async def open(self, declared: list[tuple[str, JobSpec]]) -> None:
-        self.time.observe(await self.store.now())
+        await self.time.ask(self.store)
         await self.catalogue.declare(declared)
 
     def node(self, settings: NodeSettings, declared: list[tuple[str, JobSpec]]) -> Node:
