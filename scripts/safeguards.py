@@ -344,7 +344,7 @@ class Copy:
             return f"{judge} (came to no end)"
         if done.returncode == 0:
             return None
-        found = re.search(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - |$)", done.stdout, re.MULTILINE)
+        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - (.+))?$", done.stdout, re.MULTILINE)
         if done.returncode != 1 or found is None:
             raise SystemExit(f"pytest could not judge {judge} (code {done.returncode}):\n{done.stdout[-3000:]}")
         return found[1]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mainspring import CommandRefused, Execution
-from tests.crash.handlers import FOR_EVER, Witnessed, build
+from tests.crash.handlers import FOR_EVER, Witnessed, build, go
 from tests.crash.processes import end_with_parent, until
 
 AT_ONCE = 20
@@ -40,6 +40,7 @@ async def many(app: Witnessed) -> None:
 
 async def unique(app: Witnessed) -> None:
     """Every client wants every key, in an order of its own."""
+    await together(app)
     for key in random.sample(range(KEYS), KEYS):
         execution = await app.enqueue("work", start_at=TOMORROW, unique=f"key-{key}")
         if execution is not None:
@@ -49,6 +50,7 @@ async def unique(app: Witnessed) -> None:
 
 async def trigger(app: Witnessed) -> None:
     """Run a job that may not overlap itself, until it has been let so many times."""
+    await together(app)
     let = 0
     while let < TRIGGERS:
         try:
@@ -82,6 +84,13 @@ async def committed(app: Witnessed) -> None:
 async def cancel(app: Witnessed, id: str) -> None:
     await app.cancel(id, by="operator")
     app.ledger.write("asked", id=id)
+
+
+async def together(app: Witnessed) -> None:
+    """Begin when all are there."""
+    await app.open()
+    app.ledger.write("ready")
+    await until(go(app.folder, 0).exists, FOR_EVER)
 
 
 def acknowledge(app: Witnessed, executions: Iterable[Execution | None]) -> None:

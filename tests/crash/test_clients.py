@@ -9,8 +9,8 @@ import pytest
 
 from mainspring import State
 from tests.crash.client import IN_ONE_TRANSACTION, KEYS, TRIGGERS
-from tests.crash.handlers import Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.handlers import Witnessed, build, go
+from tests.crash.processes import Process, Processes, until
 from tests.crash.tables import table
 
 PATIENCE = 30.0
@@ -49,7 +49,7 @@ async def test_a_key_wanted_by_many_processes_is_given_once(tmp_path: Path, proc
     app = build(tmp_path)
     await app.open()
     try:
-        clients = [processes.start("client", "unique") for _ in range(4)]
+        clients = await _clients(app, processes, "unique", 4)
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         won = Counter(line["key"] for line in app.ledger.lines("won"))
         assert won == Counter(range(KEYS))
@@ -67,7 +67,7 @@ async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path
     try:
         for _ in range(2):
             processes.node()
-        clients = [processes.start("client", "trigger") for _ in range(3)]
+        clients = await _clients(app, processes, "trigger", 3)
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         await until(lambda: _ended(app) == _triggered(app), PATIENCE)
         runs = [line["what"] for line in app.ledger.lines(job="exclusive")]
@@ -78,6 +78,14 @@ async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path
         print(f"{stats.completed} ran, {stats.skipped} skipped")
     finally:
         await app.close()
+
+
+async def _clients(app: Witnessed, processes: Processes, command: str, count: int) -> list[Process]:
+    """So many clients that begin at the same time."""
+    clients = [processes.start("client", command) for _ in range(count)]
+    await until(lambda: len(app.ledger.lines("ready")) == count, PATIENCE)
+    go(app.folder, 0).touch()
+    return clients
 
 
 def _triggered(app: Witnessed) -> set[str]:
