@@ -9,7 +9,7 @@ from ..model.errors import JobNotFound
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros
 from ..model.job import Job, JobSpec, Origin, encode_spec
-from ..model.values import identifier
+from ..model.values import identifier, is_identifier
 from . import commands
 from .ports import Clock, Store
 
@@ -70,16 +70,16 @@ class Catalogue:
 
     async def get(self, name: str) -> Job:
         """This job, as it was at most a second ago."""
-        cached = self._cached.get(name)
+        cached = self._cached.get(name) if isinstance(name, str) else None
         if cached is not None and self._clock.monotonic() - cached[1] < FRESH_FOR:
             return cached[0]
         return await self.read(name)
 
     async def read(self, name: str) -> Job:
         """This job as it is now."""
-        found = await self._store.jobs([name])
+        found = await self._store.jobs([name]) if is_identifier(name) else []
         if not found:
-            self._cached.pop(name, None)
+            self.forget([name] if isinstance(name, str) else [])
             raise JobNotFound(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
         self._cached[name] = (found[0], self._clock.monotonic())
         return found[0]

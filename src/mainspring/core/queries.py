@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ..model.changes import Audit, ExecutionQuery, LockRow, LogLine, WorkerInfo
 from ..model.errors import ExecutionNotFound, InvalidValue
-from ..model.execution import Execution, State
+from ..model.execution import Execution, State, TriggeredBy
 from ..model.instants import SECOND, to_micros
 from ..model.job import Job, JobStats, LiveCounts
 from ..model.payload import presentable
-from ..model.values import instant, whole
+from ..model.values import choice, identifier, instant, whole, words
 from .catalogue import Catalogue
 from .ports import Clock, Store, Topic
 from .views import JobView
 
 MAX_PAGE = 1_000
 MAX_OFFSET = 10_000
+MAX_FILTER = 500
 WAIT_POLL = 1.0
 
 
@@ -67,22 +68,23 @@ class Queries:
         """Executions, newest first, live and finished."""
         return await self._store.find(
             ExecutionQuery(
-                job=job,
+                job=None if job is None else identifier("job", job),
                 states=_states(status, running),
-                tenant=tenant,
-                trace_id=trace_id,
-                parent_id=parent_id,
-                trigger=trigger,
+                tenant=_filter("tenant", tenant),
+                trace_id=_filter("trace_id", trace_id),
+                parent_id=_filter("parent_id", parent_id),
+                trigger=None if trigger is None else choice("trigger", trigger, get_args(TriggeredBy)),
                 created_from=None if since is None else to_micros(instant("since", since)),
                 created_to=None if until is None else to_micros(instant("until", until)),
                 limit=whole("limit", limit, 1, MAX_PAGE),
                 offset=whole("offset", offset, 0, MAX_OFFSET),
-                before=before,
+                before=_filter("before", before),
             )
         )
 
     async def get(self, id: str) -> Execution:
-        execution = await self._store.execution(id_of(id))
+        known = id_of(id)
+        execution = await self._store.execution(known) if known.isascii() else None
         if execution is None:
             raise ExecutionNotFound(id)
         return execution
@@ -124,7 +126,7 @@ class Queries:
         return await self._store.locks()
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        return await self._store.audits(target, whole("limit", limit, 1, MAX_PAGE))
+        return await self._store.audits(_filter("target", target), whole("limit", limit, 1, MAX_PAGE))
 
 
 def id_of(execution: Any) -> str:
@@ -137,13 +139,17 @@ def id_of(execution: Any) -> str:
     raise InvalidValue("execution", presentable(execution), "an execution, or its id", remedy)
 
 
+def _filter(field: str, text: str | None) -> str | None:
+    return None if text is None else words(field, text, MAX_FILTER)
+
+
 def _states(status: str | Iterable[str] | None, running: bool | None) -> frozenset[State] | None:
     if running is not None:
         return frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
     if status is None:
         return None
-    names = [status] if isinstance(status, str) else list(status)
+    names = list(status) if isinstance(status, Iterable) and not isinstance(status, str) else [status]
     for name in names:
         if name not in list(State):
-            raise InvalidValue("status", name, ", ".join(State))
+            raise InvalidValue("status", presentable(name), ", ".join(State))
     return frozenset(State(name) for name in names)

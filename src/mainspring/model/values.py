@@ -24,6 +24,7 @@ __all__ = [
     "duration_text",
     "identifier",
     "instant",
+    "is_identifier",
     "minute",
     "second",
     "time_of_day",
@@ -205,9 +206,13 @@ def words(field: str, value: Any, most: int = 200) -> str:
 
 def identifier(field: str, value: Any) -> str:
     """The id of a job, handler, queue or lock: case-sensitive, 1 to 100 of letters, digits, `_`, `.` and `-`."""
-    if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
-        return value
+    if is_identifier(value):
+        return str(value)
     raise InvalidValue(field, value, "1 to 100 characters from A-Z a-z 0-9 _ . -", _identifier_remedy(value))
+
+
+def is_identifier(value: Any) -> bool:
+    return isinstance(value, str) and _IDENTIFIER.fullmatch(value) is not None
 
 
 def _identifier_remedy(value: Any) -> str:
