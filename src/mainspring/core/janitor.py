@@ -186,6 +186,8 @@ def prune_rules(job: Job, now: Micros) -> list[PruneRule]:
 
 async def cancel_all(store: Store, executions: list[Execution], reason: str) -> int:
     """Cancel each of these, whatever it is doing; returns how many were cancelled or asked to stop."""
+    if not executions:
+        return 0
     now = await store.now()
     decisions = [decide.cancel(execution, now, execution.cancel_reason or reason) for execution in executions]
     changes = [each for each in decisions if isinstance(each, Change)]
