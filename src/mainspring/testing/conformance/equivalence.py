@@ -200,8 +200,9 @@ def _check_moves(step: Step, before: list[Execution], after: list[Execution]) ->
 
 
 def _check_numbers(rows: list[Execution], script: Script) -> None:
-    """Once all is folded, every execution of a job that exists has a number of its own."""
+    """Once all is folded, every finished execution of a job that exists has a number, and no two have the same."""
     for job in script.jobs.values():
-        numbers = [row.number for row in rows if row.job_id == job.id]
-        assert None not in numbers
+        mine = [row for row in rows if row.job_id == job.id]
+        numbers = [row.number for row in mine if row.number is not None]
         assert len(numbers) == len(set(numbers))
+        assert all(row.number is not None for row in mine if row.state.final)

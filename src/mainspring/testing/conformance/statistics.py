@@ -131,7 +131,9 @@ class LiveCounting(StoreSuite):
 
 class Numbers(StoreSuite):
     async def numbers(self, world: World, job_id: str) -> list[int | None]:
-        """Numbers in the order in which the executions were added, once everything is folded."""
+        """Numbers in the order in which the executions were added, once all have ended and everything is folded."""
+        for row in await world.claim(limit=100):
+            await world.settle(row)
         while await world.store.fold(1_000):
             pass
         return [(await world.get(id)).number for id in reversed(await world.all_ids(job_id=job_id))]
@@ -155,7 +157,7 @@ class Numbers(StoreSuite):
             await world.finished()
         await self.numbers(world, "job-1")
         await world.add(world.execution(), world.execution())
-        row = (await world.claim())[0]
+        [row] = await world.claim(limit=1)
         await world.settle(row)
         assert await self.numbers(world, "job-1") == [1, 2, 3, 4]
 
@@ -172,7 +174,14 @@ class Numbers(StoreSuite):
         await world.add(*(world.execution() for _ in range(3)))
         assert await self.numbers(world, "job-1") == [1, 2, 3]
         given = {id: (await world.get(id)).number for id in await world.all_ids()}
-        for row in await world.claim():
-            await world.settle(row)
-        await self.numbers(world, "job-1")
+        await world.add(world.execution())
+        assert await self.numbers(world, "job-1") == [1, 2, 3, 4]
         assert {id: (await world.get(id)).number for id in given} == given
+
+    @pytest.mark.req("EXE-6")
+    @stored
+    async def test_a_tick_has_its_number_at_once(self, world: World) -> None:
+        await world.finished()
+        await world.store.fold(100)
+        await world.write(world.job(), executions=(world.execution(), world.execution()))
+        assert sorted(row.number or 0 for row in await world.claim()) == [2, 3]

@@ -1,0 +1,103 @@
+"""One statement at a time: which failures are tried again, and what the others mean to a user.
+
+Deadlocks and serialisation failures did nothing: they are repeated, a few times, after short uneven waits. A lost
+connection may have done its work before it went: only what may be done twice is repeated, and only once. Everything
+else is left to the caller's loop, whose writes are fenced or idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ...model.errors import MainspringError, StoreError
+from ...model.execution import Execution
+from .connections import Row, Source
+from .rows import executions
+from .statements import sql
+
+TRIES = 8
+_LONGEST_PAUSE = 0.25
+
+_TRY_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
+_REMEDIES = {
+    "28": "check user and password in the address",
+    "3D": "create the database first, or name another one in the address",
+    "3F": "run `mainspring db migrate`",
+    "42P01": "run `mainspring db migrate`",
+    "42883": "run `mainspring db migrate`",
+    "42501": "grant the rights, or let an administrator run what `mainspring db sql` prints",
+    "53300": "raise max_connections on the server, or lower pool_size",
+    "57014": "find out what holds it up, or raise statement_timeout",
+}
+
+
+class Database:
+    """Runs named statements. `schema` is where they find their tables and functions."""
+
+    def __init__(self, source: Source, schema: str) -> None:
+        self._source = source
+        self.schema = schema
+
+    async def close(self) -> None:
+        await self._source.close()
+
+    async def rows(self, name: str, *values: Any, repeat: bool = False) -> list[Row]:
+        return await self.query(sql(name, self.schema), values, repeat=repeat)
+
+    async def row(self, name: str, *values: Any, repeat: bool = False) -> Row:
+        return (await self.rows(name, *values, repeat=repeat))[0]
+
+    async def value(self, name: str, *values: Any, repeat: bool = False) -> Any:
+        """The first column of the first row; None when there is none."""
+        found = await self.rows(name, *values, repeat=repeat)
+        return found[0][0] if found else None
+
+    async def executions(self, name: str, *values: Any) -> list[Execution]:
+        return executions(await self.value(name, *values, repeat=True))
+
+    async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False) -> list[Row]:
+        """`repeat` says that it may be done twice: a read, or an insert that knows its own rows again."""
+        lost = False
+        for tried in range(TRIES):
+            try:
+                return await self._source.fetch(text, values)
+            except Exception as error:
+                lost_now = is_lost(error)
+                if not (state_of(error) in _TRY_AGAIN or (lost_now and repeat and not lost)) or tried == TRIES - 1:
+                    raise explained(error) from error
+                lost = lost or lost_now
+            await asyncio.sleep(random.uniform(0, min(0.01 * 2**tried, _LONGEST_PAUSE)))
+        raise AssertionError("unreachable")
+
+
+def state_of(error: BaseException) -> str | None:
+    """The SQLSTATE of a driver's error, whichever driver it is."""
+    state = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state if isinstance(state, str) else None
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone: cut, shut down by the server, or never made."""
+    state = state_of(error)
+    if state is not None:
+        return state.startswith("08") or state in ("57P01", "57P02", "57P03")
+    return type(error).__name__ in ("OperationalError", "InterfaceError") or isinstance(error, OSError)
+
+
+def explained(error: BaseException) -> BaseException:
+    """A driver's error as one of ours, with the remedy where there is one; what no driver raised stays as it is."""
+    state = state_of(error)
+    if isinstance(error, MainspringError) or (state is None and not is_lost(error) and not _is_driver(error)):
+        return error
+    text = " ".join(str(error).split()) or type(error).__name__
+    if is_lost(error):
+        return StoreError(f"PostgreSQL cannot be reached: {text}")
+    remedy = _REMEDIES.get(state or "") or _REMEDIES.get((state or "")[:2])
+    return StoreError(f"PostgreSQL says: {text}" + (f"; {remedy}" if remedy else ""))
+
+
+def _is_driver(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("psycopg", "psycopg2", "asyncpg", "sqlalchemy", "django")

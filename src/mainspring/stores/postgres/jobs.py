@@ -1,0 +1,142 @@
+"""Job rows, statistics and live counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.ports import Topic
+from ...model.changes import Audit, DuePage, JobWrite, JobWritten
+from ...model.execution import State, encode_policy
+from ...model.job import Job, JobStats, LiveCounts
+from .adding import Sorted, sorted_by_kind
+from .connections import Row
+from .database import Database
+from .rows import as_json
+
+_COLUMNS = (
+    *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
+    *("paused", "paused_by", "pause_note", "resume", "cancelled", "sweep", "created", "updated", "last_number"),
+)
+_STATS = JobStats.__struct_fields__
+PURGED_AT_ONCE = 1_000
+
+Numbered = tuple[int, JobWrite]
+
+
+async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[JobWritten], set[Topic]]:
+    """In the order of names within one statement: two schedulers never wait for each other."""
+    written = [JobWritten(won=False)] * len(writes)
+    for batch in rounds(writes):
+        kinds = [sorted_by_kind(write.executions) for _, write in batch]
+        text = as_json([_wire(write, kind) for (_, write), kind in zip(batch, kinds, strict=True)])
+        answers = msgspec.json.decode(await db.value("write_jobs", text))
+        for (n, _), kind, answer in zip(batch, kinds, answers, strict=True):
+            written[n] = _written(kind, answer)
+    return written, _topics(written)
+
+
+def rounds(writes: Sequence[JobWrite]) -> list[list[Numbered]]:
+    """Numbered writes in the order of names, no name twice. Hardly ever more than one round."""
+    left, result = list(enumerate(writes)), []
+    while left:
+        batch = {write.job.name: (n, write) for n, write in reversed(left)}
+        result.append([batch[name] for name in sorted(batch)])
+        taken = {n for n, _ in batch.values()}
+        left = [item for item in left if item[0] not in taken]
+    return result
+
+
+def _wire(write: JobWrite, kinds: Sorted) -> dict[str, Any]:
+    job = write.job
+    fields = {name: getattr(job, name) for name in _COLUMNS if name != "last_number"}
+    row = fields | {"version": (write.seen_version or 0) + 1, "due": job.due, "defaults": defaults(job)}
+    return {"job": row, "seen": write.seen_version, "audit": write.audit} | kinds.wire()
+
+
+def defaults(job: Job) -> str:
+    """What an enqueue by plain SQL fills in: the same that the client reads from the job."""
+    spec = job.spec
+    return as_json(
+        {
+            "handler": spec.handler,
+            "queue": spec.queue,
+            "priority": spec.priority,
+            "params": spec.params,
+            "policy": encode_policy(spec.run_policy()),
+            "overlap": spec.overlap,
+            "overlap_limit": spec.overlap_limit,
+        }
+    )
+
+
+def _written(kinds: Sorted, answer: dict[str, Any] | None) -> JobWritten:
+    if answer is None:
+        return JobWritten(won=False)
+    added = kinds.answer(answer.get("known") or (), answer.get("outcomes") or ())
+    return JobWritten(won=True, added=tuple(added))
+
+
+def _topics(written: Sequence[JobWritten]) -> set[Topic]:
+    topics = {Topic.JOBS} if any(one.won for one in written) else set()
+    return topics | {Topic.WORK} if any(one.added for one in written) else topics
+
+
+def job_of(row: Row) -> Job:
+    return Job(**dict(zip(_COLUMNS, row, strict=True)))
+
+
+async def delete_job(db: Database, name: str, seen_version: int, purge: bool, audit: Audit | None) -> bool:
+    record = None if audit is None else as_json(audit)
+    deleted = await db.value("delete_job", name, seen_version, purge, record)
+    if deleted is not None and purge:
+        await purge_all(db)
+    return deleted is not None
+
+
+async def purge_all(db: Database) -> None:
+    """In small steps, so that nothing is locked for long; what a crash leaves is done by `fold`."""
+    while await db.value("purge_some", PURGED_AT_ONCE):
+        pass
+
+
+async def jobs(db: Database, names: Sequence[str] | None) -> list[Job]:
+    wanted = None if names is None else as_json(list(names))
+    return [job_of(row) for row in await db.rows("jobs", wanted, repeat=True)]
+
+
+async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:
+    return [job_of(row) for row in await db.rows("jobs_after", name, limit, repeat=True)]
+
+
+async def due_jobs(db: Database, limit: int) -> DuePage:
+    """One more row than asked for tells when to look again."""
+    rows = await db.rows("jobs_due", limit + 1, repeat=True)
+    now, upcoming = rows[0][0], rows[0][1]
+    found = [job_of(row[2:]) for row in rows if row[2] is not None]
+    return DuePage(jobs=tuple(found[:limit]), next_due=found[limit].due if len(found) > limit else upcoming, now=now)
+
+
+async def swept(db: Database, limit: int) -> list[Job]:
+    return [job_of(row) for row in await db.rows("jobs_swept", limit, repeat=True)]
+
+
+async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
+    wanted = None if job_ids is None else as_json(list(job_ids))
+    return {row[0]: _stats_of(row) for row in await db.rows("stats", wanted, repeat=True)}
+
+
+def _stats_of(row: Row) -> JobStats:
+    fields = dict(zip(_STATS, row, strict=True))
+    state = fields["last_state"]
+    return JobStats(**{**fields, "last_state": None if state is None else State(state)})
+
+
+async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
+    wanted = None if job_ids is None else as_json(list(job_ids))
+    rows = await db.rows("live_counts", wanted, repeat=True)
+    return {
+        job_id: LiveCounts(pending=pending, running=running, waiting=rest) for job_id, pending, running, rest in rows
+    }

@@ -1,0 +1,251 @@
+-- Adding executions. Rows arrive as JSON objects with the fields of this type; what is left out is NULL.
+CREATE TYPE mainspring.incoming AS (
+    id uuid, job text, job_id text, state text, lane text, priority integer, created bigint, due bigint, body text,
+    foreign_trace text, tenant text, parent_id text, number bigint,
+    token integer, owner text, lease bigint, claimed bigint, started bigint, finished bigint,
+    failures integer, crashes integer, alone boolean, staged boolean, todo boolean,
+    unique_key text, overlap_key text, slots integer, running_unique_key text, running_overlap_key text,
+    cancel_requested bigint, cancel_reason text,
+    reason text, error text, attempts text, result text, counters text, metadata text, progress text
+);
+
+CREATE FUNCTION mainspring.incoming(rows json) RETURNS mainspring.incoming[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(SELECT r FROM json_populate_recordset(NULL::mainspring.incoming, rows) r);
+END
+$$;
+
+-- Jobs are given their key when they are written; this is for executions of a job that never was.
+CREATE FUNCTION mainspring.know_jobs(rows mainspring.incoming[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO mainspring.incarnation (job_id, job)
+    SELECT DISTINCT r.job_id, r.job FROM unnest(rows) r
+    WHERE NOT EXISTS (SELECT FROM mainspring.incarnation i WHERE i.job_id = r.job_id)
+    ORDER BY r.job_id
+    ON CONFLICT DO NOTHING;
+END
+$$;
+
+CREATE FUNCTION mainspring.phase_of(state text, due bigint, now bigint) RETURNS smallint LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE state WHEN 'running' THEN 2 WHEN 'waiting' THEN 3
+                        ELSE CASE WHEN due <= now THEN 1 ELSE 0 END END::smallint $$;
+
+-- Live rows that ask for no key: all in one statement. Returns the ids that were known already.
+CREATE FUNCTION mainspring.add_plain(rows mainspring.incoming[], now bigint) RETURNS uuid[] LANGUAGE plpgsql
+AS $$
+DECLARE
+    added uuid[];
+    ended uuid[];
+BEGIN
+    FOR try IN 1..2 LOOP
+        WITH inserted AS (
+            INSERT INTO mainspring.live (
+                id, job_key, phase, lane, priority, created, due, foreign_trace, body, tenant, parent_id, number,
+                token, owner, lease, claimed, started, failures, crashes, alone, staged, running_unique_key,
+                running_overlap_key, cancel_requested, cancel_reason, reason, error, attempts, result, counters,
+                metadata, progress
+            )
+            SELECT r.id, i.key, mainspring.phase_of(r.state, r.due, now), r.lane, r.priority, r.created, r.due,
+                   r.foreign_trace, r.body, r.tenant, r.parent_id, r.number,
+                   coalesce(r.token, 0), r.owner, r.lease, r.claimed, r.started, coalesce(r.failures, 0),
+                   coalesce(r.crashes, 0), coalesce(r.alone, false), coalesce(r.staged, false), r.running_unique_key,
+                   r.running_overlap_key, r.cancel_requested, r.cancel_reason, r.reason, r.error, r.attempts, r.result,
+                   r.counters, r.metadata, r.progress
+            FROM unnest(rows) r
+            CROSS JOIN LATERAL (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = r.job_id LIMIT 1) i
+            ON CONFLICT (id) DO NOTHING
+            RETURNING id
+        )
+        SELECT added || array_agg(id) INTO added FROM inserted;
+        EXIT WHEN cardinality(added) = cardinality(rows);
+        PERFORM mainspring.know_jobs(rows);
+    END LOOP;
+    -- Looked up after the insert: an execution that ended in between has left the live table, but is here by now.
+    SELECT array_agg(h.id) INTO ended
+    FROM unnest(added) a (id)
+    CROSS JOIN LATERAL (SELECT h.id FROM mainspring.history h WHERE h.id = a.id LIMIT 1) h;
+    IF ended IS NOT NULL THEN
+        DELETE FROM mainspring.live WHERE id = ANY (ended);
+    ELSIF cardinality(added) = cardinality(rows) THEN
+        RETURN NULL;
+    END IF;
+    RETURN (
+        SELECT array_agg(r.id) FROM unnest(rows) r
+        WHERE r.id = ANY (ended) OR r.id <> ALL (coalesce(added, '{}'))
+    );
+END
+$$;
+
+-- A finished execution as it is, with its statistics. False when its id is known already.
+CREATE FUNCTION mainspring.record(r mainspring.incoming, job integer) RETURNS boolean LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO mainspring.history (
+        id, created, due, claimed, started, finished, cancel_requested, number, token, job_key, failures, crashes,
+        alone, staged, todo, keep, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
+        cancel_reason, tenant, parent_id, foreign_trace, reason, error, attempts, result, counters, metadata,
+        progress, body
+    ) VALUES (
+        r.id, r.created, r.due, r.claimed, r.started, r.finished, r.cancel_requested, r.number,
+        coalesce(r.token, 0), job, coalesce(r.failures, 0), coalesce(r.crashes, 0), coalesce(r.alone, false),
+        coalesce(r.staged, false), coalesce(r.todo, false), true, r.state, r.unique_key, r.overlap_key,
+        r.running_unique_key, r.running_overlap_key, r.cancel_reason, r.tenant, r.parent_id, r.foreign_trace,
+        r.reason, r.error, r.attempts, r.result, r.counters, r.metadata, r.progress, r.body
+    ) ON CONFLICT (id) DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF r.state = 'skipped' THEN
+        INSERT INTO mainspring.delta (job_key, skipped, ids)
+        VALUES (job, 1, CASE WHEN r.number IS NULL THEN ARRAY[r.id] END);
+        RETURN true;
+    END IF;
+    INSERT INTO mainspring.delta (
+        job_key, completed, partial, failed, cancelled, duration_ms, timed,
+        last_id, last_state, last_started, last_finished, last_error, last_failures, ids
+    ) VALUES (
+        job, (r.state = 'completed')::integer, (r.state = 'partial')::integer, (r.state = 'failed')::integer,
+        (r.state = 'cancelled')::integer, coalesce((r.finished - r.started) / 1000.0, 0),
+        (r.finished IS NOT NULL AND r.started IS NOT NULL)::integer, r.id, r.state, r.started, r.finished, r.error,
+        coalesce(r.failures, 0), CASE WHEN r.number IS NULL THEN ARRAY[r.id] END
+    );
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION mainspring.insert_live(r mainspring.incoming, job integer, now bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO mainspring.live (
+        id, job_key, phase, lane, priority, created, due, foreign_trace, body, tenant, parent_id, number,
+        token, owner, lease, claimed, started, failures, crashes, alone, staged, unique_key, overlap_key,
+        running_unique_key, running_overlap_key, cancel_requested, cancel_reason, reason, error, attempts, result,
+        counters, metadata, progress
+    ) VALUES (
+        r.id, job, mainspring.phase_of(r.state, r.due, now), r.lane, r.priority, r.created, r.due,
+        r.foreign_trace, r.body, r.tenant, r.parent_id, r.number,
+        coalesce(r.token, 0), r.owner, r.lease, r.claimed, r.started, coalesce(r.failures, 0),
+        coalesce(r.crashes, 0), coalesce(r.alone, false), coalesce(r.staged, false), r.unique_key, r.overlap_key,
+        r.running_unique_key, r.running_overlap_key, r.cancel_requested, r.cancel_reason, r.reason, r.error,
+        r.attempts, r.result, r.counters, r.metadata, r.progress
+    ) ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END
+$$;
+
+-- One execution, by the rules of the port: duplicate, unique_taken, skipped or added. The unique indexes decide who
+-- gets a key; what they refuse is looked at again, and once more if the holder has vanished meanwhile.
+CREATE FUNCTION mainspring.add_one(r mainspring.incoming, now bigint, OUT outcome text, OUT holder uuid)
+LANGUAGE plpgsql AS $$
+DECLARE
+    job integer := (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = r.job_id);
+    slots integer := greatest(coalesce(r.slots, 1), 1);
+    wanted text := r.overlap_key;
+    same boolean := r.running_overlap_key = r.overlap_key;
+    slot integer := 0;
+    found_id uuid;
+BEGIN
+    IF EXISTS (SELECT FROM mainspring.live l WHERE l.id = r.id)
+        OR EXISTS (SELECT FROM mainspring.history h WHERE h.id = r.id) THEN
+        outcome := 'duplicate';
+        RETURN;
+    END IF;
+    IF r.state NOT IN ('pending', 'running', 'waiting') THEN
+        outcome := CASE WHEN mainspring.record(r, job) THEN 'added' ELSE 'duplicate' END;
+        RETURN;
+    END IF;
+    FOR try IN 1..100 * slots LOOP
+        EXIT WHEN slot = slots;
+        IF wanted IS NOT NULL AND slots > 1 THEN
+            r.overlap_key := wanted || '#' || slot;
+            r.running_overlap_key := CASE WHEN same THEN r.overlap_key ELSE r.running_overlap_key END;
+        END IF;
+        IF mainspring.insert_live(r, job, now) THEN
+            holder := NULL;
+            IF EXISTS (SELECT FROM mainspring.history h WHERE h.id = r.id) THEN
+                DELETE FROM mainspring.live WHERE id = r.id;
+                outcome := 'duplicate';
+            ELSE
+                outcome := 'added';
+            END IF;
+            RETURN;
+        END IF;
+        IF EXISTS (SELECT FROM mainspring.live l WHERE l.id = r.id) THEN
+            outcome := 'duplicate';
+            RETURN;
+        END IF;
+        SELECT l.id INTO found_id FROM mainspring.live l WHERE l.unique_key = r.unique_key;
+        IF FOUND THEN
+            outcome := 'unique_taken';
+            holder := found_id;
+            RETURN;
+        END IF;
+        SELECT l.id INTO found_id FROM mainspring.live l WHERE l.overlap_key = r.overlap_key;
+        IF FOUND THEN
+            holder := coalesce(holder, found_id);
+            slot := slot + 1;
+        END IF;
+    END LOOP;
+    r.overlap_key := wanted;
+    r.running_overlap_key := CASE WHEN same THEN wanted ELSE r.running_overlap_key END;
+    r.state := 'skipped'; r.reason := 'overlap'; r.finished := r.created;
+    r.owner := NULL; r.lease := NULL; r.claimed := NULL; r.started := NULL; r.staged := false;
+    outcome := 'skipped';
+    IF NOT mainspring.record(r, job) THEN
+        outcome := 'duplicate';
+        holder := NULL;
+    END IF;
+END
+$$;
+
+-- Rows that ask for keys, or have ended: one by one, in order. Returns [[outcome, holder], ...].
+CREATE FUNCTION mainspring.add_each(rows mainspring.incoming[], now bigint) RETURNS json LANGUAGE plpgsql
+AS $$
+DECLARE
+    r mainspring.incoming;
+    one record;
+    outcomes json[] := '{}';
+BEGIN
+    PERFORM mainspring.know_jobs(rows);
+    FOREACH r IN ARRAY rows LOOP
+        SELECT * INTO one FROM mainspring.add_one(r, now);
+        outcomes := outcomes || json_build_array(one.outcome, one.holder);
+    END LOOP;
+    RETURN array_to_json(outcomes);
+END
+$$;
+
+CREATE FUNCTION mainspring.write_audits(audits json) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO mainspring.audit (id, at, actor, action, target, before, after, request_id)
+    SELECT id, at, actor, action, target, before, after, request_id
+    FROM json_populate_recordset(NULL::mainspring.audit, audits)
+    ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- `known` are the ids of plain rows that were known already, `outcomes` what became of the others.
+CREATE FUNCTION mainspring.add(plain json, others json, audits json, OUT known uuid[], OUT outcomes json)
+LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+DECLARE
+    now bigint := mainspring.now_micros();
+BEGIN
+    IF plain IS NOT NULL THEN
+        known := mainspring.add_plain(mainspring.incoming(plain), now);
+    END IF;
+    IF others IS NOT NULL THEN
+        outcomes := mainspring.add_each(mainspring.incoming(others), now);
+    END IF;
+    IF audits IS NOT NULL AND (
+        json_array_length(plain) > coalesce(cardinality(known), 0)
+        OR EXISTS (SELECT FROM json_array_elements(outcomes) one WHERE one->>0 IN ('added', 'skipped'))
+    ) THEN
+        PERFORM mainspring.write_audits(audits);
+    END IF;
+END
+$$;

@@ -1,0 +1,193 @@
+"""How an execution lies in the tables: columns for what is searched or may change, `body` for what never does.
+
+`body` is a JSON object without its closing brace. Read back, body and columns form one JSON object (`as_json` in the
+schema), which decodes into an `Execution` in one go.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ...model.execution import Execution, State, lane
+from ...model.instants import Micros
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    job: str
+    job_id: str
+    handler: str
+    queue: str = "default"
+    trigger: str = "enqueue"
+    triggered_by: str = "system"
+    trace_id: str = ""
+    traceparent: str | None = None
+    params: str = "{}"
+    policy: str = "{}"
+    tick: Micros | None = None
+    window_begin: Micros | None = None
+    window_end: Micros | None = None
+    tenant: str | None = None
+    parent_id: str | None = None
+    retry_of: str | None = None
+    priority: int = 0
+    overlap_slots: int = 1
+    # no columns: a live row has not ended, a finished one is owned by nobody
+    owner: str | None = None
+    lease: Micros | None = None
+    finished: Micros | None = None
+    todo: bool = False
+
+
+class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One row as the functions of the schema take it (type `incoming`); what is left out is NULL there."""
+
+    id: str
+    job: str
+    job_id: str
+    lane: str
+    priority: int
+    created: Micros
+    due: Micros
+    body: str
+    foreign_trace: str | None = None
+    state: str | None = None
+    tenant: str | None = None
+    parent_id: str | None = None
+    token: int = 0
+    owner: str | None = None
+    lease: Micros | None = None
+    claimed: Micros | None = None
+    started: Micros | None = None
+    finished: Micros | None = None
+    failures: int = 0
+    crashes: int = 0
+    alone: bool = False
+    staged: bool = False
+    todo: bool = False
+    unique_key: str | None = None
+    overlap_key: str | None = None
+    slots: int = 1
+    running_unique_key: str | None = None
+    running_overlap_key: str | None = None
+    cancel_requested: Micros | None = None
+    cancel_reason: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    attempts: str | None = None
+    result: str | None = None
+    counters: str | None = None
+    metadata: str | None = None
+    progress: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_many = msgspec.json.Decoder(list[Execution]).decode
+
+
+def executions(text: str | None) -> list[Execution]:
+    """What the string_agg of a query returned."""
+    return [] if text is None else _decode_many(f"[{text}]")
+
+
+def as_json(value: object) -> str:
+    return _encode(value).decode()
+
+
+def is_id(text: str) -> bool:
+    """Whether an execution can have this id at all: PostgreSQL refuses to compare other texts with one."""
+    return _ID.fullmatch(text) is not None
+
+
+def is_plain(execution: Execution) -> bool:
+    """It asks for no key and has not ended: nothing that becomes of other rows depends on it."""
+    return execution.unique_key is None and execution.overlap_key is None and not execution.state.final
+
+
+def incoming(e: Execution) -> Incoming:
+    return Incoming(
+        e.id,
+        e.job,
+        e.job_id,
+        lane_of(e),
+        e.priority,
+        e.created,
+        e.due,
+        body(e),
+        foreign_trace(e),
+        None if e.state is State.PENDING else e.state.value,
+        e.tenant,
+        e.parent_id,
+        e.token,
+        e.owner,
+        e.lease,
+        e.claimed,
+        e.started,
+        e.finished,
+        e.failures,
+        e.crashes,
+        e.alone,
+        e.staged,
+        e.todo,
+        e.unique_key,
+        e.overlap_key,
+        e.overlap_slots,
+        e.running_unique_key,
+        e.running_overlap_key,
+        e.cancel_requested,
+        e.cancel_reason,
+        e.reason,
+        e.error,
+        None if e.attempts_json == "[]" else e.attempts_json,
+        e.result_json,
+        e.counters_json,
+        e.metadata_json,
+        e.progress_json,
+    )
+
+
+def body(e: Execution) -> str:
+    """Without the closing brace: the columns are written after it."""
+    ended = e.state.final
+    text = _encode(
+        Body(
+            e.job,
+            e.job_id,
+            e.handler,
+            e.queue,
+            e.trigger,
+            e.triggered_by,
+            e.trace_id,
+            e.traceparent,
+            e.params,
+            e.policy,
+            e.tick,
+            e.window_begin,
+            e.window_end,
+            e.tenant,
+            e.parent_id,
+            e.retry_of,
+            e.priority,
+            e.overlap_slots,
+            e.owner if ended else None,
+            e.lease if ended else None,
+            None if ended else e.finished,
+            False if ended else e.todo,
+        )
+    )
+    return text[:-1].decode()
+
+
+def lane_of(execution: Execution) -> str:
+    """Rows to be run alone have lanes of their own, so that other claims never meet them."""
+    name = lane(execution.queue, execution.handler)
+    return f"{name}/alone" if execution.alone else name
+
+
+def foreign_trace(execution: Execution) -> str | None:
+    """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
+    own = execution.trace_id == execution.id.replace("-", "")
+    return None if own or not execution.trace_id else execution.trace_id

@@ -1,0 +1,1 @@
+SELECT mainspring.cancels($1::text)::text

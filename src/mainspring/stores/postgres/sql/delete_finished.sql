@@ -1,0 +1,1 @@
+SELECT mainspring.delete_finished($1::text::uuid[])

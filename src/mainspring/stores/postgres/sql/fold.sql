@@ -1,0 +1,1 @@
+SELECT mainspring.fold($1::integer)

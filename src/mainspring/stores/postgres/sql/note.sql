@@ -1,0 +1,1 @@
+SELECT to_json(mainspring.note($1::text::json))::text

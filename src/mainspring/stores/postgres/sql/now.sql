@@ -1,0 +1,1 @@
+SELECT mainspring.now_micros()

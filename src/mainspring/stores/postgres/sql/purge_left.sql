@@ -1,0 +1,1 @@
+SELECT job_key FROM mainspring.purge LIMIT 1

@@ -1,0 +1,1 @@
+SELECT mainspring.purge_some($1::integer)

@@ -1,0 +1,1 @@
+SELECT mainspring.todo_done($1::text::uuid[])

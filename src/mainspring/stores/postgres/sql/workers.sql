@@ -1,0 +1,1 @@
+SELECT info, seen FROM mainspring.worker ORDER BY id

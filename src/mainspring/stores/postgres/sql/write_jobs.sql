@@ -1,0 +1,1 @@
+SELECT mainspring.write_jobs($1::text::json)::text

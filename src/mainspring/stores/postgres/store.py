@@ -1,0 +1,235 @@
+"""The PostgreSQL store: every primitive of the `Store` port, each one statement to the server."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+
+from ...core.ports import Topic, Unsubscribe
+from ...model.changes import (
+    Added,
+    Audit,
+    Beat,
+    BeatReply,
+    CancelRequest,
+    Change,
+    ClaimRequest,
+    DuePage,
+    Exchanged,
+    ExecutionQuery,
+    JobWrite,
+    JobWritten,
+    LockRow,
+    LogLine,
+    Note,
+    PruneRule,
+    WorkerInfo,
+)
+from ...model.errors import StoreError
+from ...model.execution import Execution, State
+from ...model.instants import Micros, seconds_to_micros
+from ...model.job import Job, JobStats, LiveCounts
+from . import adding, exchanging, finding, jobs, locking, running, schema
+from .address import Address, parse_address
+from .beating import Beats
+from .connections import Connections, connect
+from .database import Database
+from .wakeups import Announcer, Ear, Listeners
+
+
+class _Opened:
+    """What a store has while it is open."""
+
+    def __init__(self, address: Address, listeners: Listeners) -> None:
+        origin = secrets.token_hex(6)
+        source = Connections(address.main, address.pool_size, address.statement_timeout)
+        self.db = Database(source, address.schema)
+        self.beats = Beats(address.main, address.schema)
+        self.announcer = Announcer(self.db, address.schema, origin)
+        self.ear = Ear(address.listen, address.schema, origin, listeners.tell)
+
+    async def close(self) -> None:
+        await self.ear.close()
+        await self.announcer.close()
+        await asyncio.to_thread(self.beats.close)
+        await self.db.close()
+
+
+class PostgresStore:
+    """A store on a PostgreSQL server, shared by any number of machines.
+
+    `schema` is where tables and functions are; `listen_url` a direct address for LISTEN when `url` leads through a
+    pooler. The address may say the same in its query: `?schema=jobs&pool_size=10&statement_timeout=60`.
+    """
+
+    def __init__(self, url: str, *, schema: str | None = None, listen_url: str | None = None) -> None:
+        self._address = parse_address(url, schema, listen_url)
+        self.schema = self._address.schema
+        self._listeners = Listeners()
+        self._opened: _Opened | None = None
+        self._opening = asyncio.Lock()
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._opened is None:
+                await self._migrate()
+                self._opened = _Opened(self._address, self._listeners)
+
+    async def _migrate(self) -> None:
+        connection = await connect(self._address.main)
+        try:
+            await schema.migrate(connection, self.schema)
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
+
+    async def now(self) -> Micros:
+        return int(await self._db.value("now", repeat=True))
+
+    def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
+        self._open_parts.ear.start()
+        return self._listeners.add(callback)
+
+    @property
+    def _open_parts(self) -> _Opened:
+        if self._opened is None:
+            raise StoreError("the store is not open; call `await store.open()` first")
+        return self._opened
+
+    @property
+    def _db(self) -> Database:
+        return self._open_parts.db
+
+    def _tell(self, topics: set[Topic]) -> None:
+        """Here at once, elsewhere very soon."""
+        if topics:
+            self._listeners.tell(topics)
+            self._open_parts.announcer.announce(topics)
+
+    # --- jobs ---------------------------------------------------------------------------------------------------
+
+    async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
+        written, topics = await jobs.write_jobs(self._db, writes)
+        self._tell(topics)
+        return written
+
+    async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
+        deleted = await jobs.delete_job(self._db, name, seen_version, purge, audit)
+        self._tell({Topic.JOBS} if deleted else set())
+        return deleted
+
+    async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
+        return await jobs.jobs(self._db, names)
+
+    async def jobs_after(self, name: str, limit: int) -> list[Job]:
+        return await jobs.jobs_after(self._db, name, limit)
+
+    async def due_jobs(self, limit: int) -> DuePage:
+        return await jobs.due_jobs(self._db, limit)
+
+    async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
+        return await jobs.stats(self._db, job_ids)
+
+    async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
+        return await jobs.live_counts(self._db, job_ids)
+
+    async def swept(self, limit: int) -> list[Job]:
+        return await jobs.swept(self._db, limit)
+
+    # --- executions ---------------------------------------------------------------------------------------------
+
+    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+        added = await adding.add(self._db, executions, audit)
+        self._tell({Topic.WORK} if added else set())
+        return added
+
+    async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
+        answer, topics = await exchanging.exchange(self._db, changes, claim)
+        self._tell(topics)
+        return answer
+
+    async def expired(self, limit: int) -> list[Execution]:
+        return await self._db.executions("expired", limit)
+
+    async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
+        asked = await running.request_cancel(self._db, requests)
+        self._tell({Topic.CANCEL})
+        return asked
+
+    async def cancels(self, owner: str) -> dict[str, str]:
+        return await running.cancels(self._db, owner)
+
+    async def cancel_strays(self, limit: int) -> list[Execution]:
+        return await self._db.executions("cancel_strays", limit)
+
+    def beat(self, beat: Beat) -> BeatReply:
+        return self._open_parts.beats.beat(beat)
+
+    async def note(self, notes: Sequence[Note]) -> list[bool]:
+        return await running.note(self._db, notes)
+
+    async def todo(self, limit: int) -> list[Execution]:
+        return await self._db.executions("todo", limit)
+
+    async def todo_done(self, ids: Sequence[str]) -> None:
+        await self._db.value("todo_done", running.ids_literal(ids), repeat=True)
+
+    async def children(self, parent_id: str) -> dict[State, int]:
+        return await running.children(self._db, parent_id)
+
+    async def execution(self, id: str) -> Execution | None:
+        return await finding.execution(self._db, id)
+
+    async def find(self, query: ExecutionQuery) -> list[Execution]:
+        return await finding.find(self._db, query)
+
+    async def count(self, query: ExecutionQuery, cap: int) -> int:
+        return await finding.count(self._db, query, cap)
+
+    async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        return await finding.logs(self._db, id, after)
+
+    # --- housekeeping -------------------------------------------------------------------------------------------
+
+    async def fold(self, limit: int) -> int:
+        if await self._db.value("purge_left", repeat=True) is not None:
+            await jobs.purge_all(self._db)
+        return int(await self._db.value("fold", limit))
+
+    async def prune(self, rule: PruneRule, limit: int) -> int:
+        return await finding.prune(self._db, rule, limit)
+
+    async def prune_workers(self, silent_for: float) -> int:
+        return int(await self._db.value("workers_prune", seconds_to_micros(silent_for)))
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await running.workers(self._db)
+
+    async def remove_worker(self, id: str) -> None:
+        await self._db.value("worker_remove", id, repeat=True)
+
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+        return await locking.audits(self._db, target, limit)
+
+    # --- locks --------------------------------------------------------------------------------------------------
+
+    async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
+        return await locking.lock_take(self._db, name, owner, ttl)
+
+    async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
+        return await locking.lock_renew(self._db, name, token, ttl)
+
+    async def lock_release(
+        self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
+    ) -> bool:
+        return await locking.lock_release(self._db, name, token, keep_for, audit)
+
+    async def locks(self) -> list[LockRow]:
+        return await locking.locks(self._db)

@@ -1,0 +1,160 @@
+"""Wake-ups: told at once inside this process, and to others by NOTIFY, at most every 50 ms.
+
+NOTIFY takes a lock that all commits with a notification share; it therefore travels in a transaction of its own, and
+seldom. The listener has its own connection, direct where the rest goes through a pooler. It is pinged through that
+very session: what it hears of its own ping proves both the line and the LISTEN. Whenever it has (re)connected,
+everybody is told that anything may have happened. Polling goes on all the time, so losing all this costs only time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import psycopg
+
+from ...core.ports import Topic, Unsubscribe
+from ...model.errors import StoreError
+from .connections import Options, Row, connect
+from .database import Database
+
+INTERVAL = 0.05  # seconds between two notifications of one process
+PING_AFTER = 5.0  # seconds of silence
+PING_PATIENCE = 4.0
+_RETRY_AT_MOST = 2.0
+
+
+class Listeners:
+    """Who wants to be woken, and on which event loop."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[object, tuple[asyncio.AbstractEventLoop, Callable[[Topic], None]]] = {}
+
+    def add(self, callback: Callable[[Topic], None]) -> Unsubscribe:
+        key = object()
+        self._callbacks[key] = (asyncio.get_running_loop(), callback)
+        return lambda: self._remove(key)
+
+    def tell(self, topics: Iterable[Topic]) -> None:
+        wanted = sorted(topics)
+        for key, (loop, _) in list(self._callbacks.items()):
+            try:
+                loop.call_soon_threadsafe(self._wake, key, wanted)
+            except RuntimeError:  # its loop is closed: nobody listens any more
+                self._remove(key)
+
+    def _wake(self, key: object, topics: list[Topic]) -> None:
+        for topic in topics:
+            entry = self._callbacks.get(key)
+            if entry is not None:
+                entry[1](topic)
+
+    def _remove(self, key: object) -> None:
+        self._callbacks.pop(key, None)
+
+
+class Announcer:
+    """Tells other processes. The first news goes out at once, what follows within the interval goes out together."""
+
+    def __init__(self, db: Database, channel: str, origin: str) -> None:
+        self._db, self._channel, self._origin = db, channel, origin
+        self._news: set[Topic] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def announce(self, topics: set[Topic]) -> None:
+        self._news |= topics
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._send(), name="mainspring-notify")
+
+    async def close(self) -> None:
+        """What is left is sent before the connections go."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._flush()
+
+    async def _send(self) -> None:
+        while self._news:
+            await self._flush()
+            await asyncio.sleep(INTERVAL)
+
+    async def _flush(self) -> None:
+        news, self._news = self._news, set()
+        if news:
+            with suppress(StoreError):  # a hint: whoever misses it polls
+                await self._db.value("notify", self._channel, f"{self._origin} {','.join(sorted(news))}")
+
+
+class Ear:
+    """Hears other processes, for as long as it is open."""
+
+    def __init__(self, options: Options, channel: str, origin: str, tell: Callable[[Iterable[Topic]], None]) -> None:
+        self._options, self._channel, self._origin, self._tell = options, channel, origin, tell
+        self._task: asyncio.Task[None] | None = None
+        self.hears = asyncio.Event()  # whether LISTEN works at the moment
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="mainspring-listen")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        pause = 0.1
+        while True:
+            try:
+                await self._listen()
+            except (psycopg.Error, OSError, TimeoutError):
+                pause = 0.1 if self.hears.is_set() else min(pause * 2, _RETRY_AT_MOST)
+            self.hears.clear()
+            await asyncio.sleep(pause)
+
+    async def _listen(self) -> None:
+        connection = await connect(self._options)
+        try:
+            await connection.execute(f'LISTEN "{self._channel}"')
+            self._tell([Topic.ANY])
+            while True:
+                async for notice in connection.notifies(timeout=PING_AFTER):
+                    self._heard(notice.payload)
+                await self._ping(connection)
+        finally:
+            with suppress(psycopg.Error):
+                await connection.close()
+
+    async def _ping(self, connection: psycopg.AsyncConnection[Row]) -> None:
+        """The server has a few seconds to send our own words back to us."""
+        ping = asyncio.create_task(self._ping_and_hear(connection))
+        done, _ = await asyncio.wait({ping}, timeout=PING_PATIENCE)
+        if not done:
+            connection.pgconn.finish()  # no goodbye: nobody answers
+            ping.cancel()
+            with suppress(asyncio.CancelledError, psycopg.Error, OSError):
+                await ping
+            raise TimeoutError("the connection that listens is silent")
+        ping.result()
+        self.hears.set()
+
+    async def _ping_and_hear(self, connection: psycopg.AsyncConnection[Row]) -> None:
+        word = f"{self._origin} ping {secrets.token_hex(4)}"
+        await connection.execute("SELECT pg_notify($1::text, $2::text)", (self._channel, word))
+        while True:
+            async for notice in connection.notifies(stop_after=1):
+                if notice.payload == word:
+                    return
+                self._heard(notice.payload)
+
+    def _heard(self, payload: str) -> None:
+        """`ORIGIN topic,topic`; from the SQL function, or a trigger, only the topics."""
+        origin, _, words = payload.rpartition(" ")
+        if origin.partition(" ")[0] == self._origin:
+            return
+        known = {topic.value for topic in Topic}
+        self._tell([Topic(word) if word in known else Topic.ANY for word in words.split(",")])
