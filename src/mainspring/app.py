@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -29,7 +27,8 @@ from .model.triggers import Trigger
 from .model.values import duration, identifier
 from .observe.fanout import Fanout
 from .observe.logs import LogLines
-from .signals import StopSignals, run_to_end
+from .observe.setup import show_logs
+from .signals import run_to_end, serve
 
 if TYPE_CHECKING:
     from .sync import SyncMainspring
@@ -187,24 +186,13 @@ class Mainspring:
             yield
 
     def run(self, **options: Any) -> None:
-        """Run the roles of this process until SIGTERM or SIGINT; a second signal stops at once."""
-        run_to_end(lambda: self._serve(options))
-
-    async def _serve(self, options: dict[str, Any]) -> None:
+        """Run the roles of this process until SIGTERM or SIGINT, with its log on standard error unless you set up
+        logging yourself. A second signal stops at once, and exits with 1."""
         self._configure(options)
-        with StopSignals(self.settings.stop_timeout) as signals:
-            await self.start(**options)
-            await signals.first.wait()
-            stopping = asyncio.create_task(self.stop())
-            at_once = asyncio.create_task(signals.second.wait())
-            await asyncio.wait({stopping, at_once}, return_when=asyncio.FIRST_COMPLETED)
-            at_once.cancel()
-            if not stopping.done():
-                stopping.cancel()
-                sys.stderr.write("mainspring: stopped at once; what was running is taken over when its lease ends\n")
-                return
-            await stopping
-            await self.close()
+        show_logs(self.settings.log_format, self.settings.log_level)
+        timeout = self.settings.stop_timeout
+        if not run_to_end(lambda: serve(lambda: self.start(**options), self.stop, self.close, timeout)):
+            raise SystemExit(1)
 
     # --- making executions --------------------------------------------------------------------------------
     async def enqueue(

@@ -10,12 +10,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEFTOVER_PATIENCE = 0.5
+SAME_WISH = 0.5
 
 
 class StopSignals:
@@ -25,7 +29,7 @@ class StopSignals:
         self._stop_timeout = stop_timeout
         self._loop = asyncio.get_running_loop()
         self._previous: dict[int, Any] = {}
-        self._count = 0
+        self._first_at: float | None = None
         self.first, self.second = asyncio.Event(), asyncio.Event()
 
     def __enter__(self) -> StopSignals:
@@ -38,11 +42,15 @@ class StopSignals:
             signal.signal(number, handler)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
-        if self._count == 1:
+        """A handler may interrupt itself: what decides is read and written first. A second signal right behind the
+        first is the same wish, told to the process and to its group."""
+        now = time.monotonic()
+        if self._first_at is None:
+            self._first_at = now
+            self._loop.call_soon_threadsafe(self.first.set)
             start_watchdog(self._stop_timeout)
-        event = self.first if self._count == 1 else self.second
-        self._loop.call_soon_threadsafe(event.set)
+        elif now - self._first_at >= SAME_WISH:
+            self._loop.call_soon_threadsafe(self.second.set)
 
 
 def start_watchdog(seconds: float) -> None:
@@ -59,22 +67,46 @@ def _end_process(seconds: float) -> None:
     os._exit(1)
 
 
-def run_to_end(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def serve(
+    start: Callable[[], Awaitable[None]],
+    stop: Callable[[], Coroutine[Any, Any, None]],
+    close: Callable[[], Awaitable[None]],
+    stop_timeout: float,
+) -> bool:
+    """Start, wait for a stop signal, stop in good order, and return True; or False at once, when a second one comes."""
+    with StopSignals(stop_timeout) as signals:
+        await start()
+        await signals.first.wait()
+        stopping = asyncio.create_task(stop())
+        at_once = asyncio.create_task(signals.second.wait())
+        await asyncio.wait({stopping, at_once}, return_when=asyncio.FIRST_COMPLETED)
+        at_once.cancel()
+        if not stopping.done():
+            stopping.cancel()
+            sys.stderr.write("mainspring: stopped at once; what was running is taken over when its lease ends\n")
+            return False
+        await stopping
+        await close()
+        return True
+
+
+def run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """As `asyncio.run`, but never waiting for tasks that refuse to be cancelled."""
     loop = asyncio.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
-        _run_through(loop, loop.create_task(main()))
+        result = _run_through(loop, loop.create_task(main()))
         loop.run_until_complete(_cancel_leftovers())
         loop.run_until_complete(loop.shutdown_asyncgens())
         with contextlib.suppress(TimeoutError):
             loop.run_until_complete(asyncio.wait_for(loop.shutdown_default_executor(), LEFTOVER_PATIENCE))
+        return result
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
-def _run_through(loop: asyncio.AbstractEventLoop, main: asyncio.Task[None]) -> None:
+def _run_through(loop: asyncio.AbstractEventLoop, main: asyncio.Task[T]) -> T:
     """Run until it is done. A SystemExit in a task that a handler started stops the loop: it is that handler's
     error, and the loop goes on."""
     while True:

@@ -199,7 +199,8 @@ def test_a_job_in_under_ten_lines_runs_on_time_and_stops_on_a_signal(tmp_path: P
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, errors) == (0, "")
+    assert (process.returncode, "Traceback" in errors, "ERROR" in errors) == (0, False, False), errors
+    assert "job_end       job=hello" in errors
 
 
 @pytest.mark.req("NUM-1", "NUM-3")

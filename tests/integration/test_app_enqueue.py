@@ -470,3 +470,14 @@ async def test_an_enqueue_that_is_skipped_says_so(nodes: Nodes) -> None:
         assert (await app.get(second.id)).state == "skipped"
         gate.open.set()
         await ended(app, first)
+
+
+@pytest.mark.req("ENQ-1")
+async def test_start_at_takes_a_delay_and_refuses_a_bare_number(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("later")(lambda: None)
+    for delay in ("10m", timedelta(minutes=10)):
+        execution = await app.enqueue("later", start_at=delay)
+        assert 599 < (execution.start_at - execution.created_at).total_seconds() < 601
+    with pytest.raises(InvalidValue, match=r"start_at: 600 is not valid.*Write a delay as '600s'"):
+        await app.enqueue("later", start_at=600)

@@ -241,3 +241,10 @@ def test_an_ending_with_follow_ups_is_marked() -> None:
     assert decide.after_attempt(running(policy=RunPolicy(follow_up=True)), outcome("completed")).todo
     assert not decide.after_attempt(running(parent_id="p"), outcome("snoozed")).todo
     assert not decide.after_attempt(running(), outcome("completed")).todo
+
+
+@pytest.mark.req("EXE-4")
+def test_the_number_of_the_last_try_is_not_counted_twice() -> None:
+    assert execution(failures=2).attempt == 3
+    assert execution(state=State.COMPLETED, failures=1).attempt == 2
+    assert execution(state=State.FAILED, failures=3).attempt == 3

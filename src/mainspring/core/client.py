@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,11 +13,11 @@ from ..model.errors import CommandRefused, HandlerNotFound, InvalidValue, JobNot
 from ..model.events import Skipped
 from ..model.execution import Execution, State
 from ..model.ids import Chance, random_id
-from ..model.instants import Micros, to_micros
+from ..model.instants import Micros, seconds_to_micros, to_micros
 from ..model.job import Job
 from ..model.payload import encode_payload, presentable
 from ..model.policies import Unique
-from ..model.values import identifier, instant, whole, words
+from ..model.values import duration, identifier, instant, whole, words
 from ..model.windows import custom_window
 from . import commands, plan, ticks
 from .catalogue import Catalogue
@@ -29,6 +30,8 @@ from .storetime import StoreTime
 from .supersede import cancel_superseded
 
 MANY = 1_000
+NO_DELAY = 1_000_000_000
+"""Smaller numbers are before 2001 as instants: somebody meant a delay."""
 
 
 class AlreadyRunning(CommandRefused):
@@ -125,7 +128,7 @@ class Client:
             now=self._clock.now(),
             chance=self._chance,
             params=self._params(job, params),
-            due=None if start_at is None else to_micros(instant("start_at", start_at)),
+            due=self._due(start_at),
             unique=unique,
             traceparent=traceparent,
             **fields,
@@ -162,6 +165,17 @@ class Client:
             if not isinstance(own, str):
                 raise
             return own
+
+    def _due(self, start_at: Any) -> Micros | None:
+        """An instant, or a delay from now such as "10m" or a timedelta."""
+        if start_at is None:
+            return None
+        if isinstance(start_at, timedelta) or (isinstance(start_at, str) and start_at[-1:] in "smhdw"):
+            return self._clock.now() + seconds_to_micros(duration("start_at", start_at, allow_zero=True))
+        if isinstance(start_at, int | float) and start_at < NO_DELAY:
+            allowed = "a datetime, ISO 8601 text, seconds since 1970, or a delay such as '10m'"
+            raise InvalidValue("start_at", start_at, allowed, f"Write a delay as '{start_at}s'")
+        return to_micros(instant("start_at", start_at))
 
     def signature_of(self, job: Job) -> Signature | None:
         """What the job's handler takes; None when this process does not have it."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..model.changes import Beat, BeatReply, WorkerInfo
-from ..model.events import Running, Stopped
+from ..model.events import Running, Stopped, Stopping
 from ..model.ids import Chance, random_id
 from .heart import Heart, Leases, ThreadHeart
 from .janitor import Janitor
@@ -133,6 +133,7 @@ class Node:
         timeout = self._settings.stop_timeout if timeout is None else timeout
         reserve = min(self._settings.stop_reserve, timeout / 2)
         began = self._time.monotonic()
+        self._emit(Stopping(self.id, self.worker.running, timeout))
         if self._unsubscribe is not None:
             self._unsubscribe()
         if "scheduler" in self._settings.roles:

@@ -98,9 +98,16 @@ class Queries:
         id = id_of(execution)
         changed = asyncio.Event()
         unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
+        patience = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout):
+            async with patience:
                 return await self._until_final(id, changed)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            waiting = await self.get(id)
+            words = f"execution {id} of job {waiting.job!r} has not ended after {timeout:g} s; it is {waiting.state}"
+            raise TimeoutError(words) from None
         finally:
             unsubscribe()
 

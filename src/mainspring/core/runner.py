@@ -16,7 +16,7 @@ import msgspec
 
 from ..model.errors import NonRetryable, RetryAfter
 from ..model.execution import Execution
-from ..model.instants import Micros
+from ..model.instants import Micros, seconds_to_micros
 from ..model.outcomes import Outcome
 from ..model.payload import safe_json, safe_text
 from .context import ExecutionCancelled, JobContext, current_context
@@ -36,13 +36,16 @@ _INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
 class Run:
     """An execution while it runs in this process."""
 
-    __slots__ = ("abandoned", "context", "execution", "handler", "started", "stopped", "task")
+    __slots__ = ("abandoned", "began", "context", "execution", "handler", "started", "stopped", "task")
 
-    def __init__(self, execution: Execution, handler: Handler, context: JobContext, started: Micros) -> None:
+    def __init__(
+        self, execution: Execution, handler: Handler, context: JobContext, started: Micros, began: float
+    ) -> None:
         self.execution = execution
         self.handler = handler
         self.context = context
         self.started = started
+        self.began = began
         self.stopped: StopKind | None = None
         self.abandoned = False
         self.task: asyncio.Task[Outcome] | None = None
@@ -70,7 +73,8 @@ class Runner:
 
     def prepare(self, execution: Execution, handler: Handler, **identity: Any) -> Run:
         context = JobContext(execution, clock=self._clock, resources=self._resources, **identity)
-        return Run(execution, handler, context, max(self._clock.now(), execution.claimed or 0))
+        started = max(self._clock.now(), execution.claimed or 0)
+        return Run(execution, handler, context, started, self._clock.monotonic())
 
     async def run(self, run: Run) -> Outcome:
         """Try once, in a task of its own. Never raises."""
@@ -109,7 +113,7 @@ class Runner:
         timeout = run.execution.rules.timeout
         alarm = None
         if timeout is not None:
-            alarm = asyncio.get_running_loop().call_later(timeout, run.stop, "timeout", f"timeout after {timeout:g} s")
+            alarm = asyncio.get_running_loop().call_later(timeout, _overdue, run, timeout)
         try:
             value, error, cpu_ms = await self._threads.run(lambda: _measured(call))
         except asyncio.CancelledError as raised:  # the process stops and will not wait for the thread
@@ -149,12 +153,18 @@ class Runner:
         return Outcome(
             end=end,
             started=run.started,
-            ended=max(self._clock.now(), run.started),
+            ended=run.started + seconds_to_micros(self._clock.monotonic() - run.began),
             worker=self._worker,
             counters_json=run.context.counters_json(),
             metadata_json=run.context.metadata_json(),
             **details,
         )
+
+
+def _overdue(run: Run, timeout: float) -> None:
+    """A thread cannot be stopped from outside: say so, in case the handler never looks."""
+    run.stop("timeout", f"timeout after {timeout:g} s")
+    run.context.logger.warning("past its timeout of %g s: it ends where the handler calls ctx.check()", timeout)
 
 
 def _measured(call: Callable[[], Any]) -> tuple[Any, BaseException | None, float]:

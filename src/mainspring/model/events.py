@@ -60,6 +60,14 @@ class Fenced(msgspec.Struct, frozen=True):
     write: str
 
 
+class Stopping(msgspec.Struct, frozen=True):
+    """This process was asked to stop: what runs has that many seconds."""
+
+    worker: str
+    running: int
+    seconds: float
+
+
 class Stopped(msgspec.Struct, frozen=True):
     """This process stopped taking part."""
 
@@ -89,4 +97,4 @@ class SkewNoticed(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Event: TypeAlias = Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopped | Trouble | SkewNoticed
+Event: TypeAlias = Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopping | Stopped | Trouble | SkewNoticed

@@ -129,8 +129,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attempt(self) -> int:
-        """The number of the try now running or waiting, as the retry budget counts: failures + 1."""
-        return self.failures + 1
+        """The number of the try that runs, waits or was the last, as the retry budget counts: failures + 1, except
+        that the failure of the last try is counted already."""
+        return self.failures if self.state is State.FAILED and self.failures else self.failures + 1
 
     @property
     def attempts(self) -> list[Attempt]:

@@ -21,6 +21,7 @@ from ..model.events import (
     Skipped,
     Started,
     Stopped,
+    Stopping,
     Ticked,
     Trouble,
 )
@@ -63,6 +64,8 @@ class LogLines:
             case Running():
                 fields = {"worker": event.worker, "roles": ",".join(event.roles)}
                 self._line(INFO, "running", fields, settings=_plain_ones(event.settings, fields))
+            case Stopping():
+                self._line(INFO, "stopping", {"worker": event.worker}, running=event.running, seconds=event.seconds)
             case Stopped():
                 self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
             case Trouble():
