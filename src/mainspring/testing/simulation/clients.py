@@ -95,13 +95,14 @@ class SimulatedClient:
             options["start_at"] = to_datetime(self._parts.time.now()) + later
         if self._chance.random() < 0.3:
             options["priority"] = self._chance.randint(-2, 2)
+        self._told(await self._parts.client.enqueue(self._handler(), params(self._chance), **options), "enqueue")
+
+    def _handler(self) -> str:
         handler = self._chance.choice(self._workload.on_demand)
-        if handler == "deadly" and self._chance.random() < 0.7:
-            handler = "steady"
-        self._told(await self._parts.client.enqueue(handler, params(self._chance), **options), "enqueue")
+        return "steady" if handler == "deadly" and self._chance.random() < 0.6 else handler
 
     async def _enqueue_many(self) -> None:
-        items = [(self._chance.choice(["steady", "flaky", "snoozing"]), params(self._chance)) for _ in range(3)]
+        items = [(self._handler(), params(self._chance)) for _ in range(3)]
         for execution in await self._parts.client.enqueue_many(items):
             self._told(execution, "enqueue_many")
 

@@ -21,6 +21,7 @@ STARTS: tuple[Micros, ...] = (
     1_793_512_580_000_000,  # 2026-11-01T05:56:20Z: New York is about to gain one
     1_772_323_100_000_000,  # 2026-02-28T23:58:20Z: the end of a month
 )
+OTHERS = [name for name in MANNERS if name != "steady"]
 OVERLAPS = ("skip", "queue", "allow", "cancel_running")
 
 
@@ -35,7 +36,7 @@ class Workload(msgspec.Struct):
 
 def draw(chance: Random) -> Workload:
     start = chance.choice(STARTS)
-    on_demand = [(name, _on_demand(name, chance)) for name in MANNERS]
+    on_demand = [(name, _on_demand(name, chance)) for name in ("steady", *chance.sample(OTHERS, 5))]
     recurring = [(f"tick-{number}", _recurring(number, start, chance)) for number in range(chance.randint(3, 5))]
     changed = [
         (name, msgspec.structs.replace(spec, trigger=encode_trigger(any_trigger(start, chance))))

@@ -11,6 +11,7 @@ from ...core.node import Node
 from ...model.errors import CommandRefused, StoreError
 from ...model.execution import State
 from ...model.instants import SECOND, Micros
+from ...model.job import Job
 from ...stores.memory import MemoryStore
 from .clients import SimulatedClient
 from .faults import Faults
@@ -24,7 +25,7 @@ from .settings import SETTINGS
 from .verdict import judge_the_end
 from .workload import draw
 
-CHAOS = 90.0
+CHAOS = 75.0
 SETTLING = 12.0
 LONGEST_PEACE = 900.0
 LONG_CUT = 24.0
@@ -195,8 +196,9 @@ class World:
         await self._guarded(operator, self._pause_all(parts, resume=True))
         await self._sleep(SETTLING)
         until = self.clock.now() - SLACK
-        await self._guarded(operator, self._pause_all(parts, resume=False))
-        await self._until_quiet()
+        while self.judge.violation is None and (not self._quiet() or self._scheduled()):
+            await self._guarded(operator, self._pause_all(parts, resume=False))
+            await self._until_quiet()
         supervisor.cancel()
         return until
 
@@ -224,8 +226,7 @@ class World:
         while left:
             left = False
             for view in await parts.queries.jobs():
-                scheduled = view.job.ticking and (view.job.next_run is not None or bool(view.job.trigger.fixed_delay))  # type: ignore[union-attr]
-                if not (view.is_paused if resume else scheduled):
+                if not (view.is_paused if resume else _scheduled(view.job)):
                     continue
                 try:
                     await (parts.control.resume if resume else parts.control.pause)(view.name, by=parts.process.name)
@@ -243,6 +244,10 @@ class World:
             await self._sleep(1.0)
             self._check_orphans()
         await self._sleep(2 * SETTINGS.sweep_interval)
+
+    def _scheduled(self) -> bool:
+        """A process that started late may have declared a job anew, which now ticks."""
+        return any(_scheduled(job) for job in self.ledger.jobs.values())
 
     def _quiet(self) -> bool:
         waiting = any(row.todo for row in self.ledger.rows.values())
@@ -276,3 +281,8 @@ class World:
                 await self.judge.stopped.wait()
         except TimeoutError:
             pass
+
+
+def _scheduled(job: Job) -> bool:
+    """Whether it will tick again unless it is paused."""
+    return job.ticking and (job.next_run is not None or (job.trigger is not None and job.trigger.fixed_delay))
