@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from inspect import isawaitable
 from typing import Any
 
 import msgspec
@@ -71,7 +72,8 @@ class Client:
         """Add one execution; None when its unique key is taken."""
         execution = await self.prepare(handler, params, **options)
         if connection is not None:
-            return self.enqueue_in(connection, [execution])[0]
+            added = self._add_in(connection, [execution])
+            return self._results([execution], await added if isawaitable(added) else added)[0]
         return (await self._add([execution]))[0]
 
     async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
@@ -136,13 +138,23 @@ class Client:
 
     def enqueue_in(self, connection: Any, executions: Sequence[Execution]) -> list[Execution | None]:
         """Store prepared executions inside the caller's own transaction, in the caller's thread."""
+        added = self._add_in(connection, executions)
+        if isawaitable(added):
+            getattr(added, "close", lambda: None)()
+            raise InvalidValue("connection", type(connection).__name__, "a blocking connection, or `await app.enqueue`")
+        return self._results(executions, added)
+
+    def _add_in(self, connection: Any, executions: Sequence[Execution]) -> list[Added] | Awaitable[list[Added]]:
+        """Awaitable when the connection is one that must be awaited."""
         store: Any = self._store
         if not hasattr(store, "add_in"):
             raise InvalidValue(
                 "connection", type(connection).__name__, "None for this store", "It has no transactions of callers"
             )
         caller: CallerTransaction = store
-        added = caller.add_in(connection, executions)
+        return caller.add_in(connection, executions)
+
+    def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]:
         return [self._result(execution, each) for execution, each in zip(executions, added, strict=True)]
 
     async def _job_of(self, handler: object) -> Job:
@@ -196,7 +208,7 @@ class Client:
 
     async def _add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Execution | None]:
         added = await self._store.add(executions, audit)
-        results = [self._result(execution, each) for execution, each in zip(executions, added, strict=True)]
+        results = self._results(executions, added)
         for execution in results:
             if execution is not None and not execution.state.final and execution.rules.overlap == "cancel_running":
                 await cancel_superseded(self._store, execution, self._clock.now())

@@ -7,7 +7,7 @@ made by a pure function of core, and the store says whether it could be applied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -234,8 +234,11 @@ class Store(Protocol):
 class CallerTransaction(Protocol):
     """A store that can enqueue inside a transaction its caller holds open."""
 
-    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added]:
-        """As `add`, in the caller's thread, through the caller's connection; committed or rolled back with it."""
+    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:
+        """As `add`, in the caller's thread, through the caller's connection; committed or rolled back with it.
+
+        Awaitable when the connection is one that must be awaited.
+        """
 
 
 class Observer(Protocol):
