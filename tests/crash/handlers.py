@@ -19,7 +19,7 @@ from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exch
 from mainspring.model.errors import StoreError
 from tests.crash.ledger import Ledger
 from tests.crash.processes import Process, until
-from tests.crash.tables import is_locked
+from tests.crash.tables import address_in, is_locked
 
 LEASE = 2.0
 FAST: dict[str, Any] = {
@@ -35,7 +35,8 @@ AT_ONCE = Retry(initial="50ms", multiplier=1)
 
 
 def database(folder: Path) -> str:
-    return f"sqlite:///{folder / 'crash.db'}"
+    """The address that a test has chosen by writing it down; otherwise a file in its folder."""
+    return address_in(folder) or f"sqlite:///{folder / 'crash.db'}"
 
 
 def ledger_of(folder: Path) -> Ledger:

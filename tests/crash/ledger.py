@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mainspring import JobContext
-from mainspring.model.events import Ended, Fenced, Rescued, Ticked, Trouble
+from mainspring.model.events import Ended, Fenced, Rescued, Stopping, Ticked, Trouble
 
 Line = dict[str, Any]
 
@@ -67,6 +67,8 @@ class Ledger:
                 self.write("rescued", id=execution.id, token=execution.token, state=state.value)
             case Ticked(execution):
                 self.write("ticked", id=execution.id, job=execution.job, tick=execution.tick)
+            case Stopping():
+                self.write("stopping")
             case Trouble(where, error):
                 self.write("trouble", where=where, error=error)
             case _:
