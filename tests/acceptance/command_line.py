@@ -93,6 +93,20 @@ class CommandLine:
         self._started.append(process)
         return process
 
+    def piped(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command that is spoken with while it runs."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mainspring", *arguments],
+            cwd=self.folder,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
     def log(self, number: int = 0) -> Path:
         return self.folder / f"log-{number}.txt"
 

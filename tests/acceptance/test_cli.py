@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,7 +188,7 @@ def test_a_job_is_paused_resumed_cancelled_reactivated_and_removed(cli: CommandL
     assert cli.json("jobs", "resume", "report", URL)["status"] == "scheduled"
     assert cli.json("jobs", "cancel", "report", URL)["status"] == "cancelled"
     assert cli.json("jobs", "reactivate", "report", URL)["status"] == "scheduled"
-    assert cli.json("jobs", "remove", "report", URL, "--purge") == {"removed": "report", "purged": True}
+    assert cli.json("jobs", "remove", "report", URL, "--purge", "--yes") == {"removed": "report", "purged": True}
     assert cli("jobs", "show", "report", URL).returncode == 2
 
 
@@ -198,6 +199,22 @@ def test_a_window_given_by_hand_is_read_in_the_zone_of_the_job(cli: CommandLine)
     assert made["window"] == {"begin": "2026-02-28T21:00:00Z", "end": "2026-03-01T21:00:00Z"}
     assert made["status"] == "pending"
     assert cli.json("jobs", "show", "report", URL)["next_run_at"] == before
+
+
+@pytest.mark.req("OPS-4")
+@pytest.mark.parametrize("command", [["jobs", "trigger", "greet", "--wait"], ["executions", "logs", "--follow"]])
+def test_waiting_in_vain_is_said_at_once_and_left_with_one_line(cli: CommandLine, command: list[str]) -> None:
+    given = ["--param", "name=ada"] if "trigger" in command else [cli.json("jobs", "trigger", "report", APP)["id"]]
+    process = cli.piped(*command, *given, APP)
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert said.endswith(" queued; no process is running, so it waits. Ctrl-C leaves it queued\n")
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=15)
+    id = said.split()[1]
+    assert (process.returncode, output) == (130, "")
+    assert errors == f"stopped waiting; the execution goes on: mainspring executions show {id}\n"
+    assert cli.status(id) == "pending"
 
 
 @pytest.mark.req("LCK-4")

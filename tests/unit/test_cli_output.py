@@ -6,11 +6,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+import msgspec
 import pytest
 
-from mainspring.cli.output import cell, moment, relative, rough, took
-from mainspring.cli.parameters import read_params
-from mainspring.cli.table import Way, fitting_widths
+from mainspring.cli.job_screen import retry_text, runs_text
+from mainspring.cli.output import cell, compact, moment, moment_in, progress_text, relative, rough, took
+from mainspring.cli.parameters import quoting_hint, read_params
+from mainspring.cli.table import Way, fitting_widths, print_table
+from mainspring.cli.waiting import reasons
+from mainspring.model.changes import WorkerInfo
+from mainspring.model.execution import Execution
+from mainspring.model.instants import to_micros
+from mainspring.model.job import JobStats
+from mainspring.model.policies import Retry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -80,3 +88,93 @@ def test_parameters_are_json_where_they_read_as_json(text: str | None, pairs: li
 def test_parameters_that_cannot_be_read_are_refused(text: str | None, pairs: list[str]) -> None:
     with pytest.raises(click.BadParameter):
         read_params(text, pairs)
+
+
+def test_text_parameters_keep_their_text() -> None:
+    pairs = ["a=42", "b=null", "c=null", 'd="x"', "e=1"]
+    textual = {"a": str, "b": str, "c": str | None, "d": str}
+    assert read_params(None, pairs, textual) == {"a": "42", "b": "null", "c": None, "d": "x", "e": 1}
+    assert quoting_hint("e", pairs) == "To give it as text: --param 'e=\"1\"'"
+    assert quoting_hint("d", pairs) == quoting_hint("missing", pairs) == ""
+
+
+def table(capsys: pytest.CaptureFixture[str], width: int) -> tuple[list[str], str]:
+    """Four columns, the last of which is empty, as a terminal of this width shows them."""
+    titles: dict[str, Way] = {"ID": "keep", "JOB": "cut", "NOTE": "drop", "TENANT": "drop"}
+    rows = [["0123456789", "crawl", "long words", ""], ["9876543210", "report", "-", "-"]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        print_table(titles, rows, {0: lambda text: text[-4:]})
+    out, err = capsys.readouterr()
+    return out.splitlines(), err
+
+
+def test_a_table_hides_what_is_empty_shortens_cells_and_only_then_drops_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert table(capsys, 80) == (["ID          JOB     NOTE", *WIDE], "")
+    assert table(capsys, 25)[0][1] == "6789  crawl   long words"
+    lines, note = table(capsys, 20)
+    assert lines == ["ID    JOB", "6789  crawl", "3210  report"]
+    assert note == "(1 column hidden; widen the terminal or use -o json)\n"
+
+
+WIDE = ["0123456789  crawl   long words", "9876543210  report  -"]
+
+
+def test_a_moment_is_told_in_the_zone_of_the_job_too_where_that_differs() -> None:
+    offset = NOW.astimezone().utcoffset()
+    other = "Asia/Tokyo" if offset != timedelta(hours=9) else "UTC"
+    assert moment_in(NOW, NOW, other).startswith(moment(NOW, NOW) + ", 2026-03-01 ")
+    assert moment_in(NOW, NOW, other).endswith(other)
+
+
+def test_progress_results_and_counts_in_short() -> None:
+    assert progress_text({"done": 6, "total": 20, "message": "row 6"}) == "6/20 (30%) row 6"
+    assert [progress_text(None), progress_text({"done": 7}), progress_text({"done": 0, "total": 0})] == ["", "7", "0"]
+    assert [compact(None), compact({}), compact(0), compact([1])] == ["", "", "0", "[1]"]
+    assert compact("x" * 1000).endswith("... (1,002 characters; all of it with -o json)")
+    everything = JobStats(job_id="x", completed=1, partial=2, failed=3, cancelled=4, skipped=5)
+    assert runs_text(everything) == "10 (1 completed, 2 partial, 3 failed, 4 cancelled); 5 skipped"
+    assert runs_text(JobStats(job_id="x")) == "0"
+    assert retry_text(Retry("1s", multiplier=1, jitter=0.1)) == "after 1s, give or take 10%"
+
+
+AT = to_micros(NOW)
+WAITING = Execution(id="e1", job="remind", job_id="j", handler="remind", queue="mail", due=AT)
+AHEAD = Execution(id="e0", job="remind", job_id="j", handler="remind")
+ABLE = WorkerInfo(
+    id="w", host="h", pid=1, version="1", roles=("worker",), queues=("mail",), handlers=("remind",), concurrency=2
+)
+
+
+def with_(worker: WorkerInfo, **changes: Any) -> WorkerInfo:
+    return msgspec.structs.replace(worker, **changes)
+
+
+@pytest.mark.parametrize(
+    ("execution", "workers", "options", "words"),
+    [
+        (WAITING, [ABLE], {}, []),
+        (WAITING, [], {}, ["no process is running"]),
+        (WAITING, [with_(ABLE, roles=("scheduler",))], {}, ["no running process has the role worker"]),
+        (WAITING, [with_(ABLE, handlers=("other",))], {}, ["no running process has handler 'remind'"]),
+        (WAITING, [with_(ABLE, queues=("other",))], {}, ["no running process takes from queue 'mail'"]),
+        (WAITING, [with_(ABLE, queues=None, running=2)], {}, ["a free place: all 2 are taken"]),
+        (WAITING, [with_(ABLE, running=2), ABLE], {}, []),
+        (WAITING, [ABLE], {"cancelled": True}, ["nothing: its job is cancelled, and so will it be"]),
+        (WAITING, [ABLE], {"ahead": [AHEAD]}, ["execution e0 to end"]),
+    ],
+)
+def test_why_an_execution_waits(
+    execution: Execution, workers: list[WorkerInfo], options: dict[str, Any], words: list[str]
+) -> None:
+    assert list(reasons(execution, workers, NOW, **options)) == words
+
+
+def test_what_is_due_later_says_when_and_whether_anybody_would_come() -> None:
+    later = msgspec.structs.replace(WAITING, due=AT + 90_000_000)
+    (start,) = reasons(later, [with_(ABLE, running=2)], NOW)
+    assert (start.startswith("its start at "), start.endswith("(in 1m 30s)")) == (True, True)
+    again, nobody = reasons(msgspec.structs.replace(later, failures=1), [], NOW)
+    assert (again.startswith("its next try at "), nobody) == (True, "no process is running")

@@ -39,7 +39,7 @@ def explain(expression: str, tz: str, count: int, after: str | None, output: str
     if output == "json":
         print_json(_shape(expression, trigger, where, runs))
     else:
-        _print(expression, trigger, where, runs, begin)
+        _print(expression, trigger, where, runs)
 
 
 def _next_runs(trigger: Cron, begin: datetime, count: int) -> list[datetime]:
@@ -61,14 +61,15 @@ def _shape(expression: str, trigger: Cron, where: tzinfo, runs: list[datetime]) 
     }
 
 
-def _print(expression: str, trigger: Cron, where: tzinfo, runs: list[datetime], begin: datetime) -> None:
+def _print(expression: str, trigger: Cron, where: tzinfo, runs: list[datetime]) -> None:
     print_fields({"expression": expression, "means": trigger.describe(), "zone": zone_name(where)})
     click.echo()
     if not runs:
         click.echo("It never runs: no such time within 50 years.")
         return
+    now = datetime.now(UTC)
     rows = [
-        [f"{run.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}", f"{run:%Y-%m-%d %H:%M:%S}Z", relative(run - begin)]
+        [f"{run.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}", f"{run:%Y-%m-%d %H:%M:%S}Z", relative(run - now)]
         for run in runs
     ]
     print_table({"LOCAL": "keep", "UTC": "keep", "WHEN": "keep"}, rows)

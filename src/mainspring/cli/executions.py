@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from ..app import Mainspring
 from ..model.changes import LogLine
-from ..model.execution import Attempt, Execution, State
+from ..model.execution import Execution, State
 from ..model.instants import to_datetime
-from .output import compact, console, first_line, moment, print_fields, print_lines, status, took
-from .root import EXIT_CODES, CommandGroup
-from .session import Session, client_options, now, operator
+from .execution_screen import Shown, print_executions, show_execution, shown
+from .ids import find_execution
+from .output import console, note, progress_text
+from .root import EXIT_CODES, INTERRUPTED, CommandGroup
+from .session import Session, client_options, operator
 from .shapes import execution_shape, log_shape
-from .table import Way, print_table
+from .waiting import say_if_nobody_comes
 
 FOLLOW_INTERVAL = 0.5
+ID = click.argument("execution_id", metavar="ID")
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def executions() -> None:
-    """What ran, what runs, what waits."""
+    """What ran, what runs, what waits.
+
+    An ID may be given by a beginning or an ending of at least 8 characters that no other execution has.
+    """
 
 
 @executions.command("list")
-@click.option("--job", help="Only executions of this job.")
+@click.option("--job", help="Only executions of this job, also of a removed one.")
 @click.option(
     "--status", multiple=True, type=click.Choice([state.value for state in State]), help="Only these; may be repeated."
 )
@@ -45,60 +52,79 @@ def list_executions(session: Session, running: bool, status: Sequence[str], **fi
         raise click.UsageError("--running and --status exclude each other; give one of them")
 
     async def work(app: Mainspring) -> list[Execution]:
-        if filters["job"]:
+        found = await app.executions(status=status or None, running=running or None, **filters)
+        if not found and filters["job"] and not await app.executions(filters["job"], limit=1):
             await app.job_view(filters["job"])  # a misspelt name is an error, not an empty list
-        return await app.executions(status=status or None, running=running or None, **filters)
+        return found
 
     found = session.call(work)
-    session.show([execution_shape(execution) for execution in found], lambda: _print_executions(found))
+    session.show([execution_shape(execution) for execution in found], lambda: print_executions(found))
 
 
 @executions.command("show")
-@click.argument("execution_id")
+@ID
 @client_options
 def show(session: Session, execution_id: str) -> None:
     """One execution in full, with every attempt."""
-    show_execution(session, session.call(lambda app: app.get(execution_id)))
+
+    async def work(app: Mainspring) -> Shown:
+        return await shown(app, await find_execution(app, execution_id))
+
+    show_execution(session, session.call(work))
 
 
 @executions.command("logs")
-@click.argument("execution_id")
+@ID
 @click.option("-f", "--follow", is_flag=True, help="Go on until the execution has ended.")
 @client_options
 def logs(session: Session, execution_id: str, follow: bool) -> None:
     """The log lines an execution wrote through its context."""
+    followed: list[str] = []
 
     async def work(app: Mainspring) -> list[tuple[int, LogLine]]:
-        if follow and not session.wants_json:
-            return await _follow(app, execution_id)
-        return await app.logs(execution_id)
+        execution = await find_execution(app, execution_id)
+        followed.append(execution.id)
+        if not follow:
+            return await app.logs(execution.id)
+        await say_if_nobody_comes(app, execution)
+        if session.wants_json:
+            await app.wait(execution)
+            return await app.logs(execution.id)
+        return await _follow(app, execution.id)
 
-    lines = session.call(work)
+    with leaving(lambda: followed[0] if followed else ""):
+        lines = session.call(work)
     session.show([log_shape(*line) for line in lines], lambda: _print_logs(lines, follow))
 
 
 @executions.command("cancel")
-@click.argument("execution_id")
+@ID
 @client_options
 def cancel(session: Session, execution_id: str) -> None:
     """End what waits; ask the worker of what runs to stop it."""
-    show_execution(session, session.call(lambda app: app.cancel_execution(execution_id, by=operator())))
+
+    async def work(app: Mainspring) -> Shown:
+        found = await find_execution(app, execution_id)
+        return await shown(app, await app.cancel_execution(found.id, by=operator()))
+
+    show_execution(session, session.call(work))
 
 
 @executions.command("retry")
-@click.argument("execution_id")
+@ID
 @client_options
 def retry(session: Session, execution_id: str) -> None:
     """Run a failed execution again, as a new one with the same parameters and window."""
 
-    async def work(app: Mainspring) -> Execution:
-        return await app.retry(await app.get(execution_id), by=operator())
+    async def work(app: Mainspring) -> Shown:
+        return await shown(app, await app.retry(await find_execution(app, execution_id), by=operator()))
 
     show_execution(session, session.call(work))
 
 
 async def waited(app: Mainspring, execution: Execution) -> Execution:
     """Wait for the end, with its progress on the terminal."""
+    await say_if_nobody_comes(app, execution)
     if not sys.stderr.isatty():
         return await app.wait(execution)
     from rich.console import Console
@@ -112,101 +138,20 @@ async def waited(app: Mainspring, execution: Execution) -> Execution:
             await asyncio.sleep(FOLLOW_INTERVAL)
             execution = await app.get(execution.id)
             progress = execution.progress or {}
-            words = f"{execution.job} {execution.state.value} {progress.get('message') or ''}"
+            words = f"{execution.job} {execution.state.value} {progress_text(progress)}"
             bar.update(task, description=words, completed=progress.get("done") or 0, total=progress.get("total"))
     return execution
 
 
-def show_execution(session: Session, execution: Execution) -> None:
-    session.show(execution_shape(execution), lambda: _print_execution(execution))
-
-
-def _print_executions(found: Sequence[Execution]) -> None:
-    if not found:
-        click.echo("No execution matches.")
-        return
-    titles: dict[str, Way] = {
-        "ID": "keep",
-        "JOB": "cut",
-        "STATUS": "keep",
-        "STARTED": "keep",
-        "TOOK": "drop",
-        "TRIGGER": "drop",
-        "TRY": "drop",
-        "TENANT": "drop",
-        "REASON": "last",
-    }
-    print_table(titles, [_execution_row(execution) for execution in found])
-
-
-def _execution_row(execution: Execution) -> list[Any]:
-    return [
-        execution.id,
-        execution.job,
-        status(execution.state.value),
-        moment(execution.started_at, now()),
-        took(execution.duration_ms),
-        execution.trigger,
-        f"{min(execution.attempt, execution.rules.max_attempts)}/{execution.rules.max_attempts}",
-        execution.tenant or "",
-        first_line(execution.error) or execution.reason or "",
-    ]
-
-
-def _print_execution(execution: Execution) -> None:
-    at = now()
-    begin, end = execution.window_begin, execution.window_end
-    window = None if begin is None or end is None else f"{to_datetime(begin)} to {to_datetime(end)}"
-    waits = execution.state is State.PENDING
-    print_fields(
-        {
-            "execution": execution.id,
-            "job": execution.job + (f"  (run {execution.number})" if execution.number else ""),
-            "status": status(execution.state.value),
-            "reason": execution.reason,
-            "trigger": f"{execution.trigger} by {execution.triggered_by}",
-            "queue": execution.queue,
-            "tenant": execution.tenant,
-            "window": window,
-            "params": compact(execution.arguments),
-            "created": moment(execution.created_at, at),
-            "due": moment(execution.start_at, at) if waits else None,
-            "started": moment(execution.started_at, at) if execution.started_at else None,
-            "finished": moment(execution.finished_at, at) if execution.finished_at else None,
-            "took": took(execution.duration_ms) if execution.duration_ms is not None else None,
-            "worker": execution.owner,
-            "cancel asked": moment(execution.cancel_requested_at, at) if execution.cancel_requested else None,
-            "retry of": execution.retry_of,
-            "trace": execution.trace_id,
-            "progress": compact(execution.progress),
-            "counters": compact(execution.counters),
-            "result": compact(execution.result),
-            "error": execution.error,
-        }
-    )
-    if execution.attempts:
-        _print_attempts(execution.attempts)
-
-
-def _print_attempts(attempts: Sequence[Attempt]) -> None:
-    click.echo()
-    titles: dict[str, Way] = {
-        "TRY": "keep",
-        "END": "keep",
-        "STARTED": "keep",
-        "TOOK": "keep",
-        "ERROR": "last",
-        "WORKER": "drop",
-    }
-    at = now()
-    rows = [
-        [str(a.number), a.end, moment(a.started_at, at), took(a.duration_ms), first_line(a.error), a.worker]
-        for a in attempts
-    ]
-    print_table(titles, rows)
-    traceback = next((a.traceback for a in reversed(attempts) if a.traceback), None)
-    if traceback:
-        print_lines(traceback, "last traceback")
+@contextmanager
+def leaving(execution_id: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C ends the waiting, not the execution, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if id := execution_id():
+            note(f"stopped waiting; the execution goes on: mainspring executions show {id}")
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 async def _follow(app: Mainspring, execution_id: str) -> list[tuple[int, LogLine]]:
@@ -227,7 +172,7 @@ def _print_logs(lines: Sequence[tuple[int, LogLine]], follow: bool) -> None:
     for _, line in lines:
         _print_log(line)
     if not lines and not follow:
-        click.echo("No log lines: a handler writes them with ctx.logger.")
+        note("No log lines: a handler writes them with ctx.logger.")
 
 
 def _print_log(line: LogLine) -> None:

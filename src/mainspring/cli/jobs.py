@@ -12,16 +12,18 @@ import click
 from ..app import Mainspring
 from ..core.views import JobView
 from ..model.changes import WorkerInfo
+from ..model.errors import CommandRefused, InvalidValue
 from ..model.execution import Execution, State
 from ..model.job import JobState
-from ..model.values import duration
-from .executions import show_execution, waited
-from .output import compact, first_line, moment, print_fields, status, took
-from .parameters import read_params
+from ..model.values import duration, instant
+from .execution_screen import Shown, show_execution, shown
+from .executions import leaving, waited
+from .job_screen import print_job, print_jobs
+from .output import note
+from .parameters import as_options, quoting_hint, read_params, textual_parameters
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
 from .shapes import job_shape
-from .table import Way, print_table
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -41,7 +43,7 @@ def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
 
     everything, workers = session.call(work)
     found = [view for view in everything if status in (None, view.state.value) and queue in (None, view.queue)]
-    session.show([job_shape(view) for view in found], lambda: _print_jobs(found, bool(everything), bool(workers)))
+    session.show([job_shape(view) for view in found], lambda: print_jobs(found, bool(everything), bool(workers)))
 
 
 @jobs.command("show")
@@ -58,20 +60,50 @@ def show_job(session: Session, name: str) -> None:
 @click.option(
     "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
 )
-@click.option("--window", nargs=2, metavar="BEGIN END", help="The data window, as ISO 8601; zoneless: the job's zone.")
+@click.option(
+    "--window",
+    nargs=2,
+    metavar="BEGIN END",
+    help="The data window, such as 2026-03-01 2026-03-02T06:00; without an offset: in the job's zone.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @client_options
 def trigger_job(session: Session, name: str, params: str | None, pairs: Sequence[str], window: Any, wait: bool) -> int:
     """Run a job now. Its schedule stays as it is."""
-    given = read_params(params, pairs)
+    made: list[Execution] = []
+    if read_params(params, pairs) and not session.knows_handlers:
+        note("parameters are not checked here: give --app MODULE:APP to check them")
 
-    async def work(app: Mainspring) -> Execution:
-        execution = await app.trigger(name, params=given, window=window or None, by=operator())
-        return await waited(app, execution) if wait else execution
+    async def work(app: Mainspring) -> Shown:
+        handler = (await app.job_view(name)).handler
+        given = read_params(params, pairs, textual_parameters(app, handler))
+        made.append(await _triggered(app, name, given, window or None, pairs))
+        return await shown(app, await waited(app, made[0]) if wait else made[0])
 
-    execution = session.call(work)
-    show_execution(session, execution)
-    return 0 if not wait or execution.state is State.COMPLETED else 1
+    with leaving(lambda: made[0].id if made else ""):
+        found = session.call(work)
+    show_execution(session, found)
+    _hint_at_quotes(found.execution, pairs)
+    return 0 if not wait or found.execution.state is State.COMPLETED else 1
+
+
+async def _triggered(app: Mainspring, name: str, params: Any, window: Any, pairs: Sequence[str]) -> Execution:
+    """Refusals speak of the options that were typed, and of the command that helps."""
+    try:
+        return await app.trigger(name, params=params, window=window, by=operator())
+    except InvalidValue as error:
+        raise as_options(error, pairs) from None
+    except CommandRefused as error:
+        if error.state != JobState.CANCELLED:
+            raise
+        raise click.ClickException(f"{error}; bring it back with: mainspring jobs reactivate {name}") from None
+
+
+def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
+    """Without the application's code, it is the worker that refuses a parameter."""
+    for name in execution.arguments:
+        if f"params.{name}" in (execution.error or "") and (hint := quoting_hint(name, pairs)):
+            note(hint)
 
 
 @jobs.command("pause")
@@ -84,7 +116,9 @@ def pause_job(session: Session, name: str, note: str | None, pause_for: str | No
     """No more ticks until resumed. What runs now ends as usual."""
     if pause_for and until:
         raise click.UsageError("--for and --until exclude each other; give one of them")
-    resume_at = now() + timedelta(seconds=duration("--for", pause_for)) if pause_for else until
+    resume_at = instant("--until", until) if until else None
+    if pause_for:
+        resume_at = now() + timedelta(seconds=duration("--for", pause_for))
     _show(session, session.call(lambda app: app.pause(name, by=operator(), note=note, resume_at=resume_at)))
 
 
@@ -124,9 +158,9 @@ def reactivate_job(session: Session, name: str) -> None:
 def retry_job(session: Session, name: str) -> None:
     """Run the last failed execution of a job again, as a new one."""
 
-    async def work(app: Mainspring) -> Execution:
+    async def work(app: Mainspring) -> Shown:
         await app.job_view(name)  # never an execution, whatever the name looks like
-        return await app.retry(name, by=operator())
+        return await shown(app, await app.retry(name, by=operator()))
 
     show_execution(session, session.call(work))
 
@@ -134,91 +168,32 @@ def retry_job(session: Session, name: str) -> None:
 @jobs.command("remove")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also while something of it waits or runs: that is cancelled.")
-@click.option("--purge", is_flag=True, help="Remove its history too.")
-@click.option("--yes", is_flag=True, help="Do not ask before a purge.")
+@click.option("--purge", is_flag=True, help="Remove its history too; asks first.")
+@click.option("--yes", is_flag=True, help="Do not ask before a purge; needed where there is no terminal.")
 @client_options
 def remove_job(session: Session, name: str, force: bool, purge: bool, yes: bool) -> None:
     """Delete a job. Its history stays, unless purged."""
-    if purge and not yes and sys.stdin.isatty():
-        click.confirm(f"Remove job {name!r} and its whole history?", abort=True)
-    session.call(lambda app: app.remove_job(name, by=operator(), force=force, purge=purge))
+    if purge and not yes:
+        _confirm_purge(name)
+
+    async def work(app: Mainspring) -> bool:
+        await app.remove_job(name, by=operator(), force=force, purge=purge)
+        return any(name in worker.declares for worker in await app.workers())
+
+    if session.call(work):
+        note(
+            "warning: a running process declares it; it comes back at the next start; "
+            "to stop it use jobs pause or jobs cancel"
+        )
     kept = "with its history" if purge else "its history is kept"
     session.show({"removed": name, "purged": purge}, lambda: click.echo(f"job {name!r} removed; {kept}"))
 
 
+def _confirm_purge(name: str) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("--purge removes the whole history, and there is no terminal to ask at; add --yes")
+    click.confirm(f"Remove job {name!r} and its whole history?", abort=True)
+
+
 def _show(session: Session, view: JobView) -> None:
-    session.show(job_shape(view), lambda: _print_job(view))
-
-
-def _print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> None:
-    if not found:
-        click.echo(
-            "No job matches." if any_jobs else "No jobs yet: they appear when an application that has some starts."
-        )
-        return
-    titles: dict[str, Way] = {
-        "JOB": "keep",
-        "STATUS": "keep",
-        "LAST": "keep",
-        "NEXT RUN": "keep",
-        "SCHEDULE": "cut",
-        "LAST RUN": "drop",
-        "RUNS": "drop",
-        "FAILED": "drop",
-        "QUEUE": "drop",
-    }
-    print_table(titles, [_job_row(view, any_process) for view in found])
-    if not any_process:
-        click.echo("\nNo process is running, so nothing runs. Start one with: mainspring run MODULE:APP")
-
-
-def _job_row(view: JobView, any_process: bool) -> list[Any]:
-    at = now()
-    return [
-        view.name,
-        status(view.state.value),
-        status(view.last_status),
-        moment(view.next_run_at, at),
-        view.description_of_schedule + (" (orphaned)" if view.orphaned and any_process else ""),
-        moment(view.last_run_at, at),
-        str(view.stats.total),
-        str(view.stats.failed),
-        view.queue,
-    ]
-
-
-def _print_job(view: JobView) -> None:
-    at, stats = now(), view.stats
-    rate = stats.success_rate
-    live = {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting}
-    print_fields(
-        {
-            "job": view.name,
-            "status": status(view.state.value),
-            "handler": view.handler,
-            "queue": view.queue,
-            "schedule": f"{view.description_of_schedule}  [{view.schedule}]" if view.schedule else "on demand",
-            "next run": moment(view.next_run_at, at) if view.next_run_at else None,
-            "last run": moment(view.last_run_at, at) if view.last_run_at else None,
-            "last status": status(view.last_status) if view.last_status else None,
-            "last error": first_line(view.error_message),
-            "alive": ", ".join(f"{count} {name}" for name, count in live.items() if count),
-            "runs": f"{stats.total} ({stats.completed} completed, {stats.failed} failed, {stats.skipped} skipped)",
-            "success rate": None if rate is None else f"{rate:.1%}",
-            "average": None if stats.average_duration_ms is None else took(stats.average_duration_ms),
-            "params": compact(view.params),
-            "metadata": compact(view.metadata),
-            "paused": _pause_text(view) if view.is_paused else None,
-            "cancelled": moment(view.cancelled_at, at) if view.cancelled_at else None,
-            "changed": compact(view.overrides),
-            "orphaned": "no running process declares this job" if view.orphaned else None,
-            "created": moment(view.created_at, at),
-        }
-    )
-
-
-def _pause_text(view: JobView) -> str:
-    at = now()
-    words = [moment(view.paused_at, at), f"by {view.paused_by}" if view.paused_by else "", view.pause_note or ""]
-    words.append(f"resumes {moment(view.resume_at, at)}" if view.resume_at else "")
-    return ", ".join(word for word in words if word)
+    session.show(job_shape(view), lambda: print_job(view))

@@ -18,6 +18,8 @@ def load_app(target: str) -> Mainspring:
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path:
         raise _refused(target, "a module, a colon and a name", "Such as shop.jobs:app")
+    if meant := _meant_module(module_name):
+        raise _refused(target, "a module, a colon and a name", f"Did you mean {meant}:{path}?")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found: Any = _import(target, module_name)
@@ -26,6 +28,14 @@ def load_app(target: str) -> Mainspring:
     if not isinstance(found, Mainspring):
         raise _refused(target, "the name of a Mainspring object", f"{path!r} is of type {type(found).__name__}")
     return found
+
+
+def _meant_module(name: str) -> str:
+    """The module behind the path of a file: `shop/jobs.py` is `shop.jobs`; empty for what is no path."""
+    if not name.endswith(".py") and os.sep not in name and "/" not in name:
+        return ""
+    path = os.path.relpath(name) if os.path.isabs(name) else os.path.normpath(name)
+    return path.removesuffix(".py").replace(os.sep, ".").strip(".")
 
 
 def _import(target: str, name: str) -> ModuleType:
@@ -53,9 +63,12 @@ def _attribute(target: str, owner: Any, name: str) -> Any:
 
 
 def _broken(target: str, module: str, error: BaseException) -> InvalidValue:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    remedy = f"{module!r} raised {what} at {frame.filename}:{frame.lineno}"
+    if isinstance(error, SyntaxError) and error.filename:
+        what, where = f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}"
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        what, where = f"{type(error).__name__}: {error}".removesuffix(": "), f"{frame.filename}:{frame.lineno}"
+    remedy = f"{module!r} raised {what} at {where}"
     return _refused(target, "a module that can be imported", remedy)
 
 

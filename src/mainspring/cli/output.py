@@ -13,6 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..model.values import zone
+
+LONGEST = 400
+"""How many characters of parameters or a result people are shown."""
+
 STYLES = {
     "running": "cyan",
     "completed": "green",
@@ -33,6 +38,11 @@ def console() -> Console:
     if plain.is_terminal or os.environ.get("COLUMNS"):
         return plain
     return Console(markup=False, highlight=False, emoji=False, width=240)
+
+
+def note(text: str) -> None:
+    """Said beside the output, so that a pipe gets the output alone."""
+    click.echo(text, err=True)
 
 
 def print_json(data: Any) -> None:
@@ -76,6 +86,24 @@ def moment(at: datetime | None, now: datetime) -> str:
     return f"{clock} ({relative(at - now)})"
 
 
+def moment_in(at: datetime, now: datetime, tz: str) -> str:
+    """The same, followed by the time in a zone that reads differently there."""
+    there = at.astimezone(zone("tz", tz, warn=False))
+    if there.utcoffset() == at.astimezone().utcoffset():
+        return moment(at, now)
+    return f"{moment(at, now)}, {there:%Y-%m-%d %H:%M:%S} {tz}"
+
+
+def without_distance(text: str) -> str:
+    """A moment, or the title above moments, without what stands in parentheses behind it."""
+    return text.partition(" (")[0]
+
+
+def local_zone(at: datetime) -> str:
+    """What the reader's own zone is called at that time: `UTC`, `CET`."""
+    return at.astimezone().tzname() or "local"
+
+
 def relative(distance: timedelta) -> str:
     seconds = distance.total_seconds()
     if abs(seconds) < 1:
@@ -107,4 +135,19 @@ def first_line(text: str | None) -> str:
 
 
 def compact(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, default=str) if data else ""
+    """JSON on one line; of a long one the beginning, and where the rest is."""
+    text = json.dumps(data, ensure_ascii=False, default=str) if data not in (None, {}, [], "") else ""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters; all of it with -o json)"
+
+
+def progress_text(progress: Mapping[str, Any] | None) -> str:
+    """`6/20 (30%) row 6`.
+
+    >>> progress_text({"done": 6, "total": 20, "message": "row 6"})
+    '6/20 (30%) row 6'
+    """
+    if not progress:
+        return ""
+    done, total = progress.get("done") or 0, progress.get("total")
+    share = f"{done:g}/{total:g} ({done / total:.0%})" if total else f"{done:g}"
+    return f"{share} {progress.get('message') or ''}".rstrip()

@@ -6,7 +6,9 @@ import asyncio
 import functools
 import getpass
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +17,7 @@ import click
 
 from ..app import Mainspring
 from ..config import load, parse_url
+from ..model.errors import ConfigurationError
 from .load import load_app
 from .output import print_json
 
@@ -28,6 +31,11 @@ class Session:
     def __init__(self, app: str | None, database_url: str | None, output: str) -> None:
         self._target, self._url = app, database_url
         self.wants_json = output == "json"
+
+    @property
+    def knows_handlers(self) -> bool:
+        """Whether the application's code is loaded, so that parameters can be checked."""
+        return self._target is not None
 
     def call(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
         """Connect, do the work, disconnect."""
@@ -99,5 +107,21 @@ def _check_it_exists(url: str) -> None:
     hint = "name the database with --database-url or MAINSPRING_DATABASE_URL, or the application with --app"
     if parsed.scheme == "memory":
         raise click.UsageError(f"database_url: {url!r} lives inside one process only; {hint}")
-    if parsed.scheme == "sqlite" and not Path(parsed.path).is_file():
+    if parsed.scheme != "sqlite":
+        return
+    if Path(parsed.path).is_dir():
+        raise ConfigurationError(f"database_url: {parsed.path!r} is a directory; give the path of a file in it")
+    if not Path(parsed.path).is_file():
         raise click.UsageError(f"database_url: there is no file {parsed.path!r}; {hint}")
+    if _is_foreign(Path(parsed.path)):
+        remedy = "start an application on it first, or check the path"
+        raise ConfigurationError(f"{parsed.path} holds no Mainspring tables; {remedy}")
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether it is an SQLite file of somebody else, or an empty one; opened for reading, so that nothing is made."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'").fetchone() is None
+    except sqlite3.Error:
+        return False  # the store says what is wrong with it

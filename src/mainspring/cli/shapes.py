@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from ..core.views import JobView
 from ..model.changes import LockRow, LogLine, WorkerInfo
 from ..model.execution import Attempt, Execution
 from ..model.instants import maybe_datetime, to_datetime
-from ..model.job import JobStats
+from ..model.job import JobSpec, JobStats
 
 
 def instant_text(at: datetime | None) -> str | None:
@@ -21,6 +23,7 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "id": view.name,
         "name": view.name,
         "handler": view.handler,
+        "description": view.job.spec.description,
         "queue": view.queue,
         "params": view.params,
         "status": view.state.value,
@@ -40,6 +43,7 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "error_message": view.error_message,
         "current_retry_count": view.current_retry_count,
         "orphaned": view.orphaned,
+        "policy": policy_shape(view.job.spec),
         "overrides": view.overrides,
         "live": {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting},
         "stats": stats_shape(view.stats),
@@ -47,6 +51,16 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "created_at": instant_text(view.created_at),
         "updated_at": instant_text(view.updated_at),
     }
+
+
+def policy_shape(spec: JobSpec) -> dict[str, Any]:
+    """The rules a job lives by, under the names of the options that declare them; durations in seconds."""
+    names = (
+        *("tz", "window", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit"),
+        *("missed", "missed_while_paused", "grace", "enabled", "retention"),
+    )
+    fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
+    return fields
 
 
 def stats_shape(stats: JobStats) -> dict[str, Any]:

@@ -22,7 +22,7 @@ SCHEMES = {
     "mongodb": "mongodb",
     "mongodb+srv": "mongodb",
 }
-_SHOWN_SCHEMES = "sqlite:///file.db, memory://, postgresql://host/name or mongodb://host/name"
+_SHOWN_SCHEMES = "sqlite:///file.db, memory:// or postgresql://host/name"
 _SQLITE_PATHS = "sqlite:///jobs.db for a relative path, sqlite:////var/lib/jobs.db for an absolute one"
 _CREDENTIALS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^:@/]*):.*@", re.IGNORECASE | re.DOTALL)
 _SECRET_OPTION = re.compile(r"(password|passwd|pwd|secret|token)=[^&\s#]*", re.IGNORECASE)

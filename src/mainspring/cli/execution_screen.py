@@ -1,0 +1,164 @@
+"""Executions for people: the list, one in full, its tries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ..app import Mainspring
+from ..core.views import JobView
+from ..model.errors import JobNotFound
+from ..model.execution import Attempt, Execution, State
+from ..model.instants import to_datetime
+from ..model.values import zone
+from .ids import short_id
+from .output import (
+    compact,
+    first_line,
+    local_zone,
+    moment,
+    print_fields,
+    print_lines,
+    progress_text,
+    status,
+    took,
+    without_distance,
+)
+from .session import Session, now
+from .shapes import execution_shape
+from .table import Way, print_table
+from .waiting import waits_for
+
+
+class Shown:
+    """An execution with what its own row does not say: the zone of its job, and what it waits for."""
+
+    def __init__(self, execution: Execution, tz: str, waits_for: str) -> None:
+        self.execution, self.tz, self.waits_for = execution, tz, waits_for
+
+
+async def shown(app: Mainspring, execution: Execution) -> Shown:
+    job = await _job_of(app, execution)
+    waits = await waits_for(app, execution, job, now())
+    return Shown(execution, job.job.spec.tz if job else "UTC", waits)
+
+
+async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
+    try:
+        return await app.job_view(execution.job)
+    except JobNotFound:
+        return None  # removed since; its history is kept
+
+
+def show_execution(session: Session, found: Shown) -> None:
+    shape = execution_shape(found.execution) | {"waits_for": found.waits_for or None}
+    session.show(shape, lambda: _print_execution(found))
+
+
+def print_executions(found: Sequence[Execution]) -> None:
+    if not found:
+        click.echo("No execution matches.")
+        return
+    at = now()
+    titles: dict[str, Way] = {
+        "ID": "keep",
+        "JOB": "cut",
+        "STATUS": "keep",
+        f"STARTED ({local_zone(at)})": "keep",
+        "TOOK": "drop",
+        "TRY": "drop",
+        "PROGRESS": "cut",
+        "REASON": "last",
+        "TRIGGER": "drop",
+        "TENANT": "drop",
+    }
+    rows = [_row(execution, at) for execution in found]
+    print_table(titles, rows, {0: short_id, 3: without_distance})
+
+
+def _row(execution: Execution, at: datetime) -> list[Text | str]:
+    return [
+        execution.id,
+        execution.job,
+        status(execution.state.value),
+        moment(execution.started_at, at),
+        _took(execution, at),
+        f"{min(execution.attempt, execution.rules.max_attempts)}/{execution.rules.max_attempts}",
+        progress_text(execution.progress) if execution.state is State.RUNNING else "",
+        first_line(execution.error) or execution.reason or "",
+        execution.trigger,
+        execution.tenant or "",
+    ]
+
+
+def _took(execution: Execution, at: datetime) -> str:
+    """Of what runs, the time until now."""
+    if execution.state is State.RUNNING and execution.started_at is not None:
+        return took(max(0.0, (at - execution.started_at).total_seconds() * 1000))
+    return took(execution.duration_ms)
+
+
+def _print_execution(found: Shown) -> None:
+    execution, at = found.execution, now()
+    running = execution.state is State.RUNNING
+    print_fields(
+        {
+            "execution": execution.id,
+            "job": execution.job + (f"  (run {execution.number})" if execution.number else ""),
+            "status": status(execution.state.value),
+            "waits for": found.waits_for,
+            "reason": execution.reason,
+            "trigger": f"{execution.trigger} by {execution.triggered_by}",
+            "queue": execution.queue,
+            "tenant": execution.tenant,
+            "window": _window(execution, found.tz),
+            "params": compact(execution.arguments),
+            "created": moment(execution.created_at, at),
+            "due": moment(execution.start_at, at) if execution.state is State.PENDING else None,
+            "started": moment(execution.started_at, at) if execution.started_at else None,
+            "finished": moment(execution.finished_at, at) if execution.finished_at else None,
+            "running for" if running else "took": _took(execution, at) if execution.started_at else None,
+            "worker": execution.owner,
+            "cancel asked": moment(execution.cancel_requested_at, at) if execution.cancel_requested else None,
+            "retry of": execution.retry_of,
+            "trace": execution.trace_id,
+            "progress": progress_text(execution.progress),
+            "counters": compact(execution.counters),
+            "result": compact(execution.result),
+            "error": execution.error,
+        }
+    )
+    if execution.attempts:
+        _print_attempts(execution.attempts, at)
+
+
+def _window(execution: Execution, tz: str) -> str | None:
+    if execution.window_begin is None or execution.window_end is None:
+        return None
+    where = zone("tz", tz, warn=False)
+    begin, end = (to_datetime(at).astimezone(where) for at in (execution.window_begin, execution.window_end))
+    return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} {tz}"
+
+
+def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
+    click.echo()
+    titles: dict[str, Way] = {
+        "TRY": "keep",
+        "END": "keep",
+        "STARTED": "keep",
+        "TOOK": "keep",
+        "ERROR": "last",
+        "WORKER": "drop",
+    }
+    rows: list[list[Any]] = [
+        [str(a.number), a.end, moment(a.started_at, at), took(a.duration_ms), first_line(a.error), a.worker]
+        for a in attempts
+    ]
+    print_table(titles, rows, {2: without_distance})
+    failed = next((attempt for attempt in reversed(attempts) if attempt.traceback), None)
+    if failed is not None and failed.traceback:
+        print_lines(failed.traceback, f"traceback of try {failed.number}")
