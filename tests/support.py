@@ -28,6 +28,10 @@ NEVER = 60.0
 
 FAST = 0.01
 
+ON_A_FAKE_CLOCK: dict[str, Any] = {"poll_interval": FAST, "wakeups": False, "lease": "1d"}
+"""Settings for applications whose clock the test moves: roles look at it every few milliseconds, and a leap of it is
+not taken for a lease that ran out, or for beats that failed."""
+
 
 async def until(condition: Callable[[], T | Awaitable[T]], what: str = "", deadline: float = DEADLINE) -> T:
     """The first true value of a condition (plain or async), polled until the deadline."""

@@ -17,7 +17,7 @@ import pytest
 
 from mainspring import JobContext, Mainspring, cron, daily_at, every
 from mainspring.testing.clock import FakeClock
-from tests.support import DEADLINE, FAST, Nodes, ended, until, until_blocking
+from tests.support import DEADLINE, ON_A_FAKE_CLOCK, Nodes, ended, until, until_blocking
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -32,7 +32,7 @@ class Day:
 
     def __init__(self, nodes: Nodes) -> None:
         self.clock = FakeClock()
-        self.app = nodes.app(clock=self.clock, poll_interval=FAST, wakeups=False)
+        self.app = nodes.app(clock=self.clock, **ON_A_FAKE_CLOCK)
 
     async def wait(self, seconds: float) -> None:
         """Let time pass, second by second; after each, everything due has been done."""
@@ -225,7 +225,7 @@ async def test_a_thousand_jobs_scheduled_at_once_all_run(nodes: Nodes) -> None:
 @pytest.mark.req("REL-1", "NUM-2")
 async def test_ten_nodes_at_once_run_every_tick_and_every_enqueue_once(nodes: Nodes) -> None:
     clock = FakeClock()
-    apps = [nodes.app(clock=clock, poll_interval=FAST, wakeups=False) for _ in range(10)]
+    apps = [nodes.app(clock=clock, **ON_A_FAKE_CLOCK) for _ in range(10)]
     runs: list[str] = []
     for app in apps:
 

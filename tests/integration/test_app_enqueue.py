@@ -15,7 +15,7 @@ import pytest
 from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, Retry, StoreError, Unique
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
-from tests.support import FAST, Nodes, Seen, ended, run_once, until
+from tests.support import ON_A_FAKE_CLOCK, Nodes, Seen, ended, run_once, until
 
 
 def mail(nodes: Nodes, **options: Any) -> Mainspring:
@@ -57,7 +57,7 @@ async def test_what_an_enqueue_returns_is_what_is_stored(nodes: Nodes) -> None:
 @pytest.mark.req("ENQ-1")
 async def test_work_waits_for_its_start_time() -> None:
     clock = FakeClock()
-    app = Mainspring("memory://", clock=clock, poll_interval=FAST)
+    app = Mainspring("memory://", clock=clock, **ON_A_FAKE_CLOCK)
 
     @app.job("later")
     async def later() -> None: ...

@@ -10,7 +10,7 @@ import pytest
 from mainspring import InvalidValue, JobContext, Mainspring, Retention, every
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
-from tests.support import FAST, Nodes, ended, run_once, until
+from tests.support import ON_A_FAKE_CLOCK, Nodes, ended, run_once, until
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = 86_400.0
@@ -19,7 +19,7 @@ DAY = 86_400.0
 @pytest.mark.req("HIS-1")
 async def test_executions_are_found_by_job_state_trigger_time_trace_and_running(nodes: Nodes) -> None:
     clock = FakeClock()
-    app = nodes.app(clock=clock, poll_interval=FAST, wakeups=False)
+    app = nodes.app(clock=clock, **ON_A_FAKE_CLOCK)
     gate = Gate(app)
 
     @app.job("sum", max_attempts=1)
@@ -144,9 +144,7 @@ class Past:
         self.nodes = nodes
 
     def app(self) -> Mainspring:
-        return self.nodes.app(
-            clock=self.clock, poll_interval=FAST, wakeups=False, retention_interval=0.02, fold_interval=0.02
-        )
+        return self.nodes.app(clock=self.clock, retention_interval=0.02, fold_interval=0.02, **ON_A_FAKE_CLOCK)
 
 
 async def states(app: Mainspring, job: str) -> list[str]:

@@ -12,7 +12,7 @@ from mainspring import AlreadyRunning, InvalidValue, JobContext, Mainspring, cro
 from mainspring.model.events import Skipped, Ticked
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
-from tests.support import FAST, Nodes, Seen, ended, until
+from tests.support import FAST, ON_A_FAKE_CLOCK, Nodes, Seen, ended, until
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ class World:
         self.clock = FakeClock()
         self.seen = Seen()
         self.nodes = nodes
-        self.options = {"poll_interval": FAST, "wakeups": False, **options}
+        self.options = {**ON_A_FAKE_CLOCK, **options}
 
     def app(self, **options: Any) -> Mainspring:
         return self.nodes.app(clock=self.clock, observers=[self.seen], **{**self.options, **options})

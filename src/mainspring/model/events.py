@@ -97,4 +97,6 @@ class SkewNoticed(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Event: TypeAlias = Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopping | Stopped | Trouble | SkewNoticed
+Event: TypeAlias = (
+    Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopping | Stopped | Trouble | SkewNoticed
+)
