@@ -1,0 +1,132 @@
+"""Work to do while faults happen, and what must be true of it afterwards: nothing lost, one ending each, ticks exact."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from mainspring import Execution, any_of, once
+from mainspring.model.errors import StoreError
+from tests.crash.handlers import Witnessed, build
+from tests.crash.processes import until
+from tests.crash.tables import table
+
+JOBS = 4
+PERIOD = timedelta(milliseconds=100)
+PATIENCE = 60.0
+COUNT_OF_EACH = "SELECT state, count(*) FROM mainspring_history GROUP BY state"
+
+
+class Load:
+    """`executions` enqueued beforehand, more by a client that goes on through every fault, and jobs that tick."""
+
+    def __init__(self, folder: Path, executions: int, ticks: int) -> None:
+        self.folder = folder
+        self.app = build(folder)
+        self.acknowledged: set[str] = set()
+        self.refused = 0
+        self._executions, self._ticks = executions, ticks
+        self._client: asyncio.Task[None] | None = None
+
+    async def begin(self, start_in: float = 1.0) -> None:
+        await _with_ticking_jobs(self.folder, self._ticks, start_in)
+        for seconds in (0.01, 0.05, 0.2, 0.3):
+            items = [("work", {"n": n, "seconds": seconds}) for n in range(self._executions // 4)]
+            self._acknowledge(await self.app.enqueue_many(items))
+        self._client = asyncio.create_task(self._keep_enqueueing())
+
+    async def _keep_enqueueing(self) -> None:
+        """As a web application would: what fails, fails, and the next request comes."""
+        while True:
+            try:
+                self._acknowledge([await self.app.enqueue("work_in_thread")])
+            except StoreError:
+                self.refused += 1
+            await asyncio.sleep(0.03)
+
+    def _acknowledge(self, executions: list[Execution | None]) -> None:
+        self.acknowledged |= {each.id for each in executions if each is not None}
+
+    async def end(self) -> None:
+        if self._client is not None:
+            self._client.cancel()
+            await asyncio.gather(self._client, return_exceptions=True)
+        await self.app.close()
+
+    # --- while it goes on -----------------------------------------------------------------------------------
+
+    def begun(self) -> int:
+        return len(self.app.ledger.lines("began"))
+
+    async def more(self, runs: int) -> None:
+        """Wait until so many runs have begun from now on."""
+        wanted = self.begun() + runs
+        await until(lambda: self.begun() >= wanted, PATIENCE, f"{runs} more runs begin")
+
+    async def first_claim(self) -> float:
+        """Seconds from now until work is claimed that was not claimed before."""
+        began, seen = time.monotonic(), self.begun()
+        await until(lambda: self.begun() > seen, PATIENCE, "work is claimed again")
+        return time.monotonic() - began
+
+    # --- afterwards -----------------------------------------------------------------------------------------
+
+    async def judge(self) -> None:
+        """Stop enqueueing, wait until all is done, and look."""
+        assert self._client is not None
+        self._client.cancel()
+        await asyncio.gather(self._client, return_exceptions=True)
+        await until(self._is_done, PATIENCE, "everything has ended")
+        await self._judge_ticks()
+        ended = await _all(self.app)
+        assert self.acknowledged <= {execution.id for execution in ended}
+        wanted = JOBS * self._ticks + len(self.acknowledged)
+        assert wanted <= len(ended) <= wanted + self.refused  # an answer that was lost may have been a yes
+        assert table(self.folder, COUNT_OF_EACH) == [("completed", len(ended))]
+        accepted = Counter(line["id"] for line in self.app.ledger.lines("accepted", state="completed"))
+        assert set(accepted.values()) == {1}
+        for execution in ended:
+            ends = [attempt.end for attempt in execution.attempts]
+            assert ends[-1] == "completed"
+            assert ends.count("completed") == 1
+            assert set(ends[:-1]) <= {"worker_lost"}
+        await until(lambda: self._counted(len(ended)), PATIENCE, "statistics agree with history")
+
+    async def _is_done(self) -> bool:
+        return not table(
+            self.folder, "SELECT id FROM mainspring_live UNION ALL SELECT NULL FROM mainspring_jobs WHERE due > 0"
+        )
+
+    async def _judge_ticks(self) -> None:
+        views = [view for view in await self.app.jobs() if view.name.startswith("ticks-")]
+        assert [view.job.last_number for view in views] == [self._ticks] * JOBS
+        for view in views:
+            rows = await self.app.executions(view.name, limit=500)
+            assert len({row.tick for row in rows}) == len(rows) == self._ticks
+
+    async def _counted(self, executions: int) -> bool:
+        return sum([view.stats.completed for view in await self.app.jobs()]) == executions
+
+    def __str__(self) -> str:
+        runs, tries = self.begun(), len({line["id"] for line in self.app.ledger.lines("began")})
+        return f"{len(self.acknowledged)} acknowledged, {self.refused} refused, {runs} runs of {tries}"
+
+
+async def _with_ticking_jobs(folder: Path, ticks: int, start_in: float) -> None:
+    app = build(folder)
+    start = datetime.now(UTC) + timedelta(seconds=start_in)
+    instants = [once(start + number * PERIOD) for number in range(ticks)]
+    for number in range(JOBS):
+        app.schedule(f"ticks-{number}", "tick", any_of(*instants), overlap="allow", grace="10m", max_attempts=100)
+    await app.open()
+    await app.close()
+
+
+async def _all(app: Witnessed) -> list[Execution]:
+    found: list[Execution] = []
+    while page := await app.executions(limit=500, before=found[-1].id if found else None):
+        found += page
+    return found
