@@ -105,6 +105,12 @@ class Mainspring:
         """No job is declared, and no module is left to declare one."""
         return not self.registry.names and not self._modules
 
+    @property
+    def declares(self) -> tuple[str, ...]:
+        """The names of the jobs that code declares; modules that are to be imported are."""
+        self._import_modules()
+        return tuple(name for name, _ in self._declared())
+
     # --- life ---------------------------------------------------------------------------------------------
     async def open(self) -> None:
         """Connect, without starting any role; declared jobs that are not known yet are created. Done by itself when

@@ -48,9 +48,13 @@ def test_run_logs_its_settings_and_stops_in_order(cli: CommandLine, number: sign
     process.send_signal(number)
     assert process.wait(15) == 0
     lines = [json.loads(line) for line in cli.log().read_text().splitlines()]
+    first = lines[0]
+    assert (first["event"], first["database"], first["jobs"]) == ("starting", "sqlite:///shop.db", 4)
+    assert (first["roles"], first["concurrency"], first["timezone"]) == ("scheduler,worker", 3, "UTC")
     running = next(line for line in lines if line.get("event") == "running")
     assert (running["settings"]["lease"], running["settings"]["concurrency"]) == (30.0, 3)
-    assert lines[-1]["event"] == "stopped"
+    assert "fold_interval" in running["settings"]
+    assert [line["event"] for line in lines[-2:]] == ["stopping", "stopped"]
     assert pids(cli) == set()
 
 
@@ -98,7 +102,10 @@ def test_processes_are_supervised_started_again_and_stopped_together(cli: Comman
     assert parent.pid not in first
     os.kill(min(first), signal.SIGKILL)
     cli.until(lambda: len(pids(cli) - first) == 1, parent)
-    assert "starting it again in 1 s" in cli.log().read_text()
+    log = cli.log().read_text()
+    assert "starting it again in 1 s" in log
+    assert [number for number in ("[0]", "[1]") if f"{number} running " not in log] == []
+    assert ("processes=2" in log, log.count("starting      ")) == (True, 1)
     parent.send_signal(signal.SIGTERM)
     assert parent.wait(15) == 0
     cli.until(lambda: not any(map(alive, first)))

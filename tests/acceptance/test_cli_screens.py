@@ -8,15 +8,19 @@ import logging
 import re
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mainspring import Mainspring, Retry, every
 from mainspring.cli import main
+from mainspring.cli.run import OrphanWatch
+from mainspring.model.changes import WorkerInfo
 from mainspring.model.execution import Execution
 from tests.support import until
 
@@ -208,6 +212,35 @@ def test_an_id_may_be_given_by_its_beginning_or_its_ending(cli: Callable[..., Sa
     assert f"It fits {second.id} and {first.id}" in both.err
     assert "no execution with id 'deadbeef'" in cli("executions", "logs", "deadbeef", URL).err
     assert json.loads(cli("executions", "cancel", first.id[-12:], URL, "-o", "json").out)["status"] == "cancelled"
+
+
+@pytest.mark.req("OPS-4")
+def test_a_start_names_the_work_that_nobody_can_do(cli: Callable[..., Said], caplog: pytest.LogCaptureFixture) -> None:
+    declared(("remind", {"shift_id": "1"}))
+
+    async def start() -> None:
+        other = Mainspring("sqlite:///shop.db")
+        other.job("other")(lambda ctx: None)
+        other.observe(OrphanWatch(other))
+        async with other:
+            await until(lambda: "job_orphaned" in caplog.text)
+
+    asyncio.run(start())
+    (line,) = [record.getMessage() for record in caplog.records if "job_orphaned" in record.getMessage()]
+    assert line == "job_orphaned job=remind pending=1: no running process declares it, so nobody runs them"
+
+
+@pytest.mark.req("OPS-4", "WRK-4")
+def test_a_process_silent_for_longer_than_its_lease_is_not_said_to_run(cli: Callable[..., Said]) -> None:
+    declared()
+    now = time.time_ns() // 1000
+    with closing(sqlite3.connect("shop.db")) as connection:
+        for name, lease in (("lost", 3.0), ("late", 30.0)):
+            row = WorkerInfo(id=name, host="h", pid=1, version="1", lease=lease, seen=now - 20_000_000)
+            values = (name, row.seen, msgspec.json.encode(row).decode())
+            connection.execute("INSERT INTO mainspring_workers (id, seen, info) VALUES (?, ?, ?)", values)
+        connection.commit()
+    assert [worker["id"] for worker in json.loads(cli("workers", URL, "-o", "json").out)] == ["late"]
 
 
 # --- parameters -----------------------------------------------------------------------------------------------

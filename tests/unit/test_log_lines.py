@@ -19,6 +19,7 @@ from mainspring.model.events import (
     Skipped,
     Started,
     Stopped,
+    Stopping,
     Ticked,
     Trouble,
 )
@@ -91,6 +92,7 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         (Rescued(RUN, 1.0, State.PENDING), "WARNING", "stale_lock_cleared"),
         (Fenced(RUN, "note"), "WARNING", "write_refused"),
         (Running("w1", ("worker",), {}), "INFO", "running"),
+        (Stopping("w1", 2, 30.0), "INFO", "stopping"),
         (Stopped("w1", 0), "INFO", "stopped"),
         (Trouble("scheduler", "OSError: disk full"), "ERROR", "trouble"),
         (SkewNoticed(2.5), "WARNING", "clock_skew"),
@@ -139,10 +141,26 @@ def test_a_gap_of_missed_ticks_says_how_many_and_from_when_to_when() -> None:
 @pytest.mark.req("OBS-1", "OPS-8")
 def test_the_settings_in_force_are_logged_at_the_start() -> None:
     record = one(
-        Running("w1", ("scheduler", "worker"), {"lease": 30.0, "poll_interval": 0.25, "queues": None, "exclude": ()})
+        Running("w1", ("scheduler", "worker"), {"lease": 30.0, "sweep_interval": 0.25, "queues": None, "exclude": ()})
     )
     assert record.settings["lease"] == 30.0
-    assert record.getMessage() == "running worker=w1 roles=scheduler,worker lease=30 poll_interval=0.25"
+    assert record.getMessage() == "running worker=w1 roles=scheduler,worker lease=30 fold_interval=0.25"
+
+
+@pytest.mark.req("OBS-1", "WRK-5")
+def test_a_stop_says_how_much_runs_and_how_long_it_may_take() -> None:
+    record = one(Stopping("w1", 2, 30.0))
+    assert (record.worker, record.running, record.seconds) == ("w1", 2, 30.0)
+    words = "2 running, up to 30 s; Ctrl-C again stops at once"
+    assert record.getMessage() == f"stopping: {words}"
+    assert ConsoleFormatter().format(record)[13:] == f"INFO     stopping      {words}"
+
+
+def test_lines_of_several_processes_carry_their_number() -> None:
+    record = one(Started(RUN, 0))
+    assert json.loads(JsonFormatter(process=1).format(record))["process"] == 1
+    assert ConsoleFormatter(process=1).format(record)[13:].startswith("INFO     [1] job_start ")
+    assert "process" not in json.loads(JsonFormatter().format(record))
 
 
 @pytest.mark.req("OBS-1")

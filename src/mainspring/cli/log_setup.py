@@ -8,15 +8,20 @@ import sys
 from logging.config import dictConfig
 
 
-def configure_logging(log_format: str, level: str) -> None:
-    """Log lines to standard error: `json` for programs, `console` for people."""
+def configure_logging(log_format: str, level: str, process: int | None = None) -> None:
+    """Log lines to standard error: `json` for programs, `console` for people; each with the number of the process,
+    where several share it."""
     dictConfig(
         {
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {
-                "json": {"()": "mainspring.observe.formats.JsonFormatter"},
-                "console": {"()": "mainspring.observe.formats.ConsoleFormatter", "colour": _coloured()},
+                "json": {"()": "mainspring.observe.formats.JsonFormatter", "process": process},
+                "console": {
+                    "()": "mainspring.observe.formats.ConsoleFormatter",
+                    "colour": _coloured(),
+                    "process": process,
+                },
             },
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": log_format}},
             "root": {"handlers": ["stderr"], "level": "INFO" if level == "DEBUG" else level},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
 import sys
@@ -11,13 +13,18 @@ from typing import Any, TypeVar
 
 import click
 
+from ..app import Mainspring
 from ..config import RULES
+from ..model.errors import MainspringError
+from ..model.events import Event, Running
 from ..model.values import duration
 from .load import load_app
 from .log_setup import already_configured, configure_logging
 from .root import EXIT_CODES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+logger = logging.getLogger("mainspring")
 
 SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout")
 
@@ -60,12 +67,14 @@ def worker(target: str, **options: Any) -> int:
 
 def _run(command: str, target: str, options: dict[str, Any]) -> int:
     processes, index = options.pop("processes"), options.pop("process_index")
-    _check(options)
+    checked = _checked(options)
     app = load_app(target)
     settings = {name: options[name] for name in SETTINGS if options[name] is not None}
     if options["log_format"] or not already_configured():
         level = options["log_level"] or app.settings.log_level
-        configure_logging(options["log_format"] or app.settings.log_format, level.upper())
+        configure_logging(options["log_format"] or app.settings.log_format, level.upper(), index)
+    if index is None:
+        _say_what_starts(app, checked, processes)
     if processes > 1:
         from .supervisor import supervise
 
@@ -77,15 +86,53 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
     elif app.idle:
         click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
+    if not index:
+        app.observe(OrphanWatch(app))
     app.run(**settings)
     return 0
 
 
-def _check(options: dict[str, Any]) -> None:
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
     """By the same rules as every other source, and under the name the user typed."""
-    for name, value in options.items():
-        if value is not None:
-            RULES[name](f"--{name.replace('_', '-')}", value)
+    given = {name: value for name, value in options.items() if value is not None}
+    return {name: RULES[name](f"--{name.replace('_', '-')}", value) for name, value in given.items()}
+
+
+def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -> None:
+    """What people look for first; the intervals follow once it runs."""
+    settings: dict[str, Any] = app.settings.in_force() | options
+    fields = {
+        "database": settings["database_url"],
+        "jobs": len(app.declares),
+        "roles": ",".join(settings["roles"]),
+        "concurrency": settings["concurrency"],
+        "timezone": settings["timezone"],
+        **({"processes": processes} if processes > 1 else {}),
+    }
+    text = " ".join(["starting", *(f"{name}={value}" for name, value in fields.items())])
+    logger.info(text, extra={"event": "starting", **fields})
+
+
+class OrphanWatch:
+    """An observer: once this process runs, it names the work that waits for code which nobody runs."""
+
+    def __init__(self, app: Mainspring) -> None:
+        self._app = app
+        self._look: asyncio.Task[None] | None = None
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Running):
+            self._look = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        try:
+            waiting = [view for view in await self._app.jobs() if view.orphaned and view.live.pending]
+        except MainspringError:
+            return  # it stops already, or the store has trouble of which others tell
+        for view in waiting:
+            fields = {"job": view.name, "pending": view.live.pending}
+            text = f"job={view.name} pending={view.live.pending}: no running process declares it, so nobody runs them"
+            logger.warning("job_orphaned " + text, extra={"event": "job_orphaned", **fields})
 
 
 def _child_command(command: str, target: str, options: dict[str, Any]) -> list[str]:

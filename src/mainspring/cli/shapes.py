@@ -147,6 +147,7 @@ def worker_shape(worker: WorkerInfo) -> dict[str, Any]:
         "handlers": list(worker.handlers),
         "concurrency": worker.concurrency,
         "running": worker.running,
+        "lease": worker.lease or None,
         "started_at": instant_text(to_datetime(worker.started)),
         "last_heartbeat_at": instant_text(to_datetime(worker.seen)),
     }

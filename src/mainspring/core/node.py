@@ -179,6 +179,7 @@ def _info(
         handlers=tuple(sorted(registry.names - frozenset(settings.exclude))),
         declares=declares,
         concurrency=settings.concurrency,
+        lease=settings.lease,
         started=now,
         seen=now,
     )

@@ -125,9 +125,10 @@ class Queries:
 
     # --- the rest -----------------------------------------------------------------------------------------
     async def workers(self) -> list[WorkerInfo]:
-        """Processes heard of within the last lease."""
-        oldest = await self._store.now() - int(self._lease * SECOND)
-        return [worker for worker in await self._store.workers() if worker.seen >= oldest]
+        """Processes heard of within their lease; who says none is judged by that of this process."""
+        now = await self._store.now()
+        found = await self._store.workers()
+        return [worker for worker in found if worker.seen >= now - int((worker.lease or self._lease) * SECOND)]
 
     async def locks(self) -> list[LockRow]:
         return await self._store.locks()

@@ -159,6 +159,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     declares: tuple[str, ...] = ()
     concurrency: int = 0
     running: int = 0
+    lease: float = 0.0
     started: Micros = 0
     seen: Micros = 0
 

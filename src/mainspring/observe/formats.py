@@ -17,7 +17,14 @@ _COLOURS = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICA
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, event or message, and every field the record carries."""
+    """One JSON object a line: time, level, logger, event or message, and every field the record carries.
+
+    `process` is the number of this process among several that write to one stream.
+    """
+
+    def __init__(self, process: int | None = None) -> None:
+        super().__init__()
+        self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -25,6 +32,8 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
         }
+        if self._process is not None:
+            line["process"] = self._process
         fields = fields_of(record)
         if "event" not in fields:
             line["message"] = record.getMessage()
@@ -40,22 +49,23 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Local time, level, and the message; in colour when `colour` is set."""
+    """Local time, level, and the message; in colour when `colour` is set, with the number of the `process` if given."""
 
-    def __init__(self, colour: bool = False) -> None:
+    def __init__(self, colour: bool = False, process: int | None = None) -> None:
         super().__init__()
         self._colour = colour
+        self._process = "" if process is None else f"[{process}] "
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         moment = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
         origin = "" if record.name.partition(".")[0] == "mainspring" else f"{record.name}: "
-        return f"{self._dim(moment)} {self._level(record.levelname)} {origin}{self._text(record)}"
+        return f"{self._dim(moment)} {self._level(record.levelname)} {self._process}{origin}{self._text(record)}"
 
     def _text(self, record: logging.LogRecord) -> str:
         """Lines of Mainspring begin with the event, lines of handlers with their job."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
         if event is not None:
-            return f"{self._bold(f'{event:<13}')} {record.message.removeprefix(str(event)).lstrip()}"
+            return f"{self._bold(f'{event:<13}')} {record.message.removeprefix(str(event)).lstrip(': ')}"
         return f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
 
     def _level(self, name: str) -> str:

@@ -31,6 +31,7 @@ NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 
 _IDS = ("execution_id", "trace_id")
+_DOCUMENTED = {"sweep_interval": "fold_interval"}
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
 
 
@@ -65,7 +66,7 @@ class LogLines:
                 fields = {"worker": event.worker, "roles": ",".join(event.roles)}
                 self._line(INFO, "running", fields, settings=_plain_ones(event.settings, fields))
             case Stopping():
-                self._line(INFO, "stopping", {"worker": event.worker}, running=event.running, seconds=event.seconds)
+                self._stopping(event)
             case Stopped():
                 self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
             case Trouble():
@@ -74,6 +75,12 @@ class LogLines:
                 self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
             case _:
                 assert_never(event)
+
+    def _stopping(self, event: Stopping) -> None:
+        fields = {"worker": event.worker, "running": event.running, "seconds": event.seconds}
+        words = f"{event.running} running, up to {event.seconds:g} s; Ctrl-C again stops at once"
+        if self._logger.isEnabledFor(INFO):
+            self._record(INFO, "stopping", fields, f"stopping: {words}")
 
     def _ended(self, event: Ended) -> None:
         level, name = _ending(event)
@@ -105,12 +112,16 @@ class LogLines:
     def _line(
         self, level: int, name: str, fields: Mapping[str, Any], traceback: str | None = None, /, **more: Any
     ) -> None:
+        if self._logger.isEnabledFor(level):
+            everything = {**fields, **{key: value for key, value in more.items() if value is not None}}
+            self._record(level, name, everything, message(name, everything), traceback)
+
+    def _record(
+        self, level: int, name: str, fields: Mapping[str, Any], text: str, traceback: str | None = None
+    ) -> None:
         logger = self._logger
-        if not logger.isEnabledFor(level):
-            return
-        everything = {**fields, **{key: value for key, value in more.items() if value is not None}}
-        extra = {"event": name, **everything}
-        record = logger.makeRecord(logger.name, level, __file__, 0, message(name, everything), (), None, name, extra)
+        extra = {"event": name, **fields}
+        record = logger.makeRecord(logger.name, level, __file__, 0, text, (), None, name, extra)
         record.exc_text = traceback.rstrip("\n") if traceback else None  # every formatter appends it
         logger.handle(record)
 
@@ -148,7 +159,9 @@ def _of(execution: Execution) -> dict[str, Any]:
 
 
 def _plain_ones(settings: Mapping[str, object], told: Mapping[str, Any]) -> dict[str, object]:
-    return {key: value for key, value in settings.items() if key not in told and not isinstance(value, Mapping)}
+    """Under the names that the settings have for their users."""
+    plain = {key: value for key, value in settings.items() if key not in told and not isinstance(value, Mapping)}
+    return {_DOCUMENTED.get(key, key): value for key, value in plain.items()}
 
 
 def message(name: str, fields: Mapping[str, Any]) -> str:
