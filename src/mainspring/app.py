@@ -219,7 +219,7 @@ class Mainspring:
 
         With `connection` it is stored in the caller's own transaction, and exists once that is committed.
         """
-        return await (await self._ready()).client.enqueue(
+        return await (await self._ready(connection is not None)).client.enqueue(
             handler,
             params,
             connection=connection,
@@ -238,7 +238,7 @@ class Mainspring:
 
     async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Client, list[Execution]]:
         """Checked and rendered, but not stored: for the facade, which stores in its caller's thread."""
-        client = (await self._ready()).client
+        client = (await self._ready(in_transaction=True)).client
         return client, await client.prepare_many(items, **options)
 
     async def trigger(
@@ -358,13 +358,13 @@ class Mainspring:
         return SyncMainspring(self)
 
     # --- inside -------------------------------------------------------------------------------------------
-    async def _ready(self) -> Parts:
+    async def _ready(self, in_transaction: bool = False) -> Parts:
         """The parts around an open store; opened by whoever needs it first, anew in a forked child."""
         parts = self._parts
         if parts is None or not parts.here:
             parts = self._parts = Parts(self._make_store(), self.registry, self.settings, self.clock, self.emit)
         if not parts.opened or parts.declared != self.registry.revision:
-            async with parts.turn():
+            async with parts.short_turn() if in_transaction else parts.turn():
                 await self._open(parts)
         return parts
 

@@ -27,11 +27,13 @@ from .core.registry import Registry
 from .core.storetime import StoreTime
 from .core.track import Tracker
 from .model.changes import WorkerInfo
-from .model.errors import ConfigurationError, InvalidValue
+from .model.errors import ConfigurationError, InvalidValue, StoreError
 from .model.ids import random_id
 from .model.instants import Micros
 from .model.payload import presentable
 from .version import VERSION
+
+OPEN_PATIENCE = 5.0
 
 
 class SystemClock:
@@ -89,6 +91,18 @@ class Parts:
         finally:
             self._turn = None
             mine.set_result(None)
+
+    @asynccontextmanager
+    async def short_turn(self) -> AsyncIterator[None]:
+        """As `turn`, for a caller inside a transaction of their own: what it locks cannot be waited for."""
+        try:
+            async with asyncio.timeout(OPEN_PATIENCE), self.turn():
+                yield
+        except TimeoutError:
+            raise StoreError(
+                "the store cannot be opened while the caller's transaction is open; "
+                "open it before: await app.open(), or app.sync.open(), when the process starts"
+            ) from None
 
     def _begin_turn(self, mine: Future[None]) -> Future[None] | None:
         """Take the turn if it is free; otherwise say whose end to wait for."""

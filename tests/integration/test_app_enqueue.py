@@ -299,6 +299,24 @@ def test_the_first_use_may_be_inside_the_callers_transaction(sqlite_nodes: Nodes
     app.sync.close()
 
 
+@pytest.mark.req("ENQ-2")
+def test_a_new_database_cannot_be_made_inside_the_callers_transaction(
+    sqlite_nodes: Nodes, orders: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller holds the write lock and waits for us: better an error that says so than half a minute of silence."""
+    monkeypatch.setattr("mainspring.assembly.OPEN_PATIENCE", 0.2)
+    app = mail(sqlite_nodes)
+    orders.execute("INSERT INTO orders DEFAULT VALUES")
+    with pytest.raises(StoreError, match=r"open it before: await app\.open\(\), or app\.sync\.open\(\)"):
+        app.sync.enqueue("mail", {"to": "ada"}, connection=orders)
+    orders.commit()
+    with orders:
+        made = app.sync.enqueue("mail", {"to": "ada"}, connection=orders)
+    assert made is not None
+    assert app.sync.get(made.id).state == "pending"
+    app.sync.close()
+
+
 @pytest.mark.req("ENQ-2", "ENQ-3")
 async def test_a_key_taken_outside_is_seen_inside_the_transaction(
     sqlite_nodes: Nodes, orders: sqlite3.Connection

@@ -134,6 +134,20 @@ async def test_the_interval_pair_is_accepted_and_wins_over_cron(memory_nodes: No
     await app.close()
 
 
+@pytest.mark.req("TIM-3")
+async def test_the_zone_of_the_settings_is_that_of_jobs_that_name_none(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(timezone="Europe/Istanbul", clock=FakeClock())
+    app.job("here", cron="0 3 * * *")(lambda: None)
+    app.job("there", cron="0 3 * * *", tz="Asia/Tokyo")(lambda: None)
+    await app.open()
+    views = {view.name: (view.job.spec.tz, view.next_run_at) for view in await app.jobs()}
+    assert views == {
+        "here": ("Europe/Istanbul", datetime(2026, 1, 2, tzinfo=UTC)),
+        "there": ("Asia/Tokyo", datetime(2026, 1, 1, 18, tzinfo=UTC)),
+    }
+    await app.close()
+
+
 @pytest.mark.req("TIM-6")
 async def test_many_schedulers_make_each_tick_once(world: World) -> None:
     apps = [world.app() for _ in range(4)]
