@@ -68,8 +68,7 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         Rescued(RUN, 31_000.0, State.PENDING),
         Fenced(RUN, "ending"),
     ]
-    for event in events:
-        record = one(event)
+    for record in [record for event in events for record in lines(event)]:
         fields = (record.job, record.trigger, record.trace_id, record.execution_id, record.attempt, record.tenant)
         assert fields == ("crawl", "schedule", "t1", "e1", 2, None)
 
@@ -89,7 +88,7 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         (ended(State.PENDING, reason="handed_back", retry_in=0.0), "INFO", "job_handed_back"),
         (Skipped(RUN, "overlap"), "WARNING", "job_skipped"),
         (Ticked(RUN, 1.0), "DEBUG", "job_tick"),
-        (Rescued(RUN, 1.0, State.PENDING), "WARNING", "stale_lock_cleared"),
+        (Rescued(RUN, 1.0, State.CANCELLED), "WARNING", "stale_lock_cleared"),
         (Fenced(RUN, "note"), "WARNING", "write_refused"),
         (Running("w1", ("worker",), {}), "INFO", "running"),
         (Stopping("w1", 2, 30.0), "INFO", "stopping"),
@@ -124,9 +123,13 @@ def test_a_final_failure_carries_the_traceback_through_any_formatter() -> None:
 
 @pytest.mark.req("OBS-1", "WRK-4")
 def test_a_rescue_is_logged_with_its_age_and_a_final_one_as_a_failure_too() -> None:
-    record = one(Rescued(RUN, 31_000.04, State.PENDING))
+    record = lines(Rescued(RUN, 31_000.04, State.PENDING, None, 4.0))[0]
     assert (record.age_ms, record.state) == (31_000.0, "pending")
     assert [line.levelname for line in lines(Rescued(RUN, 1.0, State.FAILED))] == ["WARNING", "ERROR"]
+    _, retry = lines(Rescued(RUN, 1.0, State.PENDING, None, 4.0))
+    assert (retry.event, retry.levelname, retry.retry_in) == ("job_retry", "WARNING", 4.0)
+    _, failed = lines(Rescued(RUN, 1.0, State.FAILED, "crash_loop"))
+    assert failed.reason == "crash_loop"
 
 
 @pytest.mark.req("OBS-1", "WIN-2")

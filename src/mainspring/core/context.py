@@ -314,6 +314,13 @@ class JobContext:
             lines = tuple(self._lines.popleft() for _ in range(len(self._lines)))
         return progress, counters, lines
 
+    def undrain(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
+        """Take back what could not be stored; what was reported since stands."""
+        with self._lock:
+            self._progress = self._progress or progress
+            self._counted = self._counted or counters is not None
+            self._lines.extendleft(reversed(lines))
+
     def counters_json(self) -> str | None:
         """All counters, for the record; None when nothing was counted."""
         with self._lock:

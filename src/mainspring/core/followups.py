@@ -6,26 +6,41 @@ of them can be repeated, so a crash at any point loses none and doubles none.
 
 from __future__ import annotations
 
+from ..model.errors import StoreError
 from ..model.execution import Execution, State
 from ..model.instants import Micros
 from . import decide, ticks
+from .loop import Emit, trouble
 from .ports import Store
 
 BATCH = 100
 
 
-async def do_follow_ups(store: Store, now: Micros) -> int:
+async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
     """Do what is marked; returns how many executions were seen to."""
-    marked = await store.todo(BATCH)
-    parents = {execution.parent_id for execution in marked if execution.parent_id is not None}
-    for parent_id in sorted(parents):
-        await settle_parent(store, parent_id, now)
-    for execution in marked:
-        if execution.rules.follow_up:
-            await plan_after_delay(store, execution)
-    if marked:
-        await store.todo_done([execution.id for execution in marked])
-    return len(marked)
+    done: list[str] = []
+    probed: set[str] = set()
+    for execution in await store.todo(BATCH):
+        try:
+            await _follow_up(store, execution, probed, now)
+        except StoreError:
+            raise
+        except Exception as error:
+            emit(trouble(f"follow-up of {execution.id}", error))
+        else:
+            done.append(execution.id)
+    if done:
+        await store.todo_done(done)
+    return len(done)
+
+
+async def _follow_up(store: Store, execution: Execution, probed: set[str], now: Micros) -> None:
+    """A parent is looked at once per batch: all children of the batch have ended by then."""
+    if execution.parent_id is not None and execution.parent_id not in probed:
+        await settle_parent(store, execution.parent_id, now)
+        probed.add(execution.parent_id)
+    if execution.rules.follow_up:
+        await plan_after_delay(store, execution)
 
 
 async def settle_parent(store: Store, parent_id: str, now: Micros) -> None:

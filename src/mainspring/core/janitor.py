@@ -15,7 +15,7 @@ from ..model.instants import SECOND, Micros, seconds_to_micros
 from ..model.job import Job
 from . import commands, decide
 from .followups import do_follow_ups
-from .loop import Emit, Loop
+from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store
 
 BATCH = 100
@@ -79,25 +79,30 @@ class Janitor:
 
     async def rescue_once(self) -> int:
         """Take back one batch of executions whose lease has run out by the store's clock."""
-        lost = await self._store.expired(BATCH)
-        if not lost:
+        expired = await self._store.expired(BATCH)
+        if not expired:
             return 0
         now = await self._store.now()
-        changes = [decide.after_attempt(each, decide.lost(each, now), self._chance.random()) for each in lost]
-        reply = await self._store.exchange(changes, None)
-        for execution, change, applied in zip(lost, changes, reply.applied, strict=True):
+        lost = one_by_one("rescue", expired, lambda each: self._taken_back(each, now), self._emit)
+        reply = await self._store.exchange([change for _, change in lost], None)
+        for (execution, change), applied in zip(lost, reply.applied, strict=True):
             if applied:
                 self._rescued(execution, change, now)
         return len(lost)
 
+    def _taken_back(self, execution: Execution, now: Micros) -> Change:
+        return decide.after_attempt(execution, decide.lost(execution, now), self._chance.random())
+
     def _rescued(self, execution: Execution, change: Change, now: Micros) -> None:
-        self._emit(Rescued(execution, (now - (execution.lease or now)) / 1000, change.to))
+        silent_ms = (now - (execution.lease or now)) / 1000
+        retry_in = change.delay if change.to is State.PENDING else None
+        self._emit(Rescued(execution, silent_ms, change.to, change.reason, retry_in))
         if change.todo:
             self.wake_follow_ups()
 
     # --- sweep --------------------------------------------------------------------------------------------
     async def _do_follow_ups(self) -> float:
-        done = await do_follow_ups(self._store, await self._store.now())
+        done = await do_follow_ups(self._store, await self._store.now(), self._emit)
         return 0.0 if done >= BATCH else self._sweep_interval
 
     async def _sweep(self) -> float:
@@ -118,8 +123,8 @@ class Janitor:
         jobs = await self._store.jobs_after(self._pruned_up_to, JOBS_AT_ONCE)
         self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
         pruned = 0
-        for job in jobs:
-            for rule in prune_rules(job, now):
+        for _, rules in one_by_one("retention", jobs, lambda job: prune_rules(job, now), self._emit):
+            for rule in rules:
                 pruned += await self._prune(rule)
         await self._store.prune_workers(WORKER_SILENCE)
         return pruned

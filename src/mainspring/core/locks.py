@@ -7,6 +7,7 @@ async with app.lock("import", ttl="1m") as lock:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from types import TracebackType
 from typing import Any
 
@@ -44,6 +45,7 @@ class Lock:
         self._row: LockRow | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._lost = False
+        self._ours_until = 0.0
 
     @property
     def token(self) -> int:
@@ -52,7 +54,8 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        return self._row is not None and not self._lost
+        """Whether nobody else can have it yet: it was not refused us, and its time, as we know it, is not over."""
+        return self._row is not None and not self._lost and self._clock.monotonic() < self._ours_until
 
     def check(self) -> None:
         """Raise `LeaseLost` if the lock could not be renewed in time."""
@@ -78,8 +81,10 @@ class Lock:
     async def _take(self) -> LockRow:
         began = self._clock.monotonic()
         while True:
-            row = await self._store.lock_take(self.name, self._owner, max(self._ttl, self._hold))
+            asked, time = self._clock.monotonic(), max(self._ttl, self._hold)
+            row = await self._store.lock_take(self.name, self._owner, time)
             if row is not None:
+                self._ours_until = asked + time
                 return row
             if self._wait is not None and self._clock.monotonic() - began >= self._wait:
                 raise LockTaken(self.name, await self._holder())
@@ -90,17 +95,14 @@ class Lock:
 
     async def _renew(self) -> None:
         """Renew at a third of the time; once refused, or not renewed in time, the lock is lost."""
-        renewed = self._clock.monotonic()
         while not self._lost:
             await asyncio.sleep(self._ttl / 3)
-            try:
-                began = self._clock.monotonic()
+            asked = self._clock.monotonic()
+            with contextlib.suppress(Exception):  # tried again while its time lasts
                 if await self._store.lock_renew(self.name, self.token, self._ttl):
-                    renewed = began
+                    self._ours_until = asked + self._ttl
                 else:
                     self._lost = True
-            except Exception:
-                self._lost = self._clock.monotonic() - renewed >= self._ttl
 
     def _held(self) -> LockRow:
         if self._row is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from ..model.events import Trouble
 
@@ -12,6 +13,26 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
 Emit = Callable[[object], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def one_by_one(
+    what: str, items: Iterable[Item], function: Callable[[Item], Result], emit: Emit
+) -> list[tuple[Item, Result]]:
+    """The items that could be dealt with, and what came of each. One that fails is told of, and holds up no other:
+    a row that this release cannot read must not stop a whole batch."""
+    done = []
+    for item in items:
+        try:
+            done.append((item, function(item)))
+        except Exception as error:
+            emit(trouble(what, error))
+    return done
+
+
+def trouble(where: str, error: Exception) -> Trouble:
+    return Trouble(where, f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
 
 
 class Loop:
@@ -53,7 +74,7 @@ class Loop:
                 delay = await self._step()
                 pause = FIRST_PAUSE
             except Exception as error:
-                self._emit(Trouble(self.name, f"{type(error).__name__}: {error}", traceback.format_exc()))
+                self._emit(trouble(self.name, error))
                 delay, pause = pause, min(pause * 2, LONGEST_PAUSE)
             await self._sleep(delay)
 

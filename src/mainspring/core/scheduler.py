@@ -7,21 +7,19 @@ executions only if it won, so a second scheduler, a slow one or one that crashed
 from __future__ import annotations
 
 import asyncio
-import traceback
 
-from ..model.changes import Added, JobWrite, JobWritten
-from ..model.events import Skipped, Ticked, Trouble
+from ..model.changes import Added, DuePage, JobWrite, JobWritten
+from ..model.events import Skipped, Ticked
 from ..model.execution import Execution
 from ..model.ids import Chance
-from ..model.instants import SECOND, Micros, seconds_to_micros
-from ..model.job import Job
+from ..model.instants import SECOND, Micros
 from . import ticks
-from .loop import Emit, Loop
+from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store, Topic
 from .supersede import cancel_superseded
 
 BATCH = 100
-BROKEN_JOB_PAUSE = 60.0
+UNREADABLE_PAUSE = 60.0
 
 
 class Scheduler:
@@ -30,6 +28,7 @@ class Scheduler:
         self._poll_interval = poll_interval
         self._loop = Loop("scheduler", self.step, emit)
         self.last_check: Micros | None = None
+        self._unreadable: dict[tuple[str, int], float] = {}
 
     def start(self) -> None:
         self._loop.start()
@@ -48,25 +47,27 @@ class Scheduler:
 
     async def step(self) -> float:
         """One pass; returns the seconds until the next one is needed."""
-        page = await self._store.due_jobs(BATCH)
+        page = await self._store.due_jobs(BATCH + len(self._unreadable))
         self.last_check = page.now
-        writes = [self._materialised(job, page.now) for job in page.jobs]
+        writes = self._writes(page)
         if writes:
             for write, written in zip(writes, await self._store.write_jobs(writes), strict=True):
                 await self._announce(write, written, page.now)
-        if len(page.jobs) >= BATCH:
+        if len(writes) >= BATCH:
             return 0.0
         return self._until(page.next_due, page.now)
 
-    def _materialised(self, job: Job, now: Micros) -> JobWrite:
-        try:
-            return ticks.materialise(job, now, self._chance)
-        except Exception as error:
-            self._emit(
-                Trouble(f"schedule of job {job.name}", f"{type(error).__name__}: {error}", traceback.format_exc())
-            )
-            later = job.with_changes(next_run=now + seconds_to_micros(BROKEN_JOB_PAUSE))
-            return JobWrite(job=later, seen_version=job.version)
+    def _writes(self, page: DuePage) -> list[JobWrite]:
+        """What is due. A job that this release cannot read is left to nodes that can, and looked at again later."""
+        again = self._clock.monotonic()
+        self._unreadable = {job: until for job, until in self._unreadable.items() if until > again}
+        wanted = [job for job in page.jobs if (job.id, job.version) not in self._unreadable]
+        made = one_by_one("schedule", wanted, lambda job: ticks.materialise(job, page.now, self._chance), self._emit)
+        readable = {job.id for job, _ in made}
+        for job in wanted:
+            if job.id not in readable:
+                self._unreadable[job.id, job.version] = again + UNREADABLE_PAUSE
+        return [write for _, write in made]
 
     async def _announce(self, write: JobWrite, written: JobWritten, now: Micros) -> None:
         if not written.won:

@@ -22,15 +22,15 @@ from ..model.instants import SECOND
 from ..model.outcomes import Outcome
 from . import decide
 from .heart import Leases
-from .loop import FIRST_PAUSE, Emit, Loop
+from .loop import FIRST_PAUSE, Emit, Loop, trouble
 from .ports import Clock, Store, Topic
 from .registry import Registry
 from .runner import Run, Runner
+from .solitude import Solitude
 
 NOTE_INTERVAL = 0.5
 CANCEL_CHECK_INTERVAL = 0.2
-DRAIN_FOR_ALONE = 10.0
-"""How long a busy worker holds back new claims to make room for an execution that must run alone."""
+UNREADABLE_PAUSE = 60.0
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,8 @@ class Worker:
         self._endings: list[_Ending] = []
         self._turn = 0
         self._draining = False
-        self._alone_waiting_since: float | None = None
+        self._unheard = False
+        self._solitude = Solitude()
         self._last_cancel_check = float("-inf")
         self._idle = asyncio.Event()
         self._idle.set()
@@ -145,7 +146,7 @@ class Worker:
     # --- exchange -----------------------------------------------------------------------------------------
     async def _exchange(self) -> float:
         endings, self._endings = self._endings, []
-        claim = self._claim_request(len(endings))
+        claim = self._claim_request()
         if not endings and claim is None:
             return self._settings.poll_interval
         try:
@@ -156,20 +157,19 @@ class Worker:
             raise
         for ending, applied in zip(endings, reply.applied, strict=True):
             self._settled(ending, applied)
+        if claim is not None:
+            self._solitude.learned(reply.alone_waiting, claim.alone and bool(reply.claimed), self._clock.monotonic())
         await self._take(reply)
         return self._delay(reply, claim)
 
-    def _claim_request(self, ending: int) -> ClaimRequest | None:
+    def _claim_request(self) -> ClaimRequest | None:
         free = self._settings.concurrency - self.running
         handlers = self._registry.names - self._settings.exclude
-        if self._draining or free <= 0 or not handlers or self._running_alone():
+        if self._draining or self._unheard or free <= 0 or not handlers or self._running_alone():
             return None
-        alone = False
-        if self._alone_waiting_since is not None:
-            if not self.running:
-                alone = True
-            elif self._clock.monotonic() - self._alone_waiting_since < DRAIN_FOR_ALONE:
-                return None
+        if self._solitude.holds_back(self.running, self._clock.monotonic()):
+            return None
+        alone = self._solitude.wants(self.running)
         self._turn += 1
         return ClaimRequest(
             owner=self._leases.info.id,
@@ -182,22 +182,13 @@ class Worker:
         )
 
     def _running_alone(self) -> bool:
-        return any(run.execution.alone for run in (*self._runs.values(), *self._lost))
+        return any(run.execution.alone for run in self._runs.values())
 
     async def _take(self, reply: Exchanged) -> None:
-        self._note_alone(reply)
         for execution in reply.claimed:
             self._begin(execution)
         for blocked in reply.blocked:
             await self._supersede(blocked)
-
-    def _note_alone(self, reply: Exchanged) -> None:
-        """Begin to make room, or stop doing so after a while: one sick execution must not idle a worker for long."""
-        since, now = self._alone_waiting_since, self._clock.monotonic()
-        if not reply.alone_waiting:
-            self._alone_waiting_since = None
-        elif since is None or now - since > 6 * DRAIN_FOR_ALONE:
-            self._alone_waiting_since = now
 
     async def _supersede(self, blocked: Blocked) -> None:
         """A job that cancels its running execution: the net under the scheduler's own request."""
@@ -211,7 +202,7 @@ class Worker:
     def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
         if self._endings or (claim is not None and (reply.more or len(reply.claimed) >= claim.limit)):
             return 0.0 if self._endings or self.running < self._settings.concurrency else self._settings.poll_interval
-        if self._alone_waiting_since is not None and not self.running:
+        if self._solitude.waiting and not self.running:
             return 0.0
         if reply.next_due is None:
             return self._settings.poll_interval
@@ -228,7 +219,7 @@ class Worker:
             self._notes_loop.wake()  # it looks rarely while nothing runs
         self._runs[execution.id] = run
         self._idle.clear()
-        if execution.cancel_requested is not None or self._draining:
+        if execution.cancel_requested is not None or self._draining or not execution.readable:
             self._end(run, self._unstarted(run))
             return
         self._emit(Started(execution, run.started))
@@ -236,15 +227,15 @@ class Worker:
         run.task.add_done_callback(partial(self._ran, run))
 
     def _unstarted(self, run: Run) -> Outcome:
-        """A claim whose handler never starts: it was asked to stop before, or this worker is leaving."""
-        asked = run.execution.cancel_requested is not None
-        return Outcome(
-            end="cancelled" if asked else "handed_back",
-            started=run.started,
-            ended=run.started,
-            worker=self._leases.info.id,
-            reason=run.execution.cancel_reason,
-        )
+        """A claim whose handler never starts: it was asked to stop before, this worker is leaving, or it is work of a
+        newer release, left for a while to nodes that can read it."""
+        ending: dict[str, Any] = {"end": "handed_back"}
+        if not run.execution.readable:
+            words = f"this release cannot read its rules: {run.execution.policy}"
+            ending = {"end": "snoozed", "delay": UNREADABLE_PAUSE, "error": words}
+        elif run.execution.cancel_requested is not None:
+            ending = {"end": "cancelled", "reason": run.execution.cancel_reason}
+        return Outcome(started=run.started, ended=run.started, worker=self._leases.info.id, **ending)
 
     def _ran(self, run: Run, task: asyncio.Task[Outcome]) -> None:
         """The handler is done. A task stopped before its first step has not even reached the runner."""
@@ -259,17 +250,18 @@ class Worker:
 
     def _end(self, run: Run, outcome: Outcome) -> None:
         """The try is over. Its lease is kept until the store has accepted or refused the ending."""
-        lost = run in self._lost
-        if lost:
-            self._lost.remove(run)
+        if run in self._lost:
+            self._lost.remove(run)  # its ending is sent all the same: if nobody has taken it over, it counts
         else:
             del self._runs[run.execution.id]
         if not self.running:
             self._idle.set()
-        if lost:
-            self._drop(run, "ending")
-        else:
+        try:
             change = decide.after_attempt(run.execution, outcome, self._chance.random())
+        except Exception as error:  # rules this release cannot read: the lease runs out, and another node decides
+            self._leases.give_up(run.execution)
+            self._emit(trouble(f"ending of {run.execution.id}", error))
+        else:
             self._endings.append(_Ending(run, outcome, change))
         self._exchange_loop.wake()
 
@@ -301,12 +293,16 @@ class Worker:
     # --- heart and cancellation ---------------------------------------------------------------------------
     def beaten(self, reply: BeatReply) -> None:
         """A heartbeat came back: stop what is lost and what was asked to stop."""
+        if self._unheard:
+            self._unheard = False
+            self._exchange_loop.wake()
         for id in sorted(reply.lost & self._runs.keys()):
             self._lose(self._runs[id])
         self._cancel(reply.cancels)
 
     def cut_off(self) -> None:
-        """No beat got through for a whole lease: whatever runs here may run elsewhere by now."""
+        """No beat got through for a whole lease: what runs here may run elsewhere by now. No claims until one does."""
+        self._unheard = True
         for run in list(self._runs.values()):
             self._lose(run)
 
@@ -343,8 +339,14 @@ class Worker:
         noted = [(run, note) for run in runs if (note := self._note(run)) is not None]
         if not noted:
             return
-        for (run, _), stored in zip(noted, await self._store.note([note for _, note in noted]), strict=True):
-            if not stored:
+        try:
+            stored = await self._store.note([note for _, note in noted])
+        except BaseException:
+            for run, note in noted:
+                run.context.undrain(note.progress_json, note.counters_json, note.logs)
+            raise
+        for (run, _), accepted in zip(noted, stored, strict=True):
+            if not accepted:
                 self._lose(run)
 
     def _note(self, run: Run) -> Note | None:

@@ -6,7 +6,7 @@ says whether it did. It never asks why.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -224,6 +224,3 @@ class DuePage(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[Job, ...]
     next_due: Micros | None
     now: Micros
-
-
-JsonObject: TypeAlias = dict[str, Any]

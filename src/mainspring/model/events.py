@@ -51,6 +51,8 @@ class Rescued(msgspec.Struct, frozen=True):
     execution: Execution
     silent_ms: float
     state: State
+    reason: str | None = None
+    retry_in: float | None = None
 
 
 class Fenced(msgspec.Struct, frozen=True):

@@ -128,6 +128,14 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         return decode_policy(self.policy)
 
     @property
+    def readable(self) -> bool:
+        """False for rules of a newer release that this one cannot follow."""
+        try:
+            return self.rules is not None
+        except msgspec.DecodeError:
+            return False
+
+    @property
     def attempt(self) -> int:
         """The number of the try that runs, waits or was the last, as the retry budget counts: failures + 1, except
         that the failure of the last try is counted already."""

@@ -30,8 +30,11 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What code or an operator asks for. Operators override single fields; the rest follows the code."""
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What code or an operator asks for. Operators override single fields; the rest follows the code.
+
+    Fields that a newer release has stored are passed over: nodes of both releases live side by side in a deploy.
+    """
 
     handler: str
     trigger: dict[str, Any] | None = None

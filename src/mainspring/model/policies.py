@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,7 @@ _PRESETS: dict[str, dict[str, float | None]] = {
 }
 
 
-class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Retry(msgspec.Struct, frozen=True):
     """Backoff between the tries of one execution.
 
     `Retry("patient")` waits 60, 120, 240, ... 3600 s; `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`
@@ -72,7 +72,7 @@ class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValue(f"unique.{field}", key, "printable text of 1 to 500 characters, or None")
 
 
-class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Retention(msgspec.Struct, frozen=True):
     """How long finished executions stay. An execution goes only when it is both old and not among the newest."""
 
     newest: int = 100
@@ -101,13 +101,6 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     overlap: Overlap = "allow"
     follow_up: bool = False
     keep_success: bool = True
-
-
-def one_of(field: str, value: object, choices: Any) -> str:
-    allowed = get_args(choices)
-    if value not in allowed:
-        raise InvalidValue(field, value, "one of " + ", ".join(allowed))
-    return str(value)
 
 
 def check_max_attempts(field: str, value: object) -> int:

@@ -105,9 +105,11 @@ class LogLines:
         self._line(
             WARNING, "stale_lock_cleared", fields, age_ms=age, owner=event.execution.owner, state=event.state.value
         )
+        error = f"worker {event.execution.owner} fell silent"
         if event.state is State.FAILED:
-            error = event.execution.error or f"worker {event.execution.owner} fell silent"
-            self._line(ERROR, "job_failed", fields, error=error, reason="worker_lost")
+            self._line(ERROR, "job_failed", fields, error=error, reason=event.reason or "worker_lost")
+        elif event.state is State.PENDING:
+            self._line(WARNING, "job_retry", fields, error=error, reason="worker_lost", retry_in=event.retry_in)
 
     def _line(
         self, level: int, name: str, fields: Mapping[str, Any], traceback: str | None = None, /, **more: Any
