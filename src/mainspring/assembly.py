@@ -185,7 +185,13 @@ def make_store(settings: config.Settings, clock: Clock) -> Store:
         from .stores.sqlite import SqliteStore
 
         return SqliteStore(url.path, clock)
-    raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; use sqlite:/// or memory://")
+    if url.scheme == "postgresql":
+        from .stores.postgres import PostgresStore
+
+        return PostgresStore(url.url)
+    raise ConfigurationError(
+        f"database {url.scheme}:// is not supported by this release; use sqlite:/// or postgresql://"
+    )
 
 
 def node_settings(settings: config.Settings) -> NodeSettings:

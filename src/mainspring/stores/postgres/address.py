@@ -38,6 +38,7 @@ class Address(msgspec.Struct, frozen=True):
     schema: str = DEFAULT_SCHEMA
     pool_size: int = 10
     statement_timeout: float = 60.0
+    name: str = "PostgreSQL"
 
 
 def parse_address(url: str, schema: str | None = None, listen_url: str | None = None) -> Address:
@@ -55,17 +56,23 @@ def parse_address(url: str, schema: str | None = None, listen_url: str | None = 
         schema=checked_schema(schema or ours.get("schema", DEFAULT_SCHEMA)),
         pool_size=_pool_size(ours.get("pool_size", 10)),
         statement_timeout=duration("statement_timeout", _number(ours.get("statement_timeout", 60.0))),
+        name=without_password(plain),
     )
 
 
 def connection_options(conninfo: str) -> dict[str, Any]:
     """The parameters of a connection, with ours where it names none of its own."""
     try:
-        return _ALIVE | conninfo_to_dict(conninfo)
+        return with_defaults(conninfo_to_dict(conninfo))
     except ProgrammingError as error:
         raise InvalidValue(
             "database_url", without_password(conninfo), "an address PostgreSQL understands", str(error).strip()
         ) from None
+
+
+def with_defaults(options: dict[str, Any]) -> dict[str, Any]:
+    """With settings that notice a silent peer within seconds, unless the address says otherwise."""
+    return _ALIVE | {name: value for name, value in options.items() if value is not None}
 
 
 def _pool_size(value: Any) -> int:

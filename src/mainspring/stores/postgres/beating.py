@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from contextlib import suppress
+from typing import Protocol
 
 import psycopg
+from psycopg.rows import tuple_row
 
 from ...model.changes import Beat, BeatReply
 from ...model.instants import seconds_to_micros
 from .arrays import numbers
-from .connections import Options, Row, Startup, connect_blocking
-from .database import explained
+from .connections import Options, Row, Startup
+from .database import Database, explained
 from .rows import as_json, is_id
 from .running import cancels_of
 from .statements import sql
 
-_PATIENCE = 5.0  # seconds the server has for one beat
+PATIENCE = 5.0  # seconds the server has for one beat
 
 
-class Beats:
-    def __init__(self, options: Options, schema: str) -> None:
-        self._startup = Startup(options, _PATIENCE)
-        self._schema = schema
+class Beats(Protocol):
+    def beat(self, beat: Beat) -> BeatReply: ...
+    def close(self) -> None: ...
+
+
+class OwnBeats:
+    def __init__(self, options: Options, schema: str, name: str) -> None:
+        self._startup = Startup(options, PATIENCE)
+        self._schema, self._name = schema, name
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[Row] | None = None
         self._pid = os.getpid()
@@ -34,31 +42,23 @@ class Beats:
                 return self._beat(beat)
             except psycopg.Error as error:
                 self._drop()
-                raise explained(error) from error
+                raise explained(error, self._name) from error
 
     def close(self) -> None:
         with self._lock:
             self._drop()
 
     def _beat(self, beat: Beat) -> BeatReply:
-        sent = [(id, token) for id, token in beat.leases if is_id(id)]
-        cursor = self._connected().execute(sql("beat", self._schema), beat_values(beat, sent))
-        return beat_reply(beat, cursor.fetchone() or ())
+        with psycopg.RawCursor(self._connected(), row_factory=tuple_row) as cursor:
+            cursor.execute(sql("beat", self._schema), beat_values(beat))
+            return beat_reply(beat, cursor.fetchone() or ())
 
     def _connected(self) -> psycopg.Connection[Row]:
         if self._pid != os.getpid():  # made by the parent of this process, and used by it
             self._connection, self._pid = None, os.getpid()
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection = self._startup.connect_blocking()
         return self._connection
-
-    def _connect(self) -> psycopg.Connection[Row]:
-        try:
-            return connect_blocking(self._startup.options())
-        except psycopg.OperationalError as error:
-            if not self._startup.gives_way(error):
-                raise
-        return connect_blocking(self._startup.options())
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -67,8 +67,25 @@ class Beats:
                 connection.close()
 
 
-def beat_values(beat: Beat, leases: list[tuple[str, int]]) -> tuple[str, str, str, str, int]:
+class BorrowedBeats:
+    """For a pool that does not say where it leads: its connections, on the event loop. A handler that blocks the loop
+    for a whole lease then loses it; a `listen_url` gives the beats a connection of their own."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._loop = asyncio.get_running_loop()
+
+    def beat(self, beat: Beat) -> BeatReply:
+        reply = asyncio.run_coroutine_threadsafe(self._db.row("beat", *beat_values(beat)), self._loop)
+        return beat_reply(beat, reply.result(PATIENCE))
+
+    def close(self) -> None:
+        pass
+
+
+def beat_values(beat: Beat) -> tuple[str, str, str, str, int]:
     """Parameters of beat.sql."""
+    leases = [(id, token) for id, token in beat.leases if is_id(id)]
     ids, tokens = [id for id, _ in leases], [token for _, token in leases]
     return beat.worker.id, as_json(beat.worker), numbers(ids), numbers(tokens), seconds_to_micros(beat.lease)
 

@@ -9,17 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from inspect import isawaitable
 from typing import Any, Protocol, TypeAlias
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from ...model.errors import InvalidValue
 
 Row: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
+Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
 _UNWANTED_OPTIONS = "unsupported startup parameter"
+
+
+class Session(Protocol):
+    """One connection for the length of one transaction."""
+
+    async def fetch(self, text: str, values: Sequence[Any] = ()) -> list[Row]: ...
+
+    async def script(self, text: str) -> None:
+        """Run a text of several statements, without values."""
 
 
 class Source(Protocol):
@@ -28,7 +42,25 @@ class Source(Protocol):
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         """Run one statement with $1, $2, ... and commit it."""
 
+    def session(self) -> AbstractAsyncContextManager[Session]:
+        """A transaction: committed at the end, rolled back by an error."""
+
     async def close(self) -> None: ...
+
+
+class PsycopgSession:
+    """A connection of psycopg, with cursors that read $1 and make tuples, whatever its own do."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
+        async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
+            await cursor.execute(text, values or None)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def script(self, text: str) -> None:
+        await self._connection.execute(text.encode())
 
 
 class Startup:
@@ -49,13 +81,31 @@ class Startup:
         self._settings = None
         return True
 
+    async def connect(self) -> Connection:
+        try:
+            return await connect(self.options())
+        except psycopg.OperationalError as error:
+            if not self.gives_way(error):
+                raise
+        return await connect(self.options())
+
+    def connect_blocking(self) -> psycopg.Connection[Row]:
+        try:
+            return connect_blocking(self.options())
+        except psycopg.OperationalError as error:
+            if not self.gives_way(error):
+                raise
+        return connect_blocking(self.options())
+
 
 class Connections:
-    def __init__(self, options: Options, size: int, statement_timeout: float) -> None:
-        self._startup = Startup(options, statement_timeout)
-        self._patience = statement_timeout + 5  # the net under the server's own timeout
+    """`make` opens one; `patience` is the net under the server's own statement timeout."""
+
+    def __init__(self, make: Callable[[], Awaitable[Connection]], size: int, patience: float) -> None:
+        self._make = make
+        self._patience = patience
         self._free = asyncio.Semaphore(size)
-        self._idle: list[psycopg.AsyncConnection[Row]] = []
+        self._idle: list[Connection] = []
         self._pid = os.getpid()
         self._closed = False
 
@@ -64,8 +114,7 @@ class Connections:
             connection = await self._take()
             try:
                 async with asyncio.timeout(self._patience):
-                    cursor = await connection.execute(text, values)
-                    rows = await cursor.fetchall()
+                    rows = await PsycopgSession(connection).fetch(text, values)
             except psycopg.Error:
                 await self._put_back(connection)
                 raise
@@ -75,24 +124,25 @@ class Connections:
             await self._put_back(connection)
             return rows
 
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        connection = await self._make()
+        try:
+            async with connection.transaction():
+                yield PsycopgSession(connection)
+        finally:
+            await connection.close()
+
     async def close(self) -> None:
         self._closed = True
         await self._close_idle()
 
-    async def _take(self) -> psycopg.AsyncConnection[Row]:
+    async def _take(self) -> Connection:
         if self._pid != os.getpid():  # the parent of this process uses the inherited ones
             self._idle, self._pid = [], os.getpid()
-        return self._idle.pop() if self._idle else await self._connect()
+        return self._idle.pop() if self._idle else await self._make()
 
-    async def _connect(self) -> psycopg.AsyncConnection[Row]:
-        try:
-            return await connect(self._startup.options())
-        except psycopg.OperationalError as error:
-            if not self._startup.gives_way(error):
-                raise
-        return await connect(self._startup.options())
-
-    async def _put_back(self, connection: psycopg.AsyncConnection[Row]) -> None:
+    async def _put_back(self, connection: Connection) -> None:
         if self._closed or connection.info.transaction_status is not TransactionStatus.IDLE:
             lost = connection.broken
             await connection.close()
@@ -108,13 +158,19 @@ class Connections:
                 await connection.close()
 
 
-async def connect(options: Options) -> psycopg.AsyncConnection[Row]:
-    return await psycopg.AsyncConnection.connect(
-        **options, autocommit=True, prepare_threshold=None, cursor_factory=psycopg.AsyncRawCursor
-    )
+async def connect(options: Options) -> Connection:
+    return await psycopg.AsyncConnection.connect(**options, autocommit=True, prepare_threshold=None)
 
 
 def connect_blocking(options: Options) -> psycopg.Connection[Row]:
-    return psycopg.Connection.connect(
-        **options, autocommit=True, prepare_threshold=None, cursor_factory=psycopg.RawCursor
-    )
+    return psycopg.Connection.connect(**options, autocommit=True, prepare_threshold=None)
+
+
+async def made_ours(made: Connection | Awaitable[Connection]) -> Connection:
+    """A connection from the application's own factory, in the state our statements need."""
+    connection = await made if isawaitable(made) else made
+    if not isinstance(connection, psycopg.AsyncConnection):
+        raise InvalidValue("database", type(connection).__name__, "a factory of psycopg.AsyncConnection")
+    await connection.set_autocommit(True)
+    connection.prepare_threshold = None
+    return connection

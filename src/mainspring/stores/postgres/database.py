@@ -37,9 +37,9 @@ _REMEDIES = {
 class Database:
     """Runs named statements. `schema` is where they find their tables and functions."""
 
-    def __init__(self, source: Source, schema: str) -> None:
+    def __init__(self, source: Source, schema: str, name: str = "PostgreSQL") -> None:
         self._source = source
-        self.schema = schema
+        self.schema, self.name = schema, name
 
     async def close(self) -> None:
         await self._source.close()
@@ -67,7 +67,7 @@ class Database:
             except Exception as error:
                 lost_now = is_lost(error)
                 if not (state_of(error) in _TRY_AGAIN or (lost_now and repeat and not lost)) or tried == TRIES - 1:
-                    raise explained(error) from error
+                    raise explained(error, self.name) from error
                 lost = lost or lost_now
             await asyncio.sleep(random.uniform(0, min(0.01 * 2**tried, _LONGEST_PAUSE)))
         raise AssertionError("unreachable")
@@ -87,16 +87,19 @@ def is_lost(error: BaseException) -> bool:
     return type(error).__name__ in ("OperationalError", "InterfaceError") or isinstance(error, OSError)
 
 
-def explained(error: BaseException) -> BaseException:
-    """A driver's error as one of ours, with the remedy where there is one; what no driver raised stays as it is."""
+def explained(error: BaseException, name: str = "PostgreSQL") -> BaseException:
+    """A driver's error as one of ours, with the remedy where there is one; what no driver raised stays as it is.
+
+    `name` is what the database is called, without any password.
+    """
     state = state_of(error)
     if isinstance(error, MainspringError) or (state is None and not is_lost(error) and not _is_driver(error)):
         return error
     text = " ".join(str(error).split()) or type(error).__name__
     if is_lost(error):
-        return StoreError(f"PostgreSQL cannot be reached: {text}")
+        return StoreError(f"{name} cannot be reached: {text}")
     remedy = _REMEDIES.get(state or "") or _REMEDIES.get((state or "")[:2])
-    return StoreError(f"PostgreSQL says: {text}" + (f"; {remedy}" if remedy else ""))
+    return StoreError(f"{name}: {text}" + (f"; {remedy}" if remedy else ""))
 
 
 def _is_driver(error: BaseException) -> bool:

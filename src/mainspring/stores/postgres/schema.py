@@ -9,10 +9,9 @@ import zlib
 from collections.abc import Sequence
 
 import msgspec
-import psycopg
 
 from ...model.errors import SchemaMismatch
-from .connections import Row
+from .connections import Session, Source
 from .database import explained
 from .statements import migrations
 
@@ -31,30 +30,37 @@ class Status(msgspec.Struct, frozen=True):
         return [number for number, _ in migrations(self.schema) if number > self.current]
 
 
-async def migrate(connection: psycopg.AsyncConnection[Row], schema: str) -> Status:
+async def migrate(source: Source, schema: str, name: str) -> Status:
     """Bring the schema up to this release; refuse one that is newer."""
     try:
-        before = await status(connection, schema)
-        if before.pending:
-            async with connection.transaction():
-                await _lock(connection, schema)
-                await _apply(connection, schema, (await status(connection, schema)).pending)
-        after = await status(connection, schema)
-    except psycopg.Error as error:
-        raise explained(error) from error
-    refuse_newer(after)
-    return after
+        async with source.session() as session:
+            found = await status(session, schema)
+            if found.pending:
+                await _lock(session, schema)
+                await _apply(session, schema, (await status(session, schema)).pending)
+                found = await status(session, schema)
+    except Exception as error:
+        raise explained(error, name) from error
+    refuse_newer(found)
+    return found
 
 
-async def status(connection: psycopg.AsyncConnection[Row], schema: str) -> Status:
+async def status_of(source: Source, schema: str, name: str) -> Status:
+    """Without changing anything."""
+    try:
+        async with source.session() as session:
+            return await status(session, schema)
+    except Exception as error:
+        raise explained(error, name) from error
+
+
+async def status(session: Session, schema: str) -> Status:
     newest = migrations(schema)[-1][0]
-    cursor = await connection.execute("SELECT to_regclass($1) IS NOT NULL", (f"{schema}.meta",))
-    row = await cursor.fetchone()
-    if row is None or not row[0]:
+    [[known]] = await session.fetch("SELECT to_regclass($1::text) IS NOT NULL", (f"{schema}.meta",))
+    if not known:
         return Status(schema, 0, newest)
-    cursor = await connection.execute(f"SELECT value FROM {schema}.meta WHERE key = 'schema'")
-    row = await cursor.fetchone()
-    return Status(schema, 0 if row is None else int(row[0]), newest)
+    rows = await session.fetch(f"SELECT value FROM {schema}.meta WHERE key = 'schema'")
+    return Status(schema, int(rows[0][0]) if rows else 0, newest)
 
 
 def refuse_newer(found: Status) -> None:
@@ -72,18 +78,18 @@ def script(schema: str, after: int = 0) -> str:
     return "\n\n".join([*parts, "COMMIT;"]) + "\n"
 
 
-async def _lock(connection: psycopg.AsyncConnection[Row], schema: str) -> None:
+async def _lock(session: Session, schema: str) -> None:
     key = zlib.crc32(schema.encode()) & 0x7FFFFFFF
-    await connection.execute("SELECT pg_advisory_xact_lock($1::int, $2::int)", (_LOCK_SPACE, key))
+    await session.fetch("SELECT pg_advisory_xact_lock($1::int, $2::int)", (_LOCK_SPACE, key))
 
 
-async def _apply(connection: psycopg.AsyncConnection[Row], schema: str, wanted: Sequence[int]) -> None:
-    """Without parameters, so that a file of many statements goes over as it is."""
-    steps = [(number, text) for number, text in migrations(schema) if number in wanted]
-    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for number, text in steps:
-        await connection.execute(text.encode())
-        await connection.execute(_record(schema, number).encode())
+async def _apply(session: Session, schema: str, wanted: Sequence[int]) -> None:
+    if wanted and not await session.fetch("SELECT 1 FROM pg_namespace WHERE nspname = $1::text", (schema,)):
+        await session.script(f"CREATE SCHEMA {schema}")
+    for number, text in migrations(schema):
+        if number in wanted:
+            await session.script(text)
+            await session.script(_record(schema, number))
 
 
 def _record(schema: str, number: int) -> str:

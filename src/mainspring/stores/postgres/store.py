@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 from ...core.ports import Topic, Unsubscribe
 from ...model.changes import (
@@ -30,60 +30,38 @@ from ...model.errors import StoreError
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
-from . import adding, exchanging, finding, jobs, locking, running, schema
-from .address import Address, parse_address
-from .beating import Beats
-from .connections import Connections, connect
+from . import adding, caller, exchanging, finding, jobs, locking, running
 from .database import Database
-from .wakeups import Announcer, Ear, Listeners
+from .opened import Opened, Place, open_place
+from .rows import is_plain
+from .wakeups import Listeners
 
-
-class _Opened:
-    """What a store has while it is open."""
-
-    def __init__(self, address: Address, listeners: Listeners) -> None:
-        origin = secrets.token_hex(6)
-        source = Connections(address.main, address.pool_size, address.statement_timeout)
-        self.db = Database(source, address.schema)
-        self.beats = Beats(address.main, address.schema)
-        self.announcer = Announcer(self.db, address.schema, origin)
-        self.ear = Ear(address.listen, address.schema, origin, listeners.tell)
-
-    async def close(self) -> None:
-        await self.ear.close()
-        await self.announcer.close()
-        await asyncio.to_thread(self.beats.close)
-        await self.db.close()
+PARTITIONS_INTERVAL = 600.0
 
 
 class PostgresStore:
     """A store on a PostgreSQL server, shared by any number of machines.
 
-    `schema` is where tables and functions are; `listen_url` a direct address for LISTEN when `url` leads through a
-    pooler. The address may say the same in its query: `?schema=jobs&pool_size=10&statement_timeout=60`.
+    `database` is an address, or a pool (psycopg, asyncpg), an engine (SQLAlchemy) or a factory of connections that the
+    application owns. `schema` is where tables and functions are; `listen_url` a direct address for LISTEN when the
+    rest leads through a pooler, or a pool does not say where it leads. An address may say the same in its query:
+    `postgresql://host/name?schema=jobs&pool_size=10&statement_timeout=60`.
     """
 
-    def __init__(self, url: str, *, schema: str | None = None, listen_url: str | None = None) -> None:
-        self._address = parse_address(url, schema, listen_url)
-        self.schema = self._address.schema
+    def __init__(self, database: Any, *, schema: str | None = None, listen_url: str | None = None) -> None:
+        self._place = Place(database, schema, listen_url)
+        self.schema = self._place.schema
         self._listeners = Listeners()
-        self._opened: _Opened | None = None
+        self._opened: Opened | None = None
         self._opening = asyncio.Lock()
+        self._partitions_due = float("-inf")
 
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         async with self._opening:
             if self._opened is None:
-                await self._migrate()
-                self._opened = _Opened(self._address, self._listeners)
-
-    async def _migrate(self) -> None:
-        connection = await connect(self._address.main)
-        try:
-            await schema.migrate(connection, self.schema)
-        finally:
-            await connection.close()
+                self._opened = await open_place(self._place, self._listeners)
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None
@@ -98,7 +76,7 @@ class PostgresStore:
         return self._listeners.add(callback)
 
     @property
-    def _open_parts(self) -> _Opened:
+    def _open_parts(self) -> Opened:
         if self._opened is None:
             raise StoreError("the store is not open; call `await store.open()` first")
         return self._opened
@@ -146,9 +124,15 @@ class PostgresStore:
     # --- executions ---------------------------------------------------------------------------------------------
 
     async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
-        added = await adding.add(self._db, executions, audit)
+        if audit or not all(map(is_plain, executions)):
+            added = await adding.add(self._db, executions, audit)
+        else:
+            added = await self._open_parts.gatherer.add(executions)
         self._tell({Topic.WORK} if added else set())
         return added
+
+    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:
+        return caller.add_in(self.schema, connection, list(executions))
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         answer, topics = await exchanging.exchange(self._db, changes, claim)
@@ -199,9 +183,17 @@ class PostgresStore:
     # --- housekeeping -------------------------------------------------------------------------------------------
 
     async def fold(self, limit: int) -> int:
+        await self._keep_partitions()
         if await self._db.value("purge_left", repeat=True) is not None:
             await jobs.purge_all(self._db)
         return int(await self._db.value("fold", limit))
+
+    async def _keep_partitions(self) -> None:
+        """Now and then; the server itself sees to it that it is done once an hour."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._partitions_due:
+            self._partitions_due = now + PARTITIONS_INTERVAL
+            await self._db.value("keep_partitions")
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
         return await finding.prune(self._db, rule, limit)

@@ -17,7 +17,7 @@ import psycopg
 
 from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
-from .connections import Options, Row, connect
+from .connections import Connection, Options, connect
 from .database import Database
 
 INTERVAL = 0.05  # seconds between two notifications of one process
@@ -91,14 +91,17 @@ class Announcer:
 class Ear:
     """Hears other processes, for as long as it is open."""
 
-    def __init__(self, options: Options, channel: str, origin: str, tell: Callable[[Iterable[Topic]], None]) -> None:
+    def __init__(
+        self, options: Options | None, channel: str, origin: str, tell: Callable[[Iterable[Topic]], None]
+    ) -> None:
+        """Without options there is no line to listen on."""
         self._options, self._channel, self._origin, self._tell = options, channel, origin, tell
         self._task: asyncio.Task[None] | None = None
         self.hears = asyncio.Event()  # whether LISTEN works at the moment
 
     def start(self) -> None:
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="mainspring-listen")
+        if self._task is None and self._options is not None:
+            self._task = asyncio.create_task(self._run(self._options), name="mainspring-listen")
 
     async def close(self) -> None:
         if self._task is not None:
@@ -106,20 +109,20 @@ class Ear:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _run(self) -> None:
+    async def _run(self, options: Options) -> None:
         pause = 0.1
         while True:
             try:
-                await self._listen()
+                await self._listen(options)
             except (psycopg.Error, OSError, TimeoutError):
                 pause = 0.1 if self.hears.is_set() else min(pause * 2, _RETRY_AT_MOST)
             self.hears.clear()
             await asyncio.sleep(pause)
 
-    async def _listen(self) -> None:
-        connection = await connect(self._options)
+    async def _listen(self, options: Options) -> None:
+        connection = await connect(options)
         try:
-            await connection.execute(f'LISTEN "{self._channel}"')
+            await connection.execute(f"LISTEN {self._channel}".encode())
             self._tell([Topic.ANY])
             while True:
                 async for notice in connection.notifies(timeout=PING_AFTER):
@@ -129,7 +132,7 @@ class Ear:
             with suppress(psycopg.Error):
                 await connection.close()
 
-    async def _ping(self, connection: psycopg.AsyncConnection[Row]) -> None:
+    async def _ping(self, connection: Connection) -> None:
         """The server has a few seconds to send our own words back to us."""
         ping = asyncio.create_task(self._ping_and_hear(connection))
         done, _ = await asyncio.wait({ping}, timeout=PING_PATIENCE)
@@ -142,9 +145,9 @@ class Ear:
         ping.result()
         self.hears.set()
 
-    async def _ping_and_hear(self, connection: psycopg.AsyncConnection[Row]) -> None:
+    async def _ping_and_hear(self, connection: Connection) -> None:
         word = f"{self._origin} ping {secrets.token_hex(4)}"
-        await connection.execute("SELECT pg_notify($1::text, $2::text)", (self._channel, word))
+        await connection.execute("SELECT pg_notify(%s, %s)", (self._channel, word))
         while True:
             async for notice in connection.notifies(stop_after=1):
                 if notice.payload == word:

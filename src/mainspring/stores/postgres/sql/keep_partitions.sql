@@ -1,0 +1,1 @@
+SELECT mainspring.keep_partitions()

@@ -1,0 +1,95 @@
+-- Views for reporting: read-only, with columns that stay, the same as on PostgreSQL. Instants are ISO 8601 texts, UTC.
+
+CREATE VIEW mainspring_view_jobs AS
+SELECT
+    j.name AS job_name,
+    json_extract(json_patch(j.declared, j.overrides), '$.handler') AS handler,
+    coalesce(json_extract(json_patch(j.declared, j.overrides), '$.queue'), 'default') AS queue,
+    coalesce(json_extract(json_patch(j.declared, j.overrides), '$.priority'), 0) AS priority,
+    json_extract(j.declared, '$.trigger') AS trigger,
+    json_extract(json_patch(j.declared, j.overrides), '$.description') AS description,
+    j.origin,
+    j.release,
+    j.version,
+    j.paused IS NOT NULL AS paused,
+    j.paused_by,
+    j.cancelled IS NOT NULL AS cancelled,
+    strftime('%Y-%m-%dT%H:%M:%S', j.next_run / 1000000, 'unixepoch') || printf('.%06dZ', j.next_run % 1000000)
+        AS next_run_at,
+    strftime('%Y-%m-%dT%H:%M:%S', j.last_tick / 1000000, 'unixepoch') || printf('.%06dZ', j.last_tick % 1000000)
+        AS last_tick_at,
+    coalesce(i.last_number, 0) AS last_number,
+    t.last_state AS last_status,
+    strftime('%Y-%m-%dT%H:%M:%S', t.last_finished / 1000000, 'unixepoch') || printf('.%06dZ', t.last_finished % 1000000)
+        AS last_finished_at,
+    coalesce(t.completed, 0) AS completed,
+    coalesce(t.partial, 0) AS partial,
+    coalesce(t.failed, 0) AS failed,
+    coalesce(t.cancelled, 0) AS cancelled_count,
+    coalesce(t.skipped, 0) AS skipped,
+    strftime('%Y-%m-%dT%H:%M:%S', j.created / 1000000, 'unixepoch') || printf('.%06dZ', j.created % 1000000)
+        AS created_at,
+    strftime('%Y-%m-%dT%H:%M:%S', j.updated / 1000000, 'unixepoch') || printf('.%06dZ', j.updated % 1000000)
+        AS updated_at
+FROM mainspring_jobs j
+LEFT JOIN mainspring_incarnations i ON i.job_id = j.id
+LEFT JOIN mainspring_totals t ON t.job_id = j.id;
+
+CREATE VIEW mainspring_view_job_executions AS
+SELECT
+    x.id AS execution_id,
+    json_extract(x.body, '$.job') AS job_name,
+    json_extract(x.body, '$.handler') AS handler,
+    coalesce(json_extract(x.body, '$.queue'), 'default') AS queue,
+    coalesce(nullif(json_extract(x.body, '$.trace_id'), ''), replace(x.id, '-', '')) AS trace_id,
+    x.status,
+    coalesce(json_extract(x.body, '$.trigger'), 'enqueue') AS trigger_type,
+    coalesce(json_extract(x.body, '$.triggered_by'), 'system') AS triggered_by,
+    json_extract(x.body, '$.number') AS number,
+    coalesce(json_extract(x.body, '$.params'), '{}') AS params,
+    x.tenant,
+    x.parent_id,
+    strftime('%Y-%m-%dT%H:%M:%S', json_extract(x.body, '$.tick') / 1000000, 'unixepoch')
+        || printf('.%06dZ', json_extract(x.body, '$.tick') % 1000000) AS scheduled_at,
+    strftime('%Y-%m-%dT%H:%M:%S', json_extract(x.body, '$.window_begin') / 1000000, 'unixepoch')
+        || printf('.%06dZ', json_extract(x.body, '$.window_begin') % 1000000) AS window_begin,
+    strftime('%Y-%m-%dT%H:%M:%S', json_extract(x.body, '$.window_end') / 1000000, 'unixepoch')
+        || printf('.%06dZ', json_extract(x.body, '$.window_end') % 1000000) AS window_end,
+    coalesce(json_extract(x.body, '$.priority'), 0) AS priority,
+    coalesce(json_extract(x.tail, '$.failures'), 0) + 1 AS attempt,
+    json_extract(x.tail, '$.reason') AS reason,
+    json_extract(x.tail, '$.error') AS error_message,
+    json_extract(x.tail, '$.result_json') AS result,
+    json_extract(x.tail, '$.counters_json') AS counters,
+    json_extract(x.tail, '$.metadata_json') AS metadata,
+    strftime('%Y-%m-%dT%H:%M:%S', x.created / 1000000, 'unixepoch') || printf('.%06dZ', x.created % 1000000)
+        AS created_at,
+    strftime('%Y-%m-%dT%H:%M:%S', x.started / 1000000, 'unixepoch') || printf('.%06dZ', x.started % 1000000)
+        AS started_at,
+    strftime('%Y-%m-%dT%H:%M:%S', x.finished / 1000000, 'unixepoch') || printf('.%06dZ', x.finished % 1000000)
+        AS finished_at,
+    (x.finished - x.started) / 1000.0 AS duration_ms,
+    x.worker
+FROM (
+    SELECT id, body, tail, CASE phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END AS status,
+        tenant, parent_id, created, started, NULL AS finished, owner AS worker
+    FROM mainspring_live
+    UNION ALL
+    SELECT id, body, tail, state, tenant, parent_id, created, started, finished, NULL FROM mainspring_history
+) x;
+
+-- One row per tenant of a run: executions that have both a tenant and a parent.
+CREATE VIEW mainspring_view_tenant_executions AS
+SELECT execution_id, parent_id AS parent_execution_id, tenant, job_name, trace_id, status, trigger_type, attempt,
+    error_message, started_at, finished_at, duration_ms, window_begin, window_end
+FROM mainspring_view_job_executions
+WHERE tenant IS NOT NULL AND parent_id IS NOT NULL;
+
+CREATE VIEW mainspring_view_locks AS
+SELECT name, owner, token,
+    strftime('%Y-%m-%dT%H:%M:%S', acquired / 1000000, 'unixepoch') || printf('.%06dZ', acquired % 1000000)
+        AS acquired_at,
+    strftime('%Y-%m-%dT%H:%M:%S', expires / 1000000, 'unixepoch') || printf('.%06dZ', expires % 1000000)
+        AS expires_at
+FROM mainspring_locks
+WHERE expires > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;
