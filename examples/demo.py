@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -87,9 +88,11 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
     app.observe(story)
     await app.open()
     screen.print(await jobs_table(app))
-    screen.print(
-        f"From another terminal:  mainspring jobs list --database-url {app.settings.database_url}\n", soft_wrap=True
-    )
+    url = app.settings.database_url
+    screen.print(f"Its database, removed at the end: {url.removeprefix('sqlite:///')}", soft_wrap=True)
+    screen.print("From another terminal, in this folder:")
+    screen.print(f"  {command()} jobs list --database-url {url}", soft_wrap=True)
+    screen.print(f"  {command()} executions list --database-url {url}\n", soft_wrap=True)
     async with app:
         progress = asyncio.create_task(tell_progress(app, story))
         await by_hand(app)
@@ -98,6 +101,14 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
                 await stop.wait()
         progress.cancel()
         await asyncio.gather(progress, return_exceptions=True)
+
+
+def command() -> str:
+    """The command line of the Python that runs this, as one types it in the working folder."""
+    script = Path(sys.executable).with_name("mainspring")
+    if not script.exists():
+        return f"{sys.executable} -m mainspring"
+    return str(script.relative_to(Path.cwd())) if script.is_relative_to(Path.cwd()) else str(script)
 
 
 async def by_hand(app: Mainspring) -> None:

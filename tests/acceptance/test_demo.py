@@ -21,7 +21,12 @@ def demo(*arguments: str) -> subprocess.Popen[str]:
 
 @pytest.mark.req("REG-1", "EXE-3", "WIN-1")
 def test_the_demo_tells_of_ticks_runs_and_retries_and_ends_with_a_summary() -> None:
-    output, _ = demo("--seconds", "8").communicate(timeout=40)
+    process = demo("--seconds", "8")
+    assert process.stdout is not None
+    hint = next(line for line in process.stdout if " jobs list --database-url " in line)
+    listed = subprocess.run(hint.split(), cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert (listed.returncode, "heartbeat" in listed.stdout) == (0, True), listed.stderr
+    output, _ = process.communicate(timeout=40)
     assert [word for word in ("tick ", "start ", "done ", "retry ", "skip ", "progress ") if word not in output] == []
     summary = output[output.index("What happened") :]
     jobs = ("heartbeat", "order-statistics", "nightly-summary", "send-reminder", "sync-stock", "export-invoices")
