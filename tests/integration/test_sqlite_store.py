@@ -16,6 +16,7 @@ from mainspring.model.changes import Beat, JobWrite, PruneRule, WorkerInfo
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import Execution, State
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.triggers import encode_trigger, every
 from mainspring.stores.sqlite import SqliteStore, pruning
 from mainspring.stores.sqlite.statements import migrations
 from mainspring.testing.clock import FakeClock
@@ -135,6 +136,30 @@ async def test_a_lock_held_too_long_is_reported_with_the_remedy(path: Path) -> N
         with write_lock_held(path), pytest.raises(StoreError, match=r"store\.db: another process .* busy_timeout"):
             await store.add([execution(1)])
         assert (await store.add([execution(1)]))[0].outcome == "added"
+
+
+# --- rows of another release ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    ['{"handler":"work","trigger":{"kind":"lunar"}}', '{"handler":"work","tz":"Moon/Sea"}', '{"flavour":"new"}', "{"],
+)
+@pytest.mark.parametrize("limit", [1, 2, 10])
+async def test_a_job_that_cannot_be_read_does_not_hide_the_others(path: Path, unreadable: str, limit: int) -> None:
+    declared = encode_spec(JobSpec(handler="work", trigger=encode_trigger(every(minutes=1))))
+    async with opened(path) as store:
+        jobs = [Job(name=name, id=name, declared=declared, next_run=n, sweep=True) for n, name in enumerate("abc")]
+        await store.write_jobs([JobWrite(job=job, seen_version=None) for job in jobs])
+        with connected(path) as connection, connection:
+            connection.execute("UPDATE mainspring_jobs SET declared = ? WHERE name = 'b'", (unreadable,))
+        page = await store.due_jobs(limit)
+        assert [job.name for job in page.jobs] == ["a", "b", "c"][:limit]
+        assert page.next_due == {1: 1, 2: 2, 10: None}[limit]
+        assert [job.name for job in await store.jobs()] == ["a", "b", "c"]
+        assert [job.name for job in await store.jobs(["a", "b"])] == ["a", "b"]
+        assert [job.name for job in await store.jobs_after("a", 10)] == ["b", "c"]
+        assert [job.name for job in await store.swept(10)] == ["a", "b", "c"]
 
 
 # --- loops and threads ------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-SELECT $job FROM mainspring_jobs WHERE due <= ?1 ORDER BY due, name LIMIT ?2
+SELECT due, $job FROM mainspring_jobs WHERE due <= ?1 ORDER BY due, name LIMIT ?2
