@@ -1,4 +1,4 @@
-"""Work to do while faults happen, and what must be true of it afterwards: nothing lost, one ending each, ticks exact."""
+"""Work to do while faults happen, and what must be true of it afterwards: nothing lost, one ending, ticks exact."""
 
 from __future__ import annotations
 
