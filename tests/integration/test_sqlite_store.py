@@ -322,6 +322,15 @@ async def test_purging_a_long_history_takes_several_steps(path: Path) -> None:
         assert await store.stats() == {}
 
 
+async def test_locks_whose_time_is_over_leave_no_rows(path: Path) -> None:
+    async with opened(path) as store:
+        for n in range(10):
+            assert await store.lock_take(f"lock-{n}", "w1", ttl=0.0 if n else 60.0)
+        assert await store.prune_workers(60.0) == 0
+        with connected(path) as connection:
+            assert connection.execute("SELECT name FROM mainspring_locks").fetchall() == [("lock-0",)]
+
+
 async def test_a_claim_can_be_repeated_while_many_lanes_are_full(path: Path) -> None:
     lanes = [execution(n, queue=f"q{n % 40}", due=0) for n in range(400)]
     async with opened(path) as store:

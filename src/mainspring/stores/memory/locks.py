@@ -33,6 +33,10 @@ class LockTable:
         self._rows[name] = replace(row, expires=now + seconds_to_micros(seconds))
         return True
 
+    def prune(self, now: Micros) -> None:
+        """Forget locks whose time is over."""
+        self._rows = {name: row for name, row in self._rows.items() if row.expires > now}
+
     def _holding(self, name: str, token: int | None, now: Micros) -> LockRow | None:
         row = self._rows.get(name)
         held = row is not None and row.expires > now and token in (None, row.token)

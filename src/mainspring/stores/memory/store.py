@@ -243,7 +243,9 @@ class MemoryStore:
 
     async def prune_workers(self, silent_for: float) -> int:
         with self._lock:
-            oldest = self._clock.now() - seconds_to_micros(silent_for)
+            now = self._clock.now()
+            self._locks.prune(now)
+            oldest = now - seconds_to_micros(silent_for)
             silent = [worker.id for worker in self._workers.values() if worker.seen < oldest]
             for id in silent:
                 del self._workers[id]

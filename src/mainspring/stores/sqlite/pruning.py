@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.changes import PruneRule
+from ...model.instants import seconds_to_micros
 from .transaction import Transaction, as_json
 
 STRETCH = 5_000  # finished executions looked at in one step
@@ -36,3 +37,9 @@ def prunable(tx: Transaction, rule: PruneRule, cursor: str, limit: int) -> Found
         return Found(ids[:limit], ids[limit - 1])
     young = rule.older_than is not None and earliest is not None and earliest >= rule.older_than
     return Found(ids, "" if length < STRETCH or young else last)
+
+
+def workers_and_locks(tx: Transaction, silent_for: float) -> int:
+    """Delete silent workers, and locks whose time is over; how many workers it was."""
+    tx.run("locks_prune", tx.now)
+    return tx.run("workers_prune", tx.now - seconds_to_micros(silent_for))

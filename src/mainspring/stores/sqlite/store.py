@@ -31,7 +31,7 @@ from ...model.changes import (
 )
 from ...model.errors import StoreError
 from ...model.execution import Execution, State
-from ...model.instants import Micros, seconds_to_micros
+from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
 from . import adding, caller, claiming, finding, forks, jobs, locking, pruning, schema, working
 from .calls import Call, Work
@@ -287,7 +287,7 @@ class SqliteStore:
         return await self._write(lambda tx: working.delete_finished(tx, found.ids)) if found.ids else 0
 
     async def prune_workers(self, silent_for: float) -> int:
-        return await self._write(lambda tx: tx.run("workers_prune", tx.now - seconds_to_micros(silent_for)))
+        return await self._write(lambda tx: pruning.workers_and_locks(tx, silent_for))
 
     async def workers(self) -> list[WorkerInfo]:
         return await self._read(working.workers)

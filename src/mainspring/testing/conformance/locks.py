@@ -100,6 +100,20 @@ class Locks(StoreSuite):
 
     @pytest.mark.req("LCK-1")
     @stored
+    async def test_housekeeping_forgets_only_those_whose_time_is_over(self, world: World) -> None:
+        over, held, kept = [await self.take(world, name, ttl=ttl) for name, ttl in (("o", 1), ("h", 60), ("k", 60))]
+        assert await world.store.lock_release("k", kept.token, keep_for=5)
+        world.clock.advance(2)
+        assert await world.store.prune_workers(60) == 0
+        assert [row.name for row in await world.store.locks()] == ["h", "k"]
+        assert not await world.store.lock_renew("o", over.token, 60)
+        assert await world.store.lock_renew("h", held.token, 60)
+        world.clock.advance(100)
+        assert await world.store.prune_workers(60) == 0
+        assert (await self.take(world, "o")).token > max(over.token, held.token, kept.token)
+
+    @pytest.mark.req("LCK-1")
+    @stored
     async def test_kept_for_a_while_after_release(self, world: World) -> None:
         row = await self.take(world)
         assert await world.store.lock_release("l", row.token, keep_for=5)

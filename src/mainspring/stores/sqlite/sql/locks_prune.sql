@@ -1,0 +1,1 @@
+DELETE FROM mainspring_locks WHERE expires <= ?1
