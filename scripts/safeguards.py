@@ -168,14 +168,14 @@ SAFEGUARDS = (
             ),
             Edit(
                 "core/janitor.py",
-                "lost = await self._store.expired(BATCH)",
+                "expired = await self._store.expired(BATCH)",
                 "running = await self._store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH))\n"
-                "        lost = [row for row in running if (row.lease or 0) <= self._clock.now()]",
+                "        expired = [row for row in running if (row.lease or 0) <= self._clock.now()]",
             ),
             Edit(
                 "core/janitor.py",
-                "now = await self._store.now() changes = [",
-                "now = self._clock.now()\n        changes = [",
+                "now = await self._store.now() lost = one_by_one(",
+                "now = self._clock.now()\n        lost = one_by_one(",
             ),
             Edit("core/storetime.py", "if self._seen is None:", "if True:"),
         ),
@@ -264,8 +264,8 @@ SAFEGUARDS = (
         (
             Edit(
                 "core/followups.py",
-                "marked = await store.todo(BATCH)",
-                "marked = await store.todo(BATCH)\n    await store.todo_done([each.id for each in marked])",
+                "await _follow_up(store, execution, probed, now)",
+                "await store.todo_done([execution.id])\n            await _follow_up(store, execution, probed, now)",
             ),
         ),
         (SIMULATION,),
@@ -273,7 +273,7 @@ SAFEGUARDS = (
     # --- stopping, and payloads that kill
     Safeguard(
         "no claim while draining",
-        (Edit("core/worker.py", "if self._draining or free <= 0", "if free <= 0"),),
+        (Edit("core/worker.py", "if self._draining or self._unheard", "if self._unheard"),),
         (f"{STOP}::test_ten_long_handlers_come_back_uncounted",),
     ),
     Safeguard(

@@ -17,7 +17,6 @@ from mainspring import Execution, JobContext, Mainspring, Retry, State
 from mainspring.core.ports import Store
 from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
 from mainspring.model.errors import StoreError
-from mainspring.stores.postgres import PostgresStore
 from tests.crash.ledger import Ledger
 from tests.crash.processes import Process, until
 from tests.crash.tables import address_in, is_locked
@@ -111,9 +110,7 @@ class Witnessed(Mainspring):
         self.provide("folder", folder)
 
     def _make_store(self) -> Store:
-        address = address_in(self.folder)
-        store = super()._make_store() if address is None else PostgresStore(address)
-        return WitnessedStore(store, self.ledger, self.folder)  # type: ignore[return-value]
+        return WitnessedStore(super()._make_store(), self.ledger, self.folder)  # type: ignore[return-value]
 
     async def close(self) -> None:
         await super().close()
