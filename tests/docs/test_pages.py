@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+
+from mainspring.cli.root import root
+from mainspring.core.declare import OPTIONS
+from mainspring.model.policies import _PRESETS as PRESETS
+from mainspring.model.windows import NAMES as WINDOWS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
@@ -55,6 +62,34 @@ def test_the_table_of_settings_is_what_the_code_says() -> None:
         sys.path.pop(0)
     page = settings_table.PAGE.read_text()
     assert settings_table.rendered(page) == page, "run: python scripts/settings_table.py"
+
+
+def test_the_guide_names_every_option_of_a_job_and_every_window() -> None:
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    rows = [row.split("|")[1] for row in re.findall(r"^\| `.*$", guide, re.MULTILINE)]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert [option for option in OPTIONS if option not in named] == []
+    assert [name for name in WINDOWS if f'`"{name}"`' not in guide] == []
+    assert [name for name in PRESETS if f'`"{name}"`' not in guide] == []
+
+
+def test_the_page_of_the_command_line_names_every_command_and_option() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    for path, command in commands(root):
+        assert f"mainspring {path}" in page
+        for option in (item for item in command.params if isinstance(item, click.Option) and not item.hidden):
+            assert any(name in page for name in option.opts), f"{path} {option.opts}"
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command
 
 
 def run(folder: Path, source: str) -> None:
