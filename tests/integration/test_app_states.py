@@ -93,7 +93,7 @@ async def test_cancelling_a_job_stops_what_it_has_alive_and_reactivating_plans_i
         assert cancelled.cancelled_at is not None  # type: ignore[union-attr]
         for each in (running, waiting):
             done = await ended(app, each)
-            assert (done.state, done.reason) == ("cancelled", "the job was cancelled")
+            assert (done.state, done.reason) == ("cancelled", "the job was cancelled by ada")
         with pytest.raises(CommandRefused, match="cannot trigger job 'gate': it is cancelled"):
             await app.trigger("gate")
         active = await app.reactivate("gate", by="ada")

@@ -93,7 +93,8 @@ async def test_work_whose_rules_cannot_be_read_is_left_for_later(memory_nodes: N
     app = memory_nodes.app(concurrency=1)
     app.job("work")(lambda: None)
     first = await app.enqueue("work", start_at="1h")
-    assert first is not None and app._parts is not None
+    assert first is not None
+    assert app._parts is not None
     newer = msgspec.structs.replace(work(app, first), due=0)
     await app._parts.store.add([newer])
     async with app:

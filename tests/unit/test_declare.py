@@ -125,7 +125,7 @@ def test_options_become_exact_values(options: dict[str, Any], field: str, expect
         ({"window": "yesteday"}, "Did you mean 'yesterday'?"),
         ({"enabled": "no"}, "enabled: 'no' is not valid; allowed: True or False"),
         ({"schedule_enabled": 1}, "schedule_enabled: 1 is not valid; allowed: True or False"),
-        ({"retention": {"newst": 1}}, "allowed: fields of Retention (Object contains unknown field `newst`)"),
+        ({"retention": {"newst": 1}}, "allowed: fields of Retention, which has no 'newst'"),
         ({"retention": {"newest": -1}}, "retention.newest: -1 is not valid"),
         ({"retention": 5}, "retention: 5 is not valid; allowed: a Retention(...)"),
         ({"params": {"uri": 1}}, "params has no parameter 'uri'; did you mean 'url'?"),

@@ -63,7 +63,7 @@ class Catalogue:
 
     async def ensure(self, name: str, spec: JobSpec) -> None:
         """Create this job if there is none of that name."""
-        if name in self._cached or await self._store.jobs([identifier("name", name)]):
+        if await self._store.jobs([identifier("name", name)]):
             return
         now = await self._store.now()
         await self._store.write_jobs([JobWrite(job=self._new(name, spec, "api", now), seen_version=None)])

@@ -253,6 +253,8 @@ class Client:
     async def add_retry(self, ended: Execution, by: str) -> Execution:
         """A new execution with the parameters, window and tenant of one that ended."""
         job, now = await self._catalogue.read(ended.job), await self._store.now()
+        if job.cancelled is not None:
+            raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
         execution = plan.retry_of(job, ended, triggered_by=by, now=now, chance=self._chance)
         return await self._add_or_refuse(
             execution, self.audit("retry", f"execution:{ended.id}", by, now, after=execution.id)

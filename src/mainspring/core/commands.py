@@ -53,8 +53,10 @@ def _from_last(last: State | None) -> JobState:
 
 
 def check(command: str, job: Job, state: JobState, last: State | None = None) -> None:
-    """Refuse a command that the job's state does not permit, naming both."""
+    """Refuse a command that the job's state does not permit, naming both. A job paused while it runs is paused."""
     allowed = ALLOWED[command]
+    if command in ("pause", "resume") and state is JobState.RUNNING and job.paused is not None:
+        state = JobState.PAUSED
     if state not in allowed:
         raise CommandRefused(command, state, sorted(allowed), f"job {job.name!r}")
     if command == "retry" and last is not State.FAILED:

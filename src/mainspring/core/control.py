@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from .ports import Store
 from .queries import Queries, id_of
 from .views import JobView
 
+EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
 MAX_TEXT = 1_000
 
@@ -45,10 +47,11 @@ class Control:
     async def resume(self, name: str, *, by: str) -> JobView:
         return await self._command("resume", name, by, lambda job, now: commands.resume(job, now, self._chance))
 
-    async def cancel_job(self, name: str, *, by: str) -> JobView:
+    async def cancel_job(self, name: str, *, by: str, reason: str | None = None) -> JobView:
         """Stop a job for good: no more ticks, and what it has alive is cancelled too."""
+        why = f"the job was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         view = await self._command("cancel", name, by, commands.cancel)
-        await sweep_job(self._store, view.job)
+        await sweep_job(self._store, view.job, why)
         return await self._queries.job(name)
 
     async def reactivate(self, name: str, *, by: str) -> JobView:
@@ -105,7 +108,9 @@ class Control:
 
     async def retire_orphans(self, declared: frozenset[str]) -> list[str]:
         """Remove jobs of code that neither this process nor any running one declares."""
-        orphans = [view.name for view in await self._queries.jobs() if view.orphaned and view.name not in declared]
+        elsewhere = frozenset(name for worker in await self._queries.workers() for name in worker.declares)
+        of_code = [view.name for view in await self._queries.jobs() if view.job.origin == "code"]
+        orphans = [name for name in of_code if name not in declared | elsewhere]
         for name in orphans:
             await self.remove_job(name, by="prune", force=True)
         return orphans
@@ -114,7 +119,7 @@ class Control:
     async def cancel(self, ref: str | Execution, *, by: str, reason: str | None = None) -> Execution | JobView:
         """Cancel a job by name or an execution by id."""
         if isinstance(ref, str) and not _is_execution_id(ref):
-            return await self.cancel_job(ref, by=by)
+            return await self.cancel_job(ref, by=by, reason=reason)
         return await self.cancel_execution(id_of(ref), by=by, reason=reason)
 
     async def cancel_execution(self, id: str, *, by: str, reason: str | None = None) -> Execution:
@@ -156,7 +161,7 @@ class Control:
 
 
 def _is_execution_id(text: str) -> bool:
-    return len(text) == 36 and text.count("-") == 4
+    return EXECUTION_ID.fullmatch(text) is not None
 
 
 def _summary(job: Job) -> str:

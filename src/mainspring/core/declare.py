@@ -314,6 +314,8 @@ def _retention(value: Any) -> Retention:
         return value or Retention()
     if not isinstance(value, Mapping):
         raise InvalidValue("retention", presentable(value), "a Retention(...)")
+    for unknown in value.keys() - set(Retention.__struct_fields__):
+        raise InvalidValue("retention", presentable(value), f"fields of Retention, which has no {unknown!r}")
     try:
         return msgspec.convert(dict(value), Retention)
     except msgspec.ValidationError as error:

@@ -50,7 +50,7 @@ class Leases:
 class Heart(Protocol):
     def start(self) -> None: ...
     def wake(self) -> None: ...
-    async def stop(self) -> None: ...
+    async def stop(self, timeout: float = 5.0) -> None: ...
 
 
 OnReply = Callable[[BeatReply], None]
@@ -102,7 +102,8 @@ class ThreadHeart:
     def wake(self) -> None:
         self._nudge.set()
 
-    async def stop(self) -> None:
+    async def stop(self, timeout: float = 5.0) -> None:
+        """A beat that hangs is not waited for beyond the timeout: its thread ends with the process."""
         self._stopping = True
         self._nudge.set()
         if self._thread.is_alive():
@@ -184,7 +185,7 @@ class LoopHeart:
     def wake(self) -> None:
         self._nudge.set()
 
-    async def stop(self) -> None:
+    async def stop(self, timeout: float = 5.0) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -169,20 +169,19 @@ class ClockTrust:
 
 
 def prune_rules(job: Job, now: Micros) -> list[PruneRule]:
-    """The rules of retention for one job: successes, other endings, skips, and the hard cap."""
-    keep = job.spec.retention
-    success_days = min(keep.days, keep.on_demand_success_days) if job.trigger is None else keep.days
-    others = frozenset({State.PARTIAL, State.FAILED, State.CANCELLED})
-    on_demand = job.trigger is None
+    """The rules of retention for one job, state by state, and the hard cap."""
+    keep, on_demand = job.spec.retention, job.trigger is None
+    days = dict.fromkeys((State.PARTIAL, State.FAILED, State.CANCELLED), keep.days)
+    days[State.COMPLETED] = min(keep.days, keep.on_demand_success_days) if on_demand else keep.days
+    days[State.SKIPPED] = keep.skipped_days
+    days |= {State(state): value for state, value in keep.by_state.items()}
 
-    def rule(states: frozenset[State], days: float, newest: int) -> PruneRule:
-        return PruneRule(job_id=job.id, states=states, older_than=now - seconds_to_micros(days * DAY), newest=newest)
+    def rule(state: State) -> PruneRule:
+        newest = 0 if state is State.SKIPPED or (state is State.COMPLETED and on_demand) else keep.newest
+        old = now - seconds_to_micros(days[state] * DAY)
+        return PruneRule(job_id=job.id, states=frozenset({state}), older_than=old, newest=newest)
 
-    rules = [
-        rule(frozenset({State.COMPLETED}), success_days, 0 if on_demand else keep.newest),
-        rule(others, keep.days, keep.newest),
-        rule(frozenset({State.SKIPPED}), keep.skipped_days, 0),
-    ]
+    rules = [rule(state) for state in days]
     if keep.at_most is not None:
         finished = frozenset(State) - LIVE - {State.SKIPPED}
         rules.append(PruneRule(job_id=job.id, states=finished, older_than=None, newest=keep.at_most))
@@ -202,13 +201,13 @@ async def cancel_all(store: Store, executions: list[Execution], reason: str) -> 
     return sum(ended) + sum(asked)
 
 
-async def sweep_job(store: Store, job: Job) -> None:
+async def sweep_job(store: Store, job: Job, reason: str = "the job was cancelled") -> None:
     """Cancel what a cancelled job still has alive, then clear its mark, unless one moved on meanwhile: then again."""
     before: str | None = None
     missed = 0
     while alive := await store.find(ExecutionQuery(job_id=job.id, states=LIVE, limit=BATCH, before=before)):
         unasked = [each for each in alive if each.cancel_requested is None]
-        missed += len(unasked) - await cancel_all(store, unasked, "the job was cancelled")
+        missed += len(unasked) - await cancel_all(store, unasked, reason)
         before = alive[-1].id
     if not missed:
         await store.write_jobs([commands.swept(job)])

@@ -147,7 +147,7 @@ class Node:
 
     async def _leave(self, timeout: float) -> None:
         await self.janitor.stop(timeout)
-        await self._heart.stop()
+        await self._heart.stop(timeout)
         self._threads.close()
         try:
             async with asyncio.timeout(timeout):

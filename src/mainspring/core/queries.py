@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
+import msgspec
+
 from ..model.changes import Audit, ExecutionQuery, LockRow, LogLine, WorkerInfo
 from ..model.errors import ExecutionNotFound, InvalidValue
 from ..model.execution import Execution, State, TriggeredBy
@@ -101,7 +103,7 @@ class Queries:
         patience = asyncio.timeout(timeout)
         try:
             async with patience:
-                return await self._until_final(id, changed)
+                return await self._until_final(id, execution if isinstance(execution, Execution) else None, changed)
         except TimeoutError:
             if not patience.expired():
                 raise
@@ -111,12 +113,13 @@ class Queries:
         finally:
             unsubscribe()
 
-    async def _until_final(self, id: str, changed: asyncio.Event) -> Execution:
+    async def _until_final(self, id: str, seen: Execution | None, changed: asyncio.Event) -> Execution:
         while True:
             changed.clear()
-            execution = await self.get(id)
+            execution = await self._store.execution(id) or _not_kept(id, seen)
             if execution.state.final:
                 return execution
+            seen = execution
             try:
                 async with asyncio.timeout(WAIT_POLL):
                     await changed.wait()
@@ -151,9 +154,17 @@ def _filter(field: str, text: str | None) -> str | None:
     return None if text is None else words(field, text, MAX_FILTER)
 
 
+def _not_kept(id: str, seen: Execution | None) -> Execution:
+    """What is gone though it was there: its job keeps no successes, and only successes are deleted at once."""
+    if seen is None or not seen.readable or seen.rules.keep_success:
+        raise ExecutionNotFound(id)
+    return msgspec.structs.replace(seen, state=State.COMPLETED, reason="not kept")
+
+
 def _states(status: str | Iterable[str] | None, running: bool | None) -> frozenset[State] | None:
     if running is not None:
-        return frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
+        wanted = frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
+        return wanted & (_states(status, None) or frozenset(State))
     if status is None:
         return None
     names = list(status) if isinstance(status, Iterable) and not isinstance(status, str) else [status]

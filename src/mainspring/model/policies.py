@@ -12,6 +12,7 @@ from .values import duration
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
 Missed: TypeAlias = Literal["skip", "latest"]
 
+ENDINGS = ("completed", "partial", "failed", "cancelled", "skipped")
 MAX_DELAY = 30 * 86_400.0
 MAX_ATTEMPTS = 1_000
 MAX_OVERLAP = 1_000
@@ -73,7 +74,10 @@ class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long finished executions stay. An execution goes only when it is both old and not among the newest."""
+    """How long finished executions stay. An execution goes only when it is both old and not among the newest.
+
+    `by_state` overrides the days of single states: `Retention(by_state={"failed": 90, "completed": 3})`.
+    """
 
     newest: int = 100
     days: float = 30.0
@@ -81,12 +85,17 @@ class Retention(msgspec.Struct, frozen=True):
     skipped_days: float = 7.0
     at_most: int | None = None
     keep_success: bool = True
+    by_state: dict[str, float] = {}
 
     def __post_init__(self) -> None:
         for field in ("newest", "days", "on_demand_success_days", "skipped_days"):
             value = getattr(self, field)
             if not isinstance(value, int | float) or not value >= 0:
                 raise InvalidValue(f"retention.{field}", value, "a number from 0 up")
+        for state, days in self.by_state.items():
+            if state not in ENDINGS or not isinstance(days, int | float) or not days >= 0:
+                allowed = f"days from 0 up for {', '.join(ENDINGS)}"
+                raise InvalidValue("retention.by_state", f"{state}: {days}", allowed)
         if self.at_most is not None and (not isinstance(self.at_most, int) or self.at_most < 1):
             raise InvalidValue("retention.at_most", self.at_most, "a whole number from 1 up, or None")
 
