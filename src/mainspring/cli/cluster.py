@@ -10,7 +10,8 @@ from ..app import Mainspring
 from ..model.changes import LockRow, WorkerInfo
 from ..model.errors import NotFound
 from ..model.instants import to_datetime
-from .output import moment
+from .ids import short_id
+from .output import moment, without_distance
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
 from .shapes import lock_shape, worker_shape
@@ -89,7 +90,7 @@ def _print_workers(found: Sequence[WorkerInfo]) -> None:
         ]
         for worker in found
     ]
-    print_table(titles, rows)
+    print_table(titles, rows, {0: short_id, 4: without_distance})
 
 
 def _print_locks(found: Sequence[LockRow]) -> None:
