@@ -7,6 +7,7 @@ connections.py  our own connections; handed.py those of a pool or engine the app
 database.py     one statement at a time: retries, what errors mean
 rows.py         how an execution lies in the tables; arrays.py how a batch of changes travels
 adding.py exchanging.py jobs.py finding.py running.py locking.py    the primitives, by subject
+loops.py        what belongs to one event loop
 beating.py      heartbeats: a connection of their own, used from their own thread
 wakeups.py      LISTEN and NOTIFY
 caller.py       enqueue inside the caller's own transaction, whatever the driver

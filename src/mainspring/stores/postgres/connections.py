@@ -19,6 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from ...model.errors import InvalidValue
+from .loops import PerLoop
 
 Row: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
@@ -99,29 +100,29 @@ class Startup:
 
 
 class Connections:
-    """`make` opens one; `patience` is the net under the server's own statement timeout."""
+    """At most `size` at a time on each event loop. `make` opens one; `patience` is the net under the server's own
+    statement timeout."""
 
     def __init__(self, make: Callable[[], Awaitable[Connection]], size: int, patience: float) -> None:
         self._make = make
         self._patience = patience
-        self._free = asyncio.Semaphore(size)
-        self._idle: list[Connection] = []
-        self._pid = os.getpid()
+        self._parts = PerLoop(lambda: _Idle(size), _Idle.close)
         self._closed = False
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
-        async with self._free:
-            connection = await self._take()
+        idle = self._parts.here()
+        async with idle.free:
+            connection = idle.take() or await self._make()
             try:
                 async with asyncio.timeout(self._patience):
                     rows = await PsycopgSession(connection).fetch(text, values)
             except psycopg.Error:
-                await self._put_back(connection)
+                await self._put_back(idle, connection)
                 raise
             except BaseException:
                 await connection.close()
                 raise
-            await self._put_back(connection)
+            await self._put_back(idle, connection)
             return rows
 
     @asynccontextmanager
@@ -135,27 +136,38 @@ class Connections:
 
     async def close(self) -> None:
         self._closed = True
-        await self._close_idle()
+        for idle in self._parts.all():
+            idle.close()
 
-    async def _take(self) -> Connection:
+    async def _put_back(self, idle: _Idle, connection: Connection) -> None:
+        if not self._closed and connection.info.transaction_status is TransactionStatus.IDLE:
+            idle.connections.append(connection)
+            return
+        lost = connection.broken
+        await connection.close()
+        if lost:
+            idle.close()
+
+
+class _Idle:
+    """The idle connections of one event loop, the newest on top."""
+
+    def __init__(self, size: int) -> None:
+        self.free = asyncio.Semaphore(size)
+        self.connections: list[Connection] = []
+        self._pid = os.getpid()
+
+    def take(self) -> Connection | None:
         if self._pid != os.getpid():  # the parent of this process uses the inherited ones
-            self._idle, self._pid = [], os.getpid()
-        return self._idle.pop() if self._idle else await self._make()
+            self.connections, self._pid = [], os.getpid()
+        return self.connections.pop() if self.connections else None
 
-    async def _put_back(self, connection: Connection) -> None:
-        if self._closed or connection.info.transaction_status is not TransactionStatus.IDLE:
-            lost = connection.broken
-            await connection.close()
-            if lost:
-                await self._close_idle()
-        else:
-            self._idle.append(connection)
-
-    async def _close_idle(self) -> None:
-        idle, self._idle = self._idle, []
+    def close(self) -> None:
+        """Without waiting for anything: their loop may be gone."""
+        idle, self.connections = self.connections, []
         for connection in idle:
             with suppress(psycopg.Error):
-                await connection.close()
+                connection.pgconn.finish()
 
 
 async def connect(options: Options) -> Connection:

@@ -27,15 +27,27 @@ _OURS = ("autocommit", "row_factory", "cursor_factory", "prepare_threshold", "co
 
 
 class Handed:
-    """What the application handed in. It stays open when we close."""
+    """What the application handed in. It stays open when we close.
+
+    A pool belongs to the event loop it was opened on: what other loops ask for is run there.
+    """
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
+        self._home: asyncio.AbstractEventLoop | None = None
 
     def session(self) -> AbstractAsyncContextManager[Session]:
         raise NotImplementedError
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
+        here = asyncio.get_running_loop()
+        if self._home is None or self._home.is_closed():
+            self._home = here
+        if self._home is here:
+            return await self._fetch(text, values)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._fetch(text, values), self._home))
+
+    async def _fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         async with self.session() as session:
             return await session.fetch(text, values)
 
@@ -122,7 +134,7 @@ class BlockingPsycopgPool(Handed):
 
 
 class AsyncpgPool(Handed):
-    async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
+    async def _fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         return [tuple(row) for row in await self._pool.fetch(text, *values)]
 
     @asynccontextmanager

@@ -18,6 +18,7 @@ from .connections import Connections, Options, Source, Startup, made_ours
 from .database import Database, explained
 from .gathering import Gatherer
 from .handed import handed
+from .loops import PerLoop
 from .statements import DEFAULT_SCHEMA, checked_schema
 from .wakeups import Announcer, Ear, Listeners
 
@@ -61,13 +62,15 @@ class Place:
 
 
 class Opened:
-    def __init__(self, db: Database, beats: Beats, announcer: Announcer, ear: Ear) -> None:
-        self.db, self.beats, self.announcer, self.ear = db, beats, announcer, ear
-        self.gatherer = Gatherer(db)
+    def __init__(self, db: Database, beats: Beats, ear: Ear, announcer: Callable[[], Announcer]) -> None:
+        self.db, self.beats, self.ear = db, beats, ear
+        self.announcers = PerLoop(announcer)
+        self.gatherers = PerLoop(lambda: Gatherer(db))
 
     async def close(self) -> None:
         await self.ear.close()
-        await self.announcer.close()
+        for announcer in self.announcers.all():
+            await announcer.close()
         await asyncio.to_thread(self.beats.close)
         await self.db.close()
 
@@ -82,12 +85,8 @@ async def open_place(place: Place, listeners: Listeners) -> Opened:
     db = Database(source, place.schema, place.name)
     beats: Beats = BorrowedBeats(db) if own is None else OwnBeats(own, place.schema, place.name)
     origin = secrets.token_hex(6)
-    return Opened(
-        db,
-        beats,
-        Announcer(db, place.schema, origin),
-        Ear(listen, place.schema, origin, listeners.tell),
-    )
+    ear = Ear(listen, place.schema, origin, listeners.tell)
+    return Opened(db, beats, ear, lambda: Announcer(db, place.schema, origin))
 
 
 def _is_factory(thing: Any) -> bool:

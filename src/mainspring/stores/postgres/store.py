@@ -53,15 +53,18 @@ class PostgresStore:
         self.schema = self._place.schema
         self._listeners = Listeners()
         self._opened: Opened | None = None
-        self._opening = asyncio.Lock()
         self._partitions_due = float("-inf")
 
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        async with self._opening:
-            if self._opened is None:
-                self._opened = await open_place(self._place, self._listeners)
+        if self._opened is not None:
+            return
+        opened = await open_place(self._place, self._listeners)
+        if self._opened is None:
+            self._opened = opened
+        else:  # somebody was faster
+            await opened.close()
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None
@@ -89,7 +92,7 @@ class PostgresStore:
         """Here at once, elsewhere very soon."""
         if topics:
             self._listeners.tell(topics)
-            self._open_parts.announcer.announce(topics)
+            self._open_parts.announcers.here().announce(topics)
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
@@ -127,7 +130,7 @@ class PostgresStore:
         if audit or not all(map(is_plain, executions)):
             added = await adding.add(self._db, executions, audit)
         else:
-            added = await self._open_parts.gatherer.add(executions)
+            added = await self._open_parts.gatherers.here().add(executions)
         self._tell({Topic.WORK} if added else set())
         return added
 

@@ -19,6 +19,7 @@ from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
 from .connections import Connection, Options, connect
 from .database import Database
+from .loops import end
 
 INTERVAL = 0.05  # seconds between two notifications of one process
 PING_AFTER = 5.0  # seconds of silence
@@ -70,10 +71,7 @@ class Announcer:
 
     async def close(self) -> None:
         """What is left is sent before the connections go."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end(self._task)
         await self._flush()
 
     async def _send(self) -> None:
@@ -97,17 +95,15 @@ class Ear:
         """Without options there is no line to listen on."""
         self._options, self._channel, self._origin, self._tell = options, channel, origin, tell
         self._task: asyncio.Task[None] | None = None
-        self.hears = asyncio.Event()  # whether LISTEN works at the moment
+        self.hears = False  # whether LISTEN is known to work at the moment
 
     def start(self) -> None:
-        if self._task is None and self._options is not None:
+        stopped = self._task is None or self._task.get_loop().is_closed()
+        if stopped and self._options is not None:
             self._task = asyncio.create_task(self._run(self._options), name="mainspring-listen")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await end(self._task)
 
     async def _run(self, options: Options) -> None:
         pause = 0.1
@@ -115,8 +111,8 @@ class Ear:
             try:
                 await self._listen(options)
             except (psycopg.Error, OSError, TimeoutError):
-                pause = 0.1 if self.hears.is_set() else min(pause * 2, _RETRY_AT_MOST)
-            self.hears.clear()
+                pause = 0.1 if self.hears else min(pause * 2, _RETRY_AT_MOST)
+            self.hears = False
             await asyncio.sleep(pause)
 
     async def _listen(self, options: Options) -> None:
@@ -143,7 +139,7 @@ class Ear:
                 await ping
             raise TimeoutError("the connection that listens is silent")
         ping.result()
-        self.hears.set()
+        self.hears = True
 
     async def _ping_and_hear(self, connection: Connection) -> None:
         word = f"{self._origin} ping {secrets.token_hex(4)}"
