@@ -203,7 +203,7 @@ def test_a_job_in_under_ten_lines_runs_on_time_and_stops_on_a_signal(tmp_path: P
     assert "job_end       job=hello" in errors
 
 
-@pytest.mark.req("NUM-1", "NUM-3")
+@pytest.mark.req("NUM-1")
 async def test_a_thousand_jobs_scheduled_at_once_all_run(nodes: Nodes) -> None:
     """Counted, not timed: benchmarks print numbers."""
     day = Day(nodes)
