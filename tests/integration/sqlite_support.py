@@ -86,6 +86,41 @@ loop.run_until_complete(store.close())
 loop.close()
 """
 
+FORKING_OFTEN = """
+import asyncio, os, sys, threading
+from mainspring.stores.sqlite import SqliteStore
+from mainspring.testing.clock import FakeClock
+from tests.integration.sqlite_support import execution
+
+def inherited(path):
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    return any(path in os.readlink(link) for link in links if os.path.islink(link))
+
+def fork_often(path, children):
+    for _ in range(100):
+        child = os.fork()
+        if child == 0:
+            os._exit(inherited(path))
+        children.append(child)
+
+async def main(path):
+    store, children = SqliteStore(path, FakeClock(), watch_interval=0.01), []
+    await store.open()
+    store.listen(lambda topic: None)
+    threads = [threading.Thread(target=fork_often, args=(path, children)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    fork_often(path, children)
+    for thread in threads:
+        thread.join()
+    print("inherited:", sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children), flush=True)
+    [added] = await store.add([execution(1)])
+    print("added:", added.outcome, flush=True)
+    await store.close()
+
+asyncio.run(main(sys.argv[1]))
+"""
+
 
 @asynccontextmanager
 async def opened(path: Path, **options: Any) -> AsyncIterator[SqliteStore]:

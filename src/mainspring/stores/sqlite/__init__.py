@@ -2,7 +2,8 @@
 
 statements.py   the SQL: named files under sql/, numbered migrations under migrations/
 connect.py schema.py forks.py      connections, their errors, the schema, what happens at a fork
-calls.py threads.py listeners.py   how a call reaches its thread and the answer its event loop
+calls.py connection_thread.py threads.py listeners.py
+                how a call reaches its thread and the answer its event loop
 transaction.py  one open transaction: statements, time, what is written once at its end
 rows.py         how an execution lies in the tables
 adding.py settling.py claiming.py claimed.py working.py jobs.py locking.py finding.py pruning.py

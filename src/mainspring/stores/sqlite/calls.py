@@ -90,11 +90,11 @@ class Mailbox:
         self._calls: deque[Call[Any]] = deque()
         self._urgent: deque[Call[Any]] = deque()
         self._nudged = False
-        self._closed = False
+        self._closed: float | None = None  # when
 
     def put(self, call: Call[Any], *, urgent: bool = False) -> None:
         with self._lock:
-            if self._closed:
+            if self._closed is not None:
                 raise StoreError("the store is closed; open it first")
             (self._urgent if urgent else self._calls).append(call)
             self._arrived.notify()
@@ -107,20 +107,25 @@ class Mailbox:
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            self._closed = time.monotonic() if self._closed is None else self._closed
             self._arrived.notify()
+
+    @property
+    def closed_for(self) -> float:
+        """Seconds since it was closed; 0 while it is open."""
+        return 0.0 if self._closed is None else time.monotonic() - self._closed
 
     def wait(self, seconds: float | None) -> bool:
         """Until something arrives, at most so long. False when the box is closed and empty."""
         deadline = None if seconds is None else time.monotonic() + seconds
         with self._lock:
-            while not (self._calls or self._urgent or self._closed or self._nudged):
+            while not (self._calls or self._urgent or self._closed is not None or self._nudged):
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     break
                 self._arrived.wait(left)
             self._nudged = False
-            return bool(self._calls or self._urgent) or not self._closed
+            return bool(self._calls or self._urgent) or self._closed is None
 
     def take(self, most: int) -> list[Call[Any]]:
         """What has arrived, without waiting. Calls that were given up meanwhile are left out."""

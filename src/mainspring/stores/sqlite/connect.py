@@ -8,11 +8,14 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ...model.errors import InvalidValue, StoreError
 
 T = TypeVar("T")
+
+Hurry: TypeAlias = Callable[[], Exception | None]
+"""Asked while waiting for a lock: why not to wait any longer, or None."""
 
 _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.0002, 0.002
@@ -36,14 +39,18 @@ def checked_synchronous(level: str) -> str:
     return level.upper()
 
 
-def connect(path: str, synchronous: str, patience: float) -> sqlite3.Connection:
+def no_hurry() -> None:
+    return None
+
+
+def connect(path: str, synchronous: str, patience: float, hurry: Hurry = no_hurry) -> sqlite3.Connection:
     """Open the file and make it a write-ahead-logged one. Errors are translated."""
     try:
         connection = sqlite3.connect(path, isolation_level=None, timeout=0.0, cached_statements=512)
     except sqlite3.Error as error:
         raise explained(error, path) from error
     try:
-        patiently(lambda: _prepare(connection, path, synchronous), path, patience)
+        patiently(lambda: _prepare(connection, path, synchronous), path, patience, hurry)
     except BaseException:
         connection.close()
         raise
@@ -69,7 +76,7 @@ def _writable(path: str) -> bool:
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
-def begin(connection: sqlite3.Connection, path: str, patience: float) -> bool:
+def begin(connection: sqlite3.Connection, path: str, patience: float, hurry: Hurry = no_hurry) -> bool:
     """Take the write lock. True when somebody else held it first."""
     tries = 0
 
@@ -78,11 +85,11 @@ def begin(connection: sqlite3.Connection, path: str, patience: float) -> bool:
         tries += 1
         connection.execute("BEGIN IMMEDIATE")
 
-    patiently(take, path, patience)
+    patiently(take, path, patience, hurry)
     return tries > 1
 
 
-def patiently(step: Callable[[], T], path: str, patience: float) -> T:
+def patiently(step: Callable[[], T], path: str, patience: float, hurry: Hurry) -> T:
     """Repeat a step for as long as another process holds the lock.
 
     The waits are short and uneven, so that no process is always the one that comes too late; SQLite's own busy
@@ -95,6 +102,8 @@ def patiently(step: Callable[[], T], path: str, patience: float) -> T:
         except sqlite3.Error as error:
             if not is_busy(error) or time.monotonic() >= deadline:
                 raise explained(error, path) from error
+            if (reason := hurry()) is not None:
+                raise reason from error
         time.sleep(random.uniform(_SHORTEST_WAIT, _LONGEST_WAIT))
 
 

@@ -7,36 +7,42 @@ it does not hold, and could wait for ever, or damage the file, when it opens the
 from __future__ import annotations
 
 import os
+import threading
+import time
 import weakref
 
-from .threads import ConnectionThread
+from .connection_thread import ConnectionThread
 
-_PATIENCE = 10.0  # seconds to wait for a running transaction before the fork goes ahead regardless
+_PATIENCE = 10.0  # seconds to wait for running transactions before the fork goes ahead regardless
 
 _threads: weakref.WeakSet[ConnectionThread] = weakref.WeakSet()
+_turn = threading.RLock()  # held from before a fork until after it: forks, and stores that open, come one by one
 
 
 def watch(*threads: ConnectionThread) -> None:
-    _threads.update(threads)
-
-
-def forget(*threads: ConnectionThread) -> None:
-    _threads.difference_update(threads)
+    """Those that have ended need no farewell: they hold nothing."""
+    with _turn:
+        _threads.update(threads)
 
 
 def _before() -> None:
+    _turn.acquire()
     for thread in list(_threads):
         thread.pause()
+    end = time.monotonic() + _PATIENCE
     for thread in list(_threads):
-        thread.await_paused(_PATIENCE)
+        thread.await_paused(end - time.monotonic())
 
 
 def _in_parent() -> None:
     for thread in list(_threads):
         thread.resume()
+    _turn.release()
 
 
 def _in_child() -> None:
+    global _turn
+    _turn = threading.RLock()
     _threads.clear()
 
 

@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterator
 
 from ...model.errors import SchemaMismatch
-from .connect import begin, explained
+from .connect import Hurry, begin, explained, no_hurry
 from .statements import migrations
 
 
-def migrate(connection: sqlite3.Connection, path: str, patience: float) -> None:
+def migrate(connection: sqlite3.Connection, path: str, patience: float, hurry: Hurry = no_hurry) -> None:
     """Bring the schema up to this release; refuse one that is newer.
 
     A schema that is up to date needs no lock: the first use may be inside a transaction the caller holds open.
@@ -19,7 +19,7 @@ def migrate(connection: sqlite3.Connection, path: str, patience: float) -> None:
     newest = steps[-1][0]
     if _version(connection) == newest:
         return
-    begin(connection, path, patience)
+    begin(connection, path, patience, hurry)
     try:
         _apply(connection, [(number, text) for number, text in steps if number > _version(connection)])
         _refuse_newer(_version(connection), newest)

@@ -36,7 +36,7 @@ from ...model.job import Job, JobStats, LiveCounts
 from . import adding, caller, claiming, finding, forks, jobs, locking, pruning, schema, working
 from .calls import Call, Work
 from .claimed import ClaimedRows
-from .connect import checked_path, checked_synchronous, connect
+from .connect import Hurry, checked_path, checked_synchronous, connect
 from .listeners import Listeners
 from .threads import Reader, Writer
 
@@ -44,7 +44,6 @@ T = TypeVar("T")
 
 
 class _Opened(NamedTuple):
-    pid: int
     writer: Writer
     reader: Reader
 
@@ -71,6 +70,7 @@ class SqliteStore:
         self._synchronous = checked_synchronous(synchronous)
         self._busy_timeout = busy_timeout
         self._watch_interval = watch_interval
+        self._home = os.getpid()
         self._gate = threading.Lock()
         self._opened: _Opened | None = None
         self._listeners = Listeners()
@@ -82,8 +82,8 @@ class SqliteStore:
     async def open(self) -> None:
         opened = self._start()
         try:
-            await asyncio.shield(asyncio.wrap_future(opened.writer.ready))
-            await asyncio.shield(asyncio.wrap_future(opened.reader.ready))
+            for thread in opened:
+                await asyncio.shield(asyncio.wrap_future(thread.ready))
         except Exception:
             await self._stop(opened)
             raise
@@ -93,9 +93,9 @@ class SqliteStore:
         with self._gate:
             if self._opened is None:
                 self._opened = self._new_threads()
-                forks.watch(self._opened.writer, self._opened.reader)
-                self._opened.writer.start()
-                self._opened.reader.start()
+                forks.watch(*self._opened)
+                for thread in self._opened:
+                    thread.start()
             return self._opened
 
     def _new_threads(self) -> _Opened:
@@ -110,23 +110,21 @@ class SqliteStore:
             watched=lambda: bool(self._listeners),
         )
 
-        def connect_reader() -> sqlite3.Connection:
-            writer.ready.result()  # the writer makes the schema
-            return self._connect_reader()
+        reader = Reader("mainspring-reader", self.path, self._connect_reader, self._clock, after=writer.ready)
+        return _Opened(writer, reader)
 
-        return _Opened(os.getpid(), writer, Reader("mainspring-reader", self.path, connect_reader, self._clock))
-
-    def _connect_writer(self) -> sqlite3.Connection:
-        connection = connect(self.path, self._synchronous, self._busy_timeout)
+    def _connect_writer(self, hurry: Hurry) -> sqlite3.Connection:
+        """The writer makes the schema; those who read come after it."""
+        connection = connect(self.path, self._synchronous, self._busy_timeout, hurry)
         try:
-            schema.migrate(connection, self.path, self._busy_timeout)
+            schema.migrate(connection, self.path, self._busy_timeout, hurry)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _connect_reader(self) -> sqlite3.Connection:
-        connection = connect(self.path, self._synchronous, self._busy_timeout)
+    def _connect_reader(self, hurry: Hurry) -> sqlite3.Connection:
+        connection = connect(self.path, self._synchronous, self._busy_timeout, hurry)
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA busy_timeout = 5000")
         return connection
@@ -140,15 +138,15 @@ class SqliteStore:
         with self._gate:
             if self._opened is opened:
                 self._opened = None
-        for thread in (opened.writer, opened.reader):
+        for thread in opened:
             thread.mailbox.close()
             await asyncio.shield(asyncio.wrap_future(thread.ended))
             thread.join()
-        forks.forget(opened.writer, opened.reader)
 
     def _lay_down_inherited(self) -> None:
         """In a forked child: the threads stayed with the parent, and so does all that belongs to them."""
-        if self._opened is not None and self._opened.pid != os.getpid():
+        if self._home != os.getpid():
+            self._home = os.getpid()
             self._opened = None
             self._gate = threading.Lock()
             self._listeners = Listeners()
@@ -166,7 +164,7 @@ class SqliteStore:
         opened = self._opened
         if opened is None:
             raise StoreError(f"{self.path}: the store is not open; open it first")
-        if opened.pid != os.getpid():
+        if self._home != os.getpid():
             raise StoreError(f"{self.path}: the store was opened before this process was forked; open a new one")
         return opened
 

@@ -8,107 +8,27 @@ and each step is run again in one of its own, so that nobody pays for a neighbou
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 from ...core.ports import Clock, Topic
-from .calls import Call, Mailbox, Post
-from .connect import begin, explained
+from .calls import Call, Post
+from .connect import Hurry, begin, explained
+from .connection_thread import CALLS_AT_ONCE, Connect, ConnectionThread, Forking
 from .transaction import Transaction
 
-CALLS_PER_COMMIT = 256
 _YIELD = 0.001  # seconds a writer steps back after a commit when others want the lock
 _CONTENDED_FOR = 1.0  # seconds after which contention is forgotten
 
 Tell = Callable[[Post, set[Topic]], None]
 
 
-class ConnectionThread:
-    """A thread that owns one connection and serves what arrives in its mailbox."""
-
-    def __init__(self, name: str, path: str, connect: Callable[[], sqlite3.Connection], clock: Clock) -> None:
-        self.ready: Future[None] = Future()
-        self.ended: Future[None] = Future()
-        self.mailbox = Mailbox()
-        self._path, self._connect, self._clock = path, connect, clock
-        self._pause = threading.Event()
-        self._paused = threading.Event()
-        self._resume = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def join(self) -> None:
-        self._thread.join()
-
-    def pause(self) -> None:
-        """Begin to let go of the connection: nothing of it may be carried across a fork."""
-        self._resume.clear()
-        self._pause.set()
-        self.mailbox.nudge()
-
-    def await_paused(self, seconds: float) -> bool:
-        return self._paused.wait(seconds)
-
-    def resume(self) -> None:
-        self._pause.clear()
-        self._resume.set()
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        except Exception as error:
-            if not self.ready.done():
-                self.ready.set_exception(error)
-            self._turn_away(error)
-        finally:
-            self._paused.set()
-            self.ended.set_result(None)
-
-    def _work(self) -> None:
-        connection = self._connect()
-        try:
-            self.ready.set_result(None)
-            while self.mailbox.wait(self._idle_wait()):
-                if self._pause.is_set():
-                    connection = self._sit_out(connection)
-                self._serve(connection)
-        finally:
-            connection.close()
-
-    def _turn_away(self, error: Exception) -> None:
-        """There is no connection any more: nobody may wait for an answer."""
-        self.mailbox.close()
-        post = Post()
-        while len(self.mailbox):
-            for call in self.mailbox.take(CALLS_PER_COMMIT):
-                call.error = error
-                post.answer(call)
-        post.send()
-
-    def _sit_out(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        connection.close()
-        self._paused.set()
-        self._resume.wait()
-        self._paused.clear()
-        return self._connect()
-
-    def _idle_wait(self) -> float | None:
-        return None
-
-    def _serve(self, connection: sqlite3.Connection) -> None:
-        raise NotImplementedError
-
-
 class Reader(ConnectionThread):
     """Runs what has arrived in one snapshot: reads never wait for writes."""
 
     def _serve(self, connection: sqlite3.Connection) -> None:
-        calls = self.mailbox.take(CALLS_PER_COMMIT)
+        calls = self.mailbox.take(CALLS_AT_ONCE)
         if not calls:
             return
         post = Post()
@@ -126,7 +46,7 @@ class Writer(ConnectionThread):
         self,
         name: str,
         path: str,
-        connect: Callable[[], sqlite3.Connection],
+        connect: Connect,
         clock: Clock,
         *,
         patience: float,
@@ -142,9 +62,9 @@ class Writer(ConnectionThread):
         self._tell_again = 0.0
         self._contended_until = 0.0
 
-    def _sit_out(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         self._data_version = None  # each connection counts on its own
-        return super()._sit_out(connection)
+        return super()._open()
 
     def _idle_wait(self) -> float | None:
         return self._watch_interval if self._watched() else None
@@ -177,11 +97,13 @@ class Writer(ConnectionThread):
 
     def _commit_batch(self, connection: sqlite3.Connection) -> None:
         try:
-            self._begin(connection)
+            self._begin(connection, self._hurry)
+        except Forking:
+            return  # what waits is served after the fork
         except Exception as error:
-            self._refuse(self.mailbox.take(CALLS_PER_COMMIT), error)
+            self._refuse(self.mailbox.take(CALLS_AT_ONCE), error)
             return
-        calls = self.mailbox.take(CALLS_PER_COMMIT)
+        calls = self.mailbox.take(CALLS_AT_ONCE)
         topics = self._together(connection, calls)
         if topics is None:
             topics = self._one_by_one(connection, calls)
@@ -189,8 +111,8 @@ class Writer(ConnectionThread):
         if time.monotonic() < self._contended_until:
             time.sleep(_YIELD)
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        if begin(connection, self._path, self._patience):
+    def _begin(self, connection: sqlite3.Connection, hurry: Hurry) -> None:
+        if begin(connection, self._path, self._patience, hurry):
             self._contended_until = time.monotonic() + _CONTENDED_FOR
 
     def _together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic] | None:
@@ -216,17 +138,12 @@ class Writer(ConnectionThread):
         topics: set[Topic] = set()
         for call in calls:
             try:
-                self._begin(connection)
+                self._begin(connection, self._closing)
             except Exception as error:
                 call.error = error
                 continue
             topics |= self._together(connection, [call]) or set()
         return topics
-
-    def _refuse(self, calls: list[Call[Any]], error: Exception) -> None:
-        for call in calls:
-            call.error = error
-        self._deliver(calls, set())
 
     def _deliver(self, calls: list[Call[Any]], topics: set[Topic]) -> None:
         post = Post()
