@@ -222,8 +222,18 @@ def _trigger(given: Mapping[str, Any]) -> AnyTrigger | None:
     trigger = given.get("trigger")
     if trigger is None or isinstance(trigger, AnyTrigger):
         return trigger
-    remedy = f"Pass a cron expression as cron={trigger!r}" if isinstance(trigger, str) else ""
-    raise InvalidValue("trigger", presentable(trigger), "a trigger such as every(minutes=30) or daily_at(...)", remedy)
+    raise InvalidValue(
+        "trigger", presentable(trigger), "a trigger such as every(minutes=30) or daily_at(...)", _meant(trigger)
+    )
+
+
+def _meant(trigger: Any) -> str:
+    if not isinstance(trigger, str):
+        return ""
+    try:
+        return f"Use every(seconds={duration('trigger', trigger):g})"
+    except InvalidValue:
+        return f"Pass a cron expression as cron={trigger!r}"
 
 
 def _cron(expression: Any) -> AnyTrigger:
