@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from ...model.changes import Beat, BeatReply
 from ...model.instants import seconds_to_micros
 from .arrays import numbers
-from .connections import Options, Row, Startup
+from .connections import Options, Row, Startup, hung_up_after_blocking
 from .database import Database, explained
 from .rows import as_json, is_id
 from .running import cancels_of
@@ -49,7 +49,11 @@ class OwnBeats:
             self._drop()
 
     def _beat(self, beat: Beat) -> BeatReply:
-        with psycopg.RawCursor(self._connected(), row_factory=tuple_row) as cursor:
+        connection = self._connected()
+        with (
+            hung_up_after_blocking(PATIENCE, connection),
+            psycopg.RawCursor(connection, row_factory=tuple_row) as cursor,
+        ):
             cursor.execute(sql("beat", self._schema), beat_values(beat))
             return beat_reply(beat, cursor.fetchone() or ())
 

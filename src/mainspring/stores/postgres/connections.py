@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from inspect import isawaitable
 from typing import Any, Protocol, TypeAlias
 
@@ -114,7 +116,7 @@ class Connections:
         async with idle.free:
             connection = idle.take() or await self._make()
             try:
-                async with asyncio.timeout(self._patience):
+                with hung_up_after(self._patience, connection):
                     rows = await PsycopgSession(connection).fetch(text, values)
             except psycopg.Error:
                 await self._put_back(idle, connection)
@@ -176,6 +178,34 @@ async def connect(options: Options) -> Connection:
 
 def connect_blocking(options: Options) -> psycopg.Connection[Row]:
     return psycopg.Connection.connect(**options, autocommit=True, prepare_threshold=None)
+
+
+@contextmanager
+def hung_up_after(seconds: float, connection: Connection) -> Iterator[None]:
+    """Whoever waits for the server longer than that finds the connection broken. Nothing else ends such a wait on a
+    line that has fallen silent: cancelling it would ask the server to stop, over the same silent line."""
+    overdue = asyncio.get_running_loop().call_later(seconds, hang_up, connection)
+    try:
+        yield
+    finally:
+        overdue.cancel()
+
+
+@contextmanager
+def hung_up_after_blocking(seconds: float, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    overdue = threading.Timer(seconds, hang_up, (connection,))
+    overdue.daemon = True
+    overdue.start()
+    try:
+        yield
+    finally:
+        overdue.cancel()
+
+
+def hang_up(connection: Connection | psycopg.Connection[Any]) -> None:
+    """As if the other end had: its owner, who may be in the middle of something, is told by the driver."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 async def made_ours(made: Connection | Awaitable[Connection]) -> Connection:

@@ -17,7 +17,7 @@ import psycopg
 
 from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
-from .connections import Connection, Options, connect
+from .connections import Connection, Options, connect, hung_up_after
 from .database import Database
 from .loops import end
 
@@ -118,30 +118,21 @@ class Ear:
     async def _listen(self, options: Options) -> None:
         connection = await connect(options)
         try:
-            await connection.execute(f"LISTEN {self._channel}".encode())
+            with hung_up_after(PING_PATIENCE, connection):
+                await connection.execute(f"LISTEN {self._channel}".encode())
             self._tell([Topic.ANY])
             while True:
                 async for notice in connection.notifies(timeout=PING_AFTER):
                     self._heard(notice.payload)
-                await self._ping(connection)
+                with hung_up_after(PING_PATIENCE, connection):
+                    await self._ping(connection)
+                self.hears = True
         finally:
             with suppress(psycopg.Error):
                 await connection.close()
 
     async def _ping(self, connection: Connection) -> None:
         """The server has a few seconds to send our own words back to us."""
-        ping = asyncio.create_task(self._ping_and_hear(connection))
-        done, _ = await asyncio.wait({ping}, timeout=PING_PATIENCE)
-        if not done:
-            connection.pgconn.finish()  # no goodbye: nobody answers
-            ping.cancel()
-            with suppress(asyncio.CancelledError, psycopg.Error, OSError):
-                await ping
-            raise TimeoutError("the connection that listens is silent")
-        ping.result()
-        self.hears = True
-
-    async def _ping_and_hear(self, connection: Connection) -> None:
         word = f"{self._origin} ping {secrets.token_hex(4)}"
         await connection.execute("SELECT pg_notify(%s, %s)", (self._channel, word))
         while True:
