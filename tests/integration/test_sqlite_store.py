@@ -74,9 +74,9 @@ async def test_calls_that_wait_together_are_committed_together(path: Path) -> No
 async def test_a_failing_call_hurts_nobody_else(path: Path) -> None:
     broken = execution(2, params='"\ud800"')  # refused by every layer above; a store must not lose its neighbours
     async with opened(path) as store:
-        calls = [store.add([execution(1)]), store.add([broken]), store.add([execution(3)]), store.fold(1)]
-        first, second, third, fold = await asked_while_locked(path, store, *calls)
-        assert (first[0].outcome, third[0].outcome, fold) == ("added", "added", 0)
+        calls = [store.add([execution(1)]), store.add([broken]), store.add([execution(3)]), store.prune_workers(1.0)]
+        first, second, third, pruned = await asked_while_locked(path, store, *calls)
+        assert (first[0].outcome, third[0].outcome, pruned) == ("added", "added", 0)
         assert isinstance(second, UnicodeEncodeError)
         assert [row.number for row in await store.find(ALL)] == [2, 1]
 

@@ -6,17 +6,19 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainspring.model.changes import Beat, WorkerInfo
+from mainspring.model.changes import Beat, ExecutionQuery, WorkerInfo
 from mainspring.model.errors import StoreError
-from mainspring.stores.sqlite import SqliteStore, forks
+from mainspring.model.execution import LIVE, Execution
+from mainspring.stores.sqlite import SqliteStore, finding, forks
 from mainspring.stores.sqlite import store as store_module
+from mainspring.stores.sqlite.transaction import Transaction
 from mainspring.testing.clock import FakeClock
 from tests.integration.sqlite_support import (
     ALL,
@@ -70,6 +72,37 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 async def outcome(call: Any) -> Any:
     [result] = await asyncio.gather(call, return_exceptions=True)
     return result
+
+
+# --- who reads what ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("NUM-2")
+async def test_a_slow_list_keeps_nobody_from_working(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def slow(tx: Transaction, query: ExecutionQuery) -> list[Execution]:
+        if query is ALL:
+            begun.set()
+            release.wait(DEADLINE * 2)
+        return []
+
+    async with opened(path) as store:
+        monkeypatch.setattr(finding, "find", slow)
+        listed = asyncio.ensure_future(store.find(ALL))
+        counted = asyncio.ensure_future(store.count(ALL, 10))
+        await until(begun.is_set)
+        await store.add([execution(1)])
+        asked: list[Awaitable[Any]] = [store.due_jobs(10), store.expired(10), store.todo(10), store.swept(10)]
+        asked += [store.cancels("w1"), store.cancel_strays(10), store.children("p"), store.execution(execution(1).id)]
+        asked += [store.jobs(["job"]), store.jobs_after("", 10), store.fold(10), store.now()]
+        asked += [store.find(ExecutionQuery(job_id="job-1", states=LIVE))]
+        try:
+            await asyncio.wait_for(asyncio.gather(*asked), DEADLINE)
+            assert not counted.done()
+        finally:
+            release.set()
+        assert (await listed, await counted) == ([], 1)
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------

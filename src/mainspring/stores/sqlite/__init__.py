@@ -1,4 +1,4 @@
-"""The SQLite store: one file, one writing and one reading thread per process.
+"""The SQLite store: one file; per process one thread that writes and two that read.
 
 statements.py   the SQL: named files under sql/, numbered migrations under migrations/
 connect.py schema.py forks.py      connections, their errors, the schema, what happens at a fork

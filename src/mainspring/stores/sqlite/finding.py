@@ -60,6 +60,11 @@ def find(tx: Transaction, query: ExecutionQuery) -> list[Execution]:
     return [found[id] for id in page]
 
 
+def is_live_of_one_job(query: ExecutionQuery) -> bool:
+    """What the engine itself looks for, before it cancels; rows that live are few."""
+    return query.job_id is not None and query.states is not None and query.states <= LIVE
+
+
 def count(tx: Transaction, query: ExecutionQuery, cap: int) -> int:
     return sum(1 for _ in islice(_ids(tx, query, cap), cap))
 

@@ -1,4 +1,8 @@
-"""The SQLite store: every primitive of the `Store` port, handed to the thread that reads or the one that writes."""
+"""The SQLite store: every primitive of the `Store` port, handed to the thread that writes or to one that reads.
+
+What the engine asks for, all day long and in small portions, and what people ask for, which may take its time, is read
+by different threads: nobody's list delays a tick.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +41,7 @@ from . import adding, caller, claiming, finding, forks, jobs, locking, pruning, 
 from .calls import Call, Work
 from .claimed import ClaimedRows
 from .connect import Hurry, checked_path, checked_synchronous, connect
+from .connection_thread import ConnectionThread
 from .listeners import Listeners
 from .threads import Reader, Writer
 
@@ -46,6 +51,7 @@ T = TypeVar("T")
 class _Opened(NamedTuple):
     writer: Writer
     reader: Reader
+    lists: Reader
 
 
 class SqliteStore:
@@ -110,8 +116,11 @@ class SqliteStore:
             watched=lambda: bool(self._listeners),
         )
 
-        reader = Reader("mainspring-reader", self.path, self._connect_reader, self._clock, after=writer.ready)
-        return _Opened(writer, reader)
+        reader, lists = (
+            Reader(name, self.path, self._connect_reader, self._clock, after=writer.ready)
+            for name in ("mainspring-reader", "mainspring-lists")
+        )
+        return _Opened(writer, reader, lists)
 
     def _connect_writer(self, hurry: Hurry) -> sqlite3.Connection:
         """The writer makes the schema; those who read come after it."""
@@ -169,16 +178,15 @@ class SqliteStore:
         return opened
 
     def _write(self, work: Work[T]) -> Awaitable[T]:
-        call = Call(work, asyncio.get_running_loop())
-        self._threads().writer.mailbox.put(call)
-        assert call.future is not None
-        return call.future
+        return _asked(self._threads().writer, work)
 
     def _read(self, work: Work[T]) -> Awaitable[T]:
-        call = Call(work, asyncio.get_running_loop())
-        self._threads().reader.mailbox.put(call)
-        assert call.future is not None
-        return call.future
+        """For the engine: along an index, a bounded number of rows."""
+        return _asked(self._threads().reader, work)
+
+    def _list(self, work: Work[T]) -> Awaitable[T]:
+        """For people, and for whatever else may look at many rows."""
+        return _asked(self._threads().lists, work)
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
@@ -197,7 +205,8 @@ class SqliteStore:
             pass
 
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
-        return await self._read(lambda tx: jobs.jobs(tx, names))
+        read = self._list if names is None else self._read
+        return await read(lambda tx: jobs.jobs(tx, names))
 
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
         return await self._read(lambda tx: jobs.jobs_after(tx, name, limit))
@@ -206,10 +215,10 @@ class SqliteStore:
         return await self._read(lambda tx: jobs.due_jobs(tx, limit))
 
     async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
-        return await self._read(lambda tx: jobs.stats(tx, job_ids))
+        return await self._list(lambda tx: jobs.stats(tx, job_ids))
 
     async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
-        return await self._read(lambda tx: jobs.live_counts(tx, job_ids))
+        return await self._list(lambda tx: jobs.live_counts(tx, job_ids))
 
     async def swept(self, limit: int) -> list[Job]:
         return await self._read(lambda tx: jobs.swept(tx, limit))
@@ -259,13 +268,14 @@ class SqliteStore:
         return await self._read(lambda tx: finding.execution(tx, id))
 
     async def find(self, query: ExecutionQuery) -> list[Execution]:
-        return await self._read(lambda tx: finding.find(tx, query))
+        read = self._read if finding.is_live_of_one_job(query) else self._list
+        return await read(lambda tx: finding.find(tx, query))
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:
-        return await self._read(lambda tx: finding.count(tx, query, cap))
+        return await self._list(lambda tx: finding.count(tx, query, cap))
 
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
-        return await self._read(lambda tx: finding.logs(tx, id, after))
+        return await self._list(lambda tx: finding.logs(tx, id, after))
 
     # --- housekeeping -------------------------------------------------------------------------------------------
 
@@ -279,7 +289,7 @@ class SqliteStore:
         """Found by the reader, deleted by the writer: finished rows never change but for their mark."""
         place = (rule.job_id, rule.states, rule.newest)
         cursor = self._pruned_up_to.pop(place, "")
-        found = await self._read(lambda tx: pruning.prunable(tx, rule, cursor, limit))
+        found = await self._list(lambda tx: pruning.prunable(tx, rule, cursor, limit))
         if found.cursor:
             self._pruned_up_to[place] = found.cursor
         return await self._write(lambda tx: working.delete_finished(tx, found.ids)) if found.ids else 0
@@ -288,13 +298,13 @@ class SqliteStore:
         return await self._write(lambda tx: pruning.workers_and_locks(tx, silent_for))
 
     async def workers(self) -> list[WorkerInfo]:
-        return await self._read(working.workers)
+        return await self._list(working.workers)
 
     async def remove_worker(self, id: str) -> None:
         await self._write(lambda tx: tx.run("worker_remove", id))
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        return await self._read(lambda tx: locking.audits(tx, target, limit))
+        return await self._list(lambda tx: locking.audits(tx, target, limit))
 
     # --- locks --------------------------------------------------------------------------------------------------
 
@@ -310,4 +320,11 @@ class SqliteStore:
         return await self._write(lambda tx: locking.lock_release(tx, name, token, keep_for, audit))
 
     async def locks(self) -> list[LockRow]:
-        return await self._read(locking.locks)
+        return await self._list(locking.locks)
+
+
+def _asked(thread: ConnectionThread, work: Work[T]) -> Awaitable[T]:
+    call = Call(work, asyncio.get_running_loop())
+    thread.mailbox.put(call)
+    assert call.future is not None
+    return call.future

@@ -1,4 +1,4 @@
-"""The two threads of a store, each with a connection of its own: one writes, one reads.
+"""The threads of a store, each with a connection of its own: one writes, the others read.
 
 The writer takes the write lock first and then everything that has arrived meanwhile, runs it in one transaction and
 answers after the commit: many callers share one wait for the disk. When a step fails, the transaction is rolled back
