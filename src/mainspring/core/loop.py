@@ -10,7 +10,8 @@ from typing import TypeVar
 from ..model.events import Trouble
 
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
+LONGEST_PAUSE = 3.0
+"""Seconds. Who only polls finds a database that is back this late; five are promised."""
 
 Emit = Callable[[object], None]
 Item = TypeVar("Item")
