@@ -300,17 +300,17 @@ CALLS: list[tuple[Callable[[Mainspring], Any], tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.req("REG-6", "ENQ-6")
-@pytest.mark.parametrize("position", range(len(CALLS)), ids=named(CALLS))
-async def test_a_wrong_call_is_refused_and_changes_nothing(nodes: Nodes, position: int) -> None:
-    call, parts = CALLS[position]
+def shop(nodes: Nodes) -> Mainspring:
     app = nodes.app()
 
     @app.job("greet")
     async def greet(ctx: JobContext, name: str) -> None: ...
 
     app.job("nightly", cron="0 3 * * *")(lambda: None)
-    await app.open()
+    return app
+
+
+async def refuses(app: Mainspring, call: Callable[[Mainspring], Any], parts: tuple[str, ...]) -> None:
     before = [view.job for view in await app.jobs()]
     with pytest.raises(MainspringError) as refused:
         await call(app)
@@ -318,6 +318,25 @@ async def test_a_wrong_call_is_refused_and_changes_nothing(nodes: Nodes, positio
     assert [view.job for view in await app.jobs()] == before
     assert await app.executions() == []
     assert await app.audits() == []
+
+
+@pytest.mark.req("REG-6", "ENQ-6")
+@pytest.mark.parametrize(("call", "parts"), CALLS, ids=named(CALLS))
+async def test_a_wrong_call_is_refused_and_changes_nothing(
+    memory_nodes: Nodes, call: Callable[[Mainspring], Any], parts: tuple[str, ...]
+) -> None:
+    app = shop(memory_nodes)
+    await app.open()
+    await refuses(app, call, parts)
+    await app.close()
+
+
+@pytest.mark.req("REG-6", "ENQ-6")
+async def test_the_same_on_a_database(sqlite_nodes: Nodes) -> None:
+    app = shop(sqlite_nodes)
+    await app.open()
+    for call, parts in CALLS:
+        await refuses(app, call, parts)
     await app.close()
 
 
