@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -91,6 +91,21 @@ def plan(connection: sqlite3.Connection, text: str, *values: object) -> list[str
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
 
+def steps_of(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
+    """How many instructions SQLite needed, to the next hundred."""
+    hundreds = 0
+
+    def count() -> int:
+        nonlocal hundreds
+        hundreds += 1
+        return 0
+
+    connection.set_progress_handler(count, 100)
+    work()
+    connection.set_progress_handler(None, 0)
+    return 100 * hundreds
+
+
 def check(steps: list[str], *indexes: str) -> None:
     """The indexes are used, no table is walked through without one of them, and nothing is sorted."""
     text = "\n".join(steps)
@@ -150,18 +165,11 @@ def test_lanes_are_found_by_seeking(database: sqlite3.Connection) -> None:
 
 
 def test_lanes_cost_one_seek_each_however_many_rows_they_have(database: sqlite3.Connection) -> None:
-    steps = 0
+    def look() -> None:
+        database.execute(sql("lanes")).fetchone()
+        database.execute(sql("candidates"), ('["default/handler-1"]', 10)).fetchone()
 
-    def count() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    database.set_progress_handler(count, 100)
-    database.execute(sql("lanes")).fetchone()
-    database.execute(sql("candidates"), ('["default/handler-1"]', 10)).fetchone()
-    database.set_progress_handler(None, 0)
-    assert steps < 20, "hundreds of instructions, not 200,000 rows"
+    assert steps_of(database, look) < 2_000, "not 200,000 rows"
 
 
 def test_children_are_counted_along_their_indexes(database: sqlite3.Connection) -> None:
@@ -186,6 +194,43 @@ FOUND = [
     (ExecutionQuery(trace_id="t"), "mainspring_executions_trace (foreign_trace=?)"),
     (ExecutionQuery(tenant="t", states=frozenset({State.FAILED})), "mainspring_executions_tenant (tenant=?)"),
 ]
+
+
+FROM, TO = START - 3_600_000_000, START
+IN_TIME = [
+    (ExecutionQuery(created_from=FROM), "sqlite_autoindex_mainspring_executions_1 (id>?)"),
+    (ExecutionQuery(created_to=TO), "sqlite_autoindex_mainspring_executions_1 (id<?)"),
+    (ExecutionQuery(created_from=FROM, created_to=TO), "sqlite_autoindex_mainspring_executions_1 (id>? AND id<?)"),
+    (ExecutionQuery(**JOB, created_from=FROM), "mainspring_executions_job (job_id=? AND id>?)"),
+    (ExecutionQuery(tenant="t", created_from=FROM), "mainspring_executions_tenant (tenant=? AND id>?)"),
+    (
+        ExecutionQuery(states=frozenset({State.FAILED}), created_from=FROM, created_to=TO),
+        "mainspring_history_outcome (state=? AND id>? AND id<?)",
+    ),
+    (
+        ExecutionQuery(**JOB, states=frozenset({State.PENDING}), created_from=FROM, before=_id(500)),
+        "mainspring_live_job (job_id=? AND id>? AND id<?)",
+    ),
+]
+
+
+@pytest.mark.req("HIS-1", "HIS-3")
+@pytest.mark.parametrize(("query", "index"), IN_TIME, ids=[index for _, index in IN_TIME])
+def test_a_range_of_time_is_a_range_of_ids(database: sqlite3.Connection, query: ExecutionQuery, index: str) -> None:
+    found = finding.searches(Transaction(database, FakeClock()), query)
+    plans = [plan(database, search.ids(), *search.values, 50) for search in found]
+    *in_order, stray = plans
+    for steps in in_order:
+        check(steps, index)
+    assert "mainspring_executions_stray (created" in stray[0]
+    check([step for step in stray if "TEMP B-TREE" not in step], "mainspring_executions_stray")
+
+
+@pytest.mark.req("HIS-3")
+def test_a_range_of_time_costs_what_lies_in_it(database: sqlite3.Connection) -> None:
+    tx = Transaction(database, FakeClock())
+    empty = ExecutionQuery(created_from=START + 86_400_000_000, created_to=START + 90_000_000_000)
+    assert steps_of(database, lambda: finding.count(tx, empty, 1_000)) < 2_000, "not 125,000 rows"
 
 
 @pytest.mark.req("HIS-1", "HIS-3")

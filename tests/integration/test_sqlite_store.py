@@ -4,7 +4,9 @@ strangers, callers on other loops or gone away."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from typing import Any
 import pytest
 
 from mainspring.core.ports import Topic
-from mainspring.model.changes import Beat, JobWrite, PruneRule, WorkerInfo
+from mainspring.model.changes import Beat, ExecutionQuery, JobWrite, PruneRule, WorkerInfo
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import Execution, State
+from mainspring.model.ids import random_id
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.triggers import encode_trigger, every
 from mainspring.stores.sqlite import SqliteStore, pruning
@@ -309,6 +312,36 @@ async def test_retention_goes_on_where_it_stopped(path: Path, monkeypatch: pytes
         assert (sum(deleted), max(deleted)) == (35, 7)
         assert await store.count(ALL, 1_000) == 65
         assert await store.prune(PruneRule(job_id="job-1", states=frozenset(State), older_than=None), 7) == 7
+
+
+@pytest.mark.req("HIS-1")
+async def test_a_range_of_time_finds_also_those_whose_ids_tell_another_time(path: Path) -> None:
+    """Ids near the time of creation, at the edge of the slack and just beyond it, far off, and of no form at all."""
+    chance, slack, noon = random.Random(7), 600_000_000, FakeClock().now()
+    apart = (0, 1_000, slack - 1_000, slack, slack + 1_000, slack + 2_000, 5 * slack, noon)
+    rows = [
+        execution(0, id=random_id(max(created + sign * gap, 0), chance), created=created, tenant=tenant, **fields)
+        for created in (noon, noon + 999, noon + slack, noon + 3 * slack)
+        for gap in apart
+        for sign in (-1, 1)
+        for tenant, fields in ((None, {}), ("t", {"state": State.FAILED, "finished": created}))
+    ]
+    rows += [execution(0, id=id, created=noon) for id in ("", "custom", "\U0001f600")]
+    async with opened(path) as store:
+        assert {added.outcome for added in await store.add(rows)} == {"added"}
+        for begin, end in itertools.product((None, 0, noon, noon + 1, noon + slack), repeat=2):
+            for fields in ({}, {"tenant": "t"}, {"states": frozenset({State.FAILED, State.PENDING})}, {"before": "1"}):
+                query = ExecutionQuery(created_from=begin, created_to=end, limit=1_000, **fields)
+                wanted = [
+                    row.id
+                    for row in rows
+                    if (begin is None or row.created >= begin)
+                    and (end is None or row.created < end)
+                    and query.tenant in (None, row.tenant)
+                    and (query.before is None or row.id < query.before)
+                ]
+                assert [row.id for row in await store.find(query)] == sorted(wanted, reverse=True)
+                assert await store.count(query, 1_000) == len(wanted)
 
 
 @pytest.mark.req("REG-11")

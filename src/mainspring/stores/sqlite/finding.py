@@ -2,6 +2,9 @@
 
 A query becomes one or more searches (by kind of state, incarnation of the job, origin of the trace id), each of which
 returns ids in order; the page is cut from their merge, and only its rows are read in full.
+
+A range of creation times is searched as the range of ids that begin with those times, and those whose ids do not (ids
+of ticks made up for late) along an index of their own.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from uuid import UUID
 from ...model.changes import ExecutionQuery, LogLine
 from ...model.execution import FINAL, LIVE, Execution, State
 from .rows import FUTURE, READY, RUNNING, WAITING
+from .statements import sql
 from .transaction import Transaction, as_json
 
 _PHASES = {State.PENDING: (FUTURE, READY), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
 _PAGE = 50  # executions read per statement
+_SLACK = 600_000  # milliseconds by which the time in an id may differ from its creation; migration 0003 says the same
+_LAST_MILLI = (1 << 48) - 1
 
 
 class Search(NamedTuple):
@@ -84,35 +90,73 @@ def _ids(tx: Transaction, query: ExecutionQuery, limit: int) -> Iterator[str]:
 
 
 def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
-    by_state = [_ALL] if query.states is None else [*_live(query, query.states), *_history(query, query.states)]
-    filtered = [_filtered(search, query) for search in by_state]
+    lowest, end = _id_range(query)
+    found = [_in_order(search, query, lowest, end) for search in _by_state(query, narrow=_narrow(query))]
+    if lowest is not None or end is not None:
+        found += [_stray(search, query, lowest, end) for search in _by_state(query, narrow=True)]
+    filtered = [_filtered(search, query) for search in found]
     return [one for search in filtered for traced in _traced(search, query) for one in _of_job(tx, traced, query)]
 
 
-def _live(query: ExecutionQuery, states: frozenset[State]) -> list[Search]:
+def _id_range(query: ExecutionQuery) -> tuple[str | None, str | None]:
+    """Where the ids of what was created in this range of time begin and end, but for the strays."""
+    begin, end = query.created_from, query.created_to
+    return (
+        None if begin is None else _first_id(begin // 1000 - _SLACK),
+        None if end is None else _first_id(end // 1000 + _SLACK + 1),
+    )
+
+
+def _first_id(millis: int) -> str:
+    """What all ids of this millisecond begin with, as migration 0003 writes it."""
+    within = min(max(millis, 0), _LAST_MILLI)
+    return f"{within >> 16:08x}-{within & 0xFFFF:04x}"
+
+
+def _by_state(query: ExecutionQuery, narrow: bool) -> list[Search]:
+    """`narrow`: an index of the unchanging part finds few rows by itself."""
+    return [_ALL] if query.states is None else [*_live(query.states, narrow), *_history(query.states, narrow)]
+
+
+def _live(states: frozenset[State], narrow: bool) -> list[Search]:
     phases = sorted(phase for state in states & LIVE for phase in _PHASES[state])
-    search = _LIVE_SECOND if _narrow(query) else _LIVE_FIRST
+    search = _LIVE_SECOND if narrow else _LIVE_FIRST
     return [search.where(f"live.phase IN ({', '.join(map(str, phases))})")] if phases else []
 
 
-def _history(query: ExecutionQuery, states: frozenset[State]) -> list[Search]:
+def _history(states: frozenset[State], narrow: bool) -> list[Search]:
     """Rare endings are searched one by one along the indexes that leave out the completed ones."""
     wanted = sorted(state.value for state in states & FINAL)
     if not wanted:
         return []
-    if State.COMPLETED in states or _narrow(query):
+    if State.COMPLETED in states or narrow:
         return [_HISTORY_SECOND.where(f"history.state IN ({', '.join('?' * len(wanted))})", *wanted)]
     return [_HISTORY_FIRST.where("history.state <> 'completed'").where("history.state = ?", state) for state in wanted]
 
 
 def _narrow(query: ExecutionQuery) -> bool:
-    """Whether an index of the unchanging part finds few rows by itself."""
     return any(value is not None for value in (query.tenant, query.parent_id, query.trace_id))
+
+
+def _in_order(search: Search, query: ExecutionQuery, lowest: str | None, end: str | None) -> Search:
+    """One bound on each side: SQLite would seek to the first one it reads and walk from there to the other."""
+    ends = [bound for bound in (query.before, end) if bound is not None]
+    search = search.where("@.id < ?", min(ends)) if ends else search
+    return search if lowest is None else search.where("@.id >= ?", lowest)
+
+
+def _stray(search: Search, query: ExecutionQuery, lowest: str | None, end: str | None) -> Search:
+    """What the range of ids leaves out."""
+    outside = [("@.id < ?", lowest), ("@.id >= ?", end)]
+    given = [(condition, bound) for condition, bound in outside if bound is not None]
+    source = search.source.replace(_EXECUTIONS, f"{_EXECUTIONS} INDEXED BY mainspring_executions_stray")
+    search = search._replace(source=source).where(sql("part_stray"))
+    search = search.where(f"({' OR '.join(condition for condition, _ in given)})", *(bound for _, bound in given))
+    return search if query.before is None else search.where("@.id < ?", query.before)
 
 
 def _filtered(search: Search, query: ExecutionQuery) -> Search:
     terms = (
-        ("@.id < ?", query.before),
         ("execution.tenant = ?", query.tenant),
         ("execution.parent_id = ?", query.parent_id),
         ("execution.created >= ?", query.created_from),
