@@ -21,7 +21,7 @@ class Faults:
         self._crash = chance.choice([0.0, 0.0005, 0.002])
         self._pause = chance.choice([0.0, 0.0005, 0.001])
         self._error = chance.choice([0.0, 0.005, 0.02])
-        self._slow = chance.choice([0.02, 0.1, 0.2])
+        self._slow = chance.choice([0.05, 0.15, 0.3])
         self._deaf = chance.choice([0.0, 0.1, 1.0])
 
     def draw(self) -> Fault | None:
@@ -47,6 +47,10 @@ class Faults:
         if self.on and self._chance.random() < self._deaf:
             return None
         return self._chance.random() * 0.05
+
+    def worst_moment(self) -> bool:
+        """Whether what would be most awkward just now happens."""
+        return self.on and self._chance.random() < 0.1
 
     def pause_length(self, lease: float) -> float:
         return lease * self._chance.choice([0.3, self._chance.uniform(0.9, 1.4), 2.0])

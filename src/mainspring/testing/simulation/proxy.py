@@ -13,6 +13,7 @@ from typing import Any, cast
 from ...core.ports import Store, Topic, Unsubscribe
 from ...model.changes import Beat, BeatReply
 from ...model.errors import StoreError
+from ...model.execution import Execution
 from ...stores.memory import MemoryStore
 from .faults import Fault, Faults
 from .judge import Judge
@@ -38,6 +39,14 @@ class Network:
         number = self._next
         self._listeners[number] = (process, callback)
         return lambda: self._forget(number)
+
+    def wake_the_dead(self, expired: list[Execution]) -> None:
+        """The worst moment to come back: when a janitor has just found one's leases run out."""
+        for row in expired:
+            owner = self.ledger.processes.get(row.owner or "")
+            if owner is not None and owner.paused and self.faults.worst_moment():
+                self.judge.count("returns at the worst moment")
+                owner.resume()
 
     def _forget(self, number: int) -> None:
         self._listeners.pop(number, None)
@@ -94,6 +103,8 @@ class FaultyStore:
         await self._under_way(name, "before")
         reply = await apply()  # one atomic step: the memory store never waits
         self._network.ledger.observe(self._process, name, args, options, reply)
+        if name == "expired":
+            self._network.wake_the_dead(reply)
         await self._under_way(name, "after")
         if name == "exchange":
             self._process.delivered.update((row.id, row.token) for row in reply.claimed)
