@@ -1,14 +1,16 @@
 """One statement at a time: which failures are tried again, and what the others mean to a user.
 
 Deadlocks and serialisation failures did nothing: they are repeated, a few times, after short uneven waits. A lost
-connection may have done its work before it went: only what may be done twice is repeated, and only once. Everything
-else is left to the caller's loop, whose writes are fenced or idempotent.
+connection may have done its work before it went: only what may be done twice is repeated, and only once. What asks for
+a key that an open transaction is about to take asks again until that one has ended. Everything else is left to the
+caller's loop, whose writes are fenced or idempotent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +24,8 @@ TRIES = 8
 _LONGEST_PAUSE = 0.25
 
 _TRY_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
+_HELD = "55P03"  # a lock that was not had in the time the statement gave itself
+_HELD_PATIENCE = 60.0
 _REMEDIES = {
     "28": "check user and password in the address",
     "3D": "create the database first, or name another one in the address",
@@ -30,6 +34,7 @@ _REMEDIES = {
     "42883": "run `mainspring db migrate`",
     "42501": "grant the rights, or let an administrator run what `mainspring db sql` prints",
     "53300": "raise max_connections on the server, or lower pool_size",
+    "55P03": "find out which transaction holds the key, and end it",
     "57014": "find out what holds it up, or raise statement_timeout",
 }
 
@@ -60,17 +65,19 @@ class Database:
 
     async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False) -> list[Row]:
         """`repeat` says that it may be done twice: a read, or an insert that knows its own rows again."""
-        lost = False
-        for tried in range(TRIES):
+        lost, tried, given_up = False, 0, time.monotonic() + _HELD_PATIENCE
+        while True:
             try:
                 return await self._source.fetch(text, values)
             except Exception as error:
-                lost_now = is_lost(error)
-                if not (state_of(error) in _TRY_AGAIN or (lost_now and repeat and not lost)) or tried == TRIES - 1:
+                state, lost_now = state_of(error), is_lost(error)
+                held = state == _HELD and time.monotonic() < given_up
+                once_more = tried < TRIES - 1 and (state in _TRY_AGAIN or (lost_now and repeat and not lost))
+                if not held and not once_more:
                     raise explained(error, self.name) from error
-                lost = lost or lost_now
-            await asyncio.sleep(random.uniform(0, min(0.01 * 2**tried, _LONGEST_PAUSE)))
-        raise AssertionError("unreachable")
+                lost, tried = lost or lost_now, tried + 1
+            shortest = _LONGEST_PAUSE / 5 if held else 0
+            await asyncio.sleep(random.uniform(shortest, max(shortest, min(0.01 * 2**tried, _LONGEST_PAUSE))))
 
 
 def state_of(error: BaseException) -> str | None:

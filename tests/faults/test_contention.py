@@ -1,0 +1,199 @@
+"""Many at the same rows, at the same migration, at the same key: nobody is refused, and nobody waits for a stranger."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from mainspring import Execution, State
+from mainspring.core import decide
+from mainspring.core.janitor import PRUNE_BATCH, cancel_all
+from mainspring.model.changes import ClaimRequest, PruneRule
+from mainspring.model.execution import FINAL
+from mainspring.stores.postgres import PostgresStore
+from tests.crash.handlers import Witnessed, build
+from tests.crash.processes import Processes, until
+from tests.crash.tables import table
+from tests.faults.counters import COUNTERS
+from tests.faults.load import COUNT_OF_EACH
+from tests.servers import Postgres
+
+PATIENCE = 40.0
+ROWS = 120
+ROUNDS = 4
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+
+
+@pytest.mark.req("REL-1", "OPS-2")
+async def test_many_migrate_at_once(server: Postgres, address: str) -> None:
+    stores = [PostgresStore(address) for _ in range(8)]
+    try:
+        await asyncio.gather(*(store.open() for store in stores))
+        assert len({await store.now() > 0 for store in stores}) == 1
+    finally:
+        await asyncio.gather(*(store.close() for store in stores))
+
+
+@pytest.mark.req("REL-1", "WRK-3")
+async def test_ten_worker_processes_start_at_once_on_an_empty_database(
+    tmp_path: Path, address: str, processes: Processes
+) -> None:
+    """All of them migrate, declare the same jobs, and then share the work; one is killed, one leaves."""
+    for _ in range(10):
+        processes.node("scheduler,worker", concurrency=4)
+    app = build(tmp_path)
+    try:
+        added = [each for each in await app.enqueue_many([("work", {"n": n}) for n in range(600)]) if each is not None]
+        await until(lambda: len({line["pid"] for line in app.ledger.lines("began")}) > 1, PATIENCE)
+        processes.alive()[0].kill()
+        await until(lambda: _all_ended(tmp_path), PATIENCE)
+        assert table(tmp_path, COUNT_OF_EACH) == [("completed", len(added))]
+        accepted = Counter(line["id"] for line in app.ledger.lines("accepted", state="completed"))
+        assert set(accepted.values()) == {1}
+        assert len(processes.alive()) == 9
+        workers = {line["pid"] for line in app.ledger.lines("accepted")}
+        print(f"{len(workers)} of 10 processes took part")
+        assert len(workers) > 5
+        assert [line["error"] for line in app.ledger.lines("trouble")] == []
+    finally:
+        await app.close()
+
+
+def _all_ended(folder: Path) -> bool:
+    return table(folder, "SELECT count(*) FROM mainspring_live") == [(0,)]
+
+
+# --- deadlocks ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("REL-1", "EXE-9")
+async def test_cancel_retry_prune_and_rescue_of_the_same_rows_never_fail(tmp_path: Path, address: str) -> None:
+    """With a server that looks for deadlocks after 10 ms, and a stranger who locks our rows in the wrong order."""
+    app = build(tmp_path)
+    rivals = [PostgresStore(address) for _ in range(4)]
+    before = _deadlocks(address)
+    try:
+        await app.open()
+        for rival in rivals:
+            await rival.open()
+        not_ours = sum([await _round(app, rivals, address, number) for number in range(ROUNDS)])
+        await until(lambda: _deadlocks(address) - before > not_ours, PATIENCE)  # statistics come late
+        COUNTERS.deadlocks += _deadlocks(address) - before - not_ours
+        print(f"{_deadlocks(address) - before} deadlocks, the stranger's {not_ours}, ours were repeated")
+        await _drain(app, rivals[0])
+        assert table(tmp_path, "SELECT count(*) FROM mainspring_live") == [(0,)]
+    finally:
+        await app.close()
+        for rival in rivals:
+            await rival.close()
+
+
+async def _round(app: Witnessed, rivals: list[PostgresStore], address: str, number: int) -> int:
+    """Rows with leases that run out at once; everybody goes for all of them. Returns how often the stranger lost."""
+    added = [each for each in await app.enqueue_many([("work", {"n": n}) for n in range(ROWS)]) if each is not None]
+    claim = ClaimRequest(
+        owner=f"gone-{number}", handlers=frozenset({"work"}), queues=None, limit=ROWS // 2, lease=0.01, turn=number
+    )
+    claimed = (await rivals[0].exchange([], claim)).claimed
+    assert len(claimed) == ROWS // 2
+    stranger = asyncio.create_task(asyncio.to_thread(_lock_backwards, address, [each.id for each in claimed]))
+    tasks = [
+        _rescue(app, rivals[0]),
+        _rescue(app, rivals[1]),
+        _cancel(rivals[1], added),
+        _cancel(rivals[2], list(reversed(added))),
+        _prune(rivals[2], added),
+        _prune(rivals[3], added),
+        _retry(app, added),
+        rivals[3].fold(10_000),
+    ]
+    await asyncio.gather(*tasks, stranger)
+    await _cancel(rivals[0], added)
+    await _prune(rivals[0], added)
+    return stranger.result()
+
+
+def _lock_backwards(address: str, ids: list[str]) -> int:
+    """Two by two, against the order of ids, and slower to give way than we are. Returns how often it had to."""
+    gave_way = 0
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("SET deadlock_timeout = '200ms'")
+        for id in sorted(ids, reverse=True):
+            earlier = max((other for other in ids if other < id), default=id)
+            try:
+                with connection.transaction():
+                    for wanted in (id, earlier):
+                        connection.execute("SELECT FROM mainspring.live WHERE id = %s FOR UPDATE", (wanted,))
+                        connection.execute("SELECT pg_sleep(0.002)")
+            except psycopg.errors.DeadlockDetected:
+                gave_way += 1
+    return gave_way
+
+
+async def _rescue(app: Witnessed, store: PostgresStore) -> None:
+    for _ in range(3):
+        lost = await store.expired(ROWS)
+        now = await store.now()
+        await store.exchange([decide.after_attempt(each, decide.lost(each, now)) for each in lost], None)
+
+
+async def _cancel(store: PostgresStore, executions: list[Execution]) -> None:
+    rows = [row for each in executions if (row := await store.execution(each.id)) is not None and not row.state.final]
+    await cancel_all(store, rows, "cancelled")
+
+
+async def _prune(store: PostgresStore, executions: list[Execution]) -> None:
+    rule = PruneRule(job_id=executions[0].job_id, states=FINAL, older_than=await store.now(), newest=10)
+    while await store.prune(rule, PRUNE_BATCH):
+        pass
+
+
+async def _retry(app: Witnessed, executions: list[Execution]) -> None:
+    for _ in executions[::10]:
+        row = await app.executions(status=State.CANCELLED, limit=1)
+        for each in row:
+            await app.retry(each)
+
+
+async def _drain(app: Witnessed, store: PostgresStore) -> None:
+    while alive := await app.executions(status=[State.PENDING, State.RUNNING], limit=500):
+        await _rescue(app, store)
+        await _cancel(store, alive)
+
+
+def _deadlocks(address: str) -> int:
+    with psycopg.connect(address, autocommit=True) as connection:
+        [[count]] = connection.execute(DEADLOCKS).fetchall()
+    return int(count)
+
+
+# --- unique keys --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("ENQ-2", "ENQ-3")
+async def test_a_key_held_by_an_open_transaction_delays_nobody_else(tmp_path: Path, address: str) -> None:
+    """More want the key than a process has connections; all others get through as if nothing was."""
+    app = build(tmp_path)
+    holder = await psycopg.AsyncConnection.connect(address)
+    try:
+        await app.open()
+        held = await app.enqueue("work", unique="held", connection=holder)
+        assert held is not None
+        waiting = [asyncio.create_task(app.enqueue("work", unique="held")) for _ in range(30)]
+        slowest = 0.0
+        for n in range(40):
+            began = time.monotonic()
+            assert await app.enqueue("work", unique=f"other-{n}" if n % 2 else None) is not None
+            slowest = max(slowest, time.monotonic() - began)
+        print(f"slowest of the others: {slowest * 1000:.0f} ms")
+        assert slowest < 2
+        await holder.commit()
+        assert await asyncio.gather(*waiting) == [None] * len(waiting)
+    finally:
+        await holder.close()
+        await app.close()
