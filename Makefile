@@ -2,7 +2,7 @@
 #
 #   make demo [SECONDS=20]     the example application; ends by itself when SECONDS is given
 #   make test                  lint, types, import contracts and every test suite
-#   make unit | conformance | integration | acceptance | simulate | crash | docs     one suite
+#   make unit | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -24,7 +24,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit conformance integration acceptance simulate crash docs
+        unit conformance integration acceptance simulate crash faults docs
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -85,8 +85,8 @@ simulate: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)
 
 # Real processes and real kills: one test at a time, with what they print.
-crash: $(INSTALLED)
-	@$(RUN) -m pytest -q -rP tests/crash $(ARGS)
+crash faults: $(INSTALLED)
+	@$(RUN) -m pytest -q -rP tests/$@ $(ARGS)
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -30,7 +30,7 @@ STATIC_CHECKS = {
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 PARALLEL_SUITES = ["unit", "conformance", "integration", "acceptance", "simulation", "docs"]
-SERIAL_SUITES = ["crash"]  # kills real processes and measures time: one test at a time
+SERIAL_SUITES = ["crash", "faults"]  # kills real processes and measures time: one test at a time
 
 
 @dataclass
