@@ -203,7 +203,8 @@ class Store(Protocol):
         """Delete up to `limit` finished executions by this rule, oldest first. Rows with a `todo` mark stay."""
 
     async def prune_workers(self, silent_for: float) -> int:
-        """Forget workers that have not been heard of for so many seconds."""
+        """Forget workers that have not been heard of for so many seconds, and locks whose time is over. Returns how
+        many workers."""
 
     async def workers(self) -> list[WorkerInfo]: ...
 

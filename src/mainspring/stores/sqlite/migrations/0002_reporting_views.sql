@@ -56,7 +56,7 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%S', json_extract(x.body, '$.window_end') / 1000000, 'unixepoch')
         || printf('.%06dZ', json_extract(x.body, '$.window_end') % 1000000) AS window_end,
     coalesce(json_extract(x.body, '$.priority'), 0) AS priority,
-    coalesce(json_extract(x.tail, '$.failures'), 0) + 1 AS attempt,
+    max(coalesce(json_extract(x.tail, '$.failures'), 0) + (x.status <> 'failed'), 1) AS attempt,
     json_extract(x.tail, '$.reason') AS reason,
     json_extract(x.tail, '$.error') AS error_message,
     json_extract(x.tail, '$.result_json') AS result,
@@ -71,11 +71,12 @@ SELECT
     (x.finished - x.started) / 1000.0 AS duration_ms,
     x.worker
 FROM (
-    SELECT id, body, tail, CASE phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END AS status,
-        tenant, parent_id, created, started, NULL AS finished, owner AS worker
-    FROM mainspring_live
+    SELECT e.id, e.body, l.tail, CASE l.phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END AS status,
+        e.tenant, e.parent_id, e.created, l.started, NULL AS finished, l.owner AS worker
+    FROM mainspring_live l JOIN mainspring_executions e ON e.seq = l.seq
     UNION ALL
-    SELECT id, body, tail, state, tenant, parent_id, created, started, finished, NULL FROM mainspring_history
+    SELECT e.id, e.body, h.tail, h.state, e.tenant, e.parent_id, e.created, h.started, h.finished, NULL
+    FROM mainspring_history h JOIN mainspring_executions e ON e.seq = h.seq
 ) x;
 
 -- One row per tenant of a run: executions that have both a tenant and a parent.
