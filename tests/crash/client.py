@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
+
 from mainspring import CommandRefused, Execution
 from tests.crash.handlers import FOR_EVER, Witnessed, build, go
 from tests.crash.processes import end_with_parent, until
+from tests.crash.tables import address_in
 
 AT_ONCE = 20
 IN_ONE_TRANSACTION = 100
@@ -64,6 +67,9 @@ async def trigger(app: Witnessed) -> None:
 
 async def transaction(app: Witnessed, commit: bool = False) -> None:
     """The caller's own transaction, with a table of its own; then wait to be killed."""
+    if (address := address_in(app.folder)) is not None:
+        await transaction_in_postgres(app, address, commit)
+        return
     connection = sqlite3.connect(app.folder / "crash.db", isolation_level=None, timeout=30)
     connection.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT)")
     connection.execute("BEGIN IMMEDIATE")
@@ -73,6 +79,20 @@ async def transaction(app: Witnessed, commit: bool = False) -> None:
         connection.execute("INSERT INTO orders VALUES (?)", (execution.id,))
     if commit:
         connection.execute("COMMIT")
+    app.ledger.write("waiting")
+    await until(lambda: False, FOR_EVER)
+
+
+async def transaction_in_postgres(app: Witnessed, address: str, commit: bool) -> None:
+    connection = await psycopg.AsyncConnection.connect(address)
+    await connection.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT)")
+    await connection.commit()
+    for _ in range(IN_ONE_TRANSACTION):
+        execution = await app.enqueue("work", connection=connection)
+        assert execution is not None
+        await connection.execute("INSERT INTO orders VALUES (%s)", (execution.id,))
+    if commit:
+        await connection.commit()
     app.ledger.write("waiting")
     await until(lambda: False, FOR_EVER)
 

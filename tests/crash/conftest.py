@@ -9,7 +9,9 @@ import pytest
 
 from tests.crash.handlers import ledger_of
 from tests.crash.processes import Processes
+from tests.crash.tables import address_file
 from tests.crash.tally import TALLY
+from tests.servers import postgres
 
 FAILED = pytest.StashKey[bool]()
 
@@ -22,8 +24,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Each test that has processes runs on a file of its own, and on a fresh database of a real server."""
+    if request.param == "postgres":
+        address_file(tmp_path).write_text(postgres().new_database())
+    return request.param
+
+
 @pytest.fixture
-def processes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Processes]:
+def processes(tmp_path: Path, database: str, request: pytest.FixtureRequest) -> Iterator[Processes]:
     """Children of this test; whatever is left of them is killed at its end."""
     started = Processes(tmp_path)
     try:

@@ -18,7 +18,7 @@ KNOWN = "SELECT id FROM mainspring_live UNION SELECT id FROM mainspring_history"
 
 
 @pytest.mark.req("REL-1", "ENQ-1")
-async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Processes) -> None:
+async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Processes, database: str) -> None:
     app = build(tmp_path)
     await app.open()
     try:
@@ -28,7 +28,8 @@ async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Pr
         known = {id for (id,) in table(tmp_path, KNOWN)}
         assert wanted <= known
         print(f"{len(wanted)} acknowledged, {len(known)} stored")
-        assert table(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+        if database == "sqlite":
+            assert table(tmp_path, "PRAGMA integrity_check") == [("ok",)]
     finally:
         await app.close()
 

@@ -17,6 +17,7 @@ from mainspring.model.changes import Change, ClaimRequest, Exchanged
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import FAST
 from tests.crash.processes import until
+from tests.servers import postgres
 
 PATIENCE = 20.0
 AT_ONCE = Retry(initial=0, multiplier=1)
@@ -71,12 +72,11 @@ async def forgetful(database: str) -> AsyncIterator[tuple[Mainspring, ForgetfulS
 
 
 @pytest.mark.req("REL-1", "WRK-3", "EXE-3", "EXE-4")
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
 async def test_an_ending_said_twice_counts_once(tmp_path: Path, kind: str) -> None:
     """The first ending puts the execution back, and the same exchange claims it again: under the same owner, running
     again, it must be the token alone that tells the second saying from the first."""
-    database = "memory://" if kind == "memory" else f"sqlite:///{tmp_path / 'crash.db'}"
-    async with forgetful(database) as (app, store, runs):
+    async with forgetful(_database(kind, tmp_path)) as (app, store, runs):
         added = [each for each in await app.enqueue_many([("fails-first",)] * 5) if each is not None]
         await until(lambda: _all_completed(app, added), PATIENCE)
         assert store.lost > 0
@@ -87,6 +87,12 @@ async def test_an_ending_said_twice_counts_once(tmp_path: Path, kind: str) -> No
             assert execution.failures == len(ends) - 1
             assert (execution.id, execution.result) in runs
         assert sum([view.stats.completed for view in await app.jobs()]) == len(added)
+
+
+def _database(kind: str, folder: Path) -> str:
+    if kind == "postgres":
+        return postgres().new_database()
+    return "memory://" if kind == "memory" else f"sqlite:///{folder / 'crash.db'}"
 
 
 async def _all_completed(app: Mainspring, executions: list[Execution]) -> bool:
