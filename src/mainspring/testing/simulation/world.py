@@ -27,7 +27,7 @@ from .workload import draw
 
 CHAOS = 75.0
 SETTLING = 12.0
-LONGEST_PEACE = 900.0
+LONGEST_PEACE = 3_000.0
 LONG_CUT = 24.0
 """Longer than a lease, a beat and the time a stubborn handler takes to stop."""
 
