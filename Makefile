@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Everything runs inside .venv.
 #
-#   make demo [SECONDS=20]     the example application; ends by itself when SECONDS is given
+#   make demo [SECONDS=20] [STORE=postgres]     the example application; ends by itself when SECONDS is given;
+#                              on a throwaway PostgreSQL server with two worker processes, or on SQLite
 #   make test                  lint, types, import contracts and every test suite
 #   make unit | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
 #   make lint | types | contracts | format | requirements | safeguards | clean
@@ -22,6 +23,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 # SECONDS is a variable of some shells too: only `make demo SECONDS=20` counts, never the environment.
 DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
+DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
         unit conformance integration acceptance simulate crash faults docs
@@ -56,7 +58,7 @@ test: $(INSTALLED)
 	@$(RUN) scripts/check.py --workers $(WORKERS)
 
 demo: $(INSTALLED)
-	@$(RUN) -m examples.demo $(DEMO_SECONDS)
+	@$(RUN) -m examples.demo $(DEMO_SECONDS) $(DEMO_STORE)
 
 lint: $(INSTALLED)
 	@$(RUN) scripts/check.py lint

@@ -1,16 +1,23 @@
-"""`python -m examples.demo [--seconds N]`: the shop at work, told line by line."""
+"""`python -m examples.demo [--seconds N] [--store sqlite|postgres]`: the shop at work, told line by line.
+
+On SQLite everything happens in this process. On PostgreSQL a throwaway server is started, and two worker processes.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,14 +32,15 @@ from mainspring.model.execution import State
 if TYPE_CHECKING:
     from mainspring import Mainspring
 
+WORKERS = 2
 COLOURS = {"tick": "dim", "start": "cyan", "done": "green", "retry": "yellow", "skip": "yellow", "FAILED": "bold red"}
 
 
 class Story:
     """An observer: one line for each event, and the numbers for the summary."""
 
-    def __init__(self, screen: Console) -> None:
-        self._screen = screen
+    def __init__(self, screen: Console, teller: str = "") -> None:
+        self._screen, self._teller = screen, teller
         self.counts: dict[str, Counter[str]] = {}
 
     def __call__(self, event: Event) -> None:
@@ -69,18 +77,24 @@ class Story:
             case _:
                 self.tell(event.state.value, job, took)
 
+    def add(self, counts: dict[str, dict[str, int]]) -> None:
+        for job, numbers in counts.items():
+            self.counts.setdefault(job, Counter()).update(numbers)
+
     def tell(self, what: str, job: str, words: str, counted: str = "") -> None:
         if counted:
             self.counts.setdefault(job, Counter())[counted] += 1
         now = f"{datetime.now():%H:%M:%S.%f}"[:-4]
-        self._screen.print(f"{now}  {what:<8} {job:<17} {words}", style=COLOURS.get(what, ""), soft_wrap=True)
+        self._screen.print(
+            f"{now}  {self._teller}{what:<8} {job:<17} {words}", style=COLOURS.get(what, ""), soft_wrap=True
+        )
 
 
 def _clock(micros: int) -> str:
     return f"{datetime.fromtimestamp(micros / 1e6):%H:%M:%S}"
 
 
-async def show(app: Mainspring, story: Story, screen: Console, seconds: float | None) -> None:
+async def show(app: Mainspring, story: Story, screen: Console, seconds: float | None, store: str) -> None:
     """Start, trigger by hand what would not come up by itself, and tell until time is up or somebody stops it."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -93,7 +107,7 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
     screen.print("From another terminal, in this folder:")
     screen.print(f"  {command()} jobs list --database-url {url}", soft_wrap=True)
     screen.print(f"  {command()} executions list --database-url {url}\n", soft_wrap=True)
-    async with app:
+    async with app if store == "sqlite" else workers(app, story):
         progress = asyncio.create_task(tell_progress(app, story))
         await by_hand(app)
         with contextlib.suppress(TimeoutError):
@@ -101,6 +115,44 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
                 await stop.wait()
         progress.cancel()
         await asyncio.gather(progress, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def workers(app: Mainspring, story: Story) -> AsyncIterator[None]:
+    """Processes that do the work; this one only asks. Each ends when its standard input does, however that happens."""
+    with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:
+        counts = [Path(folder) / f"{number}.json" for number in range(1, WORKERS + 1)]
+        started = [_worker(file) for file in counts]
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(asyncio.to_thread(process.communicate) for process in started))
+            await app.close()
+        for file in counts:
+            story.add(json.loads(file.read_text()))
+
+
+def _worker(counts: Path) -> subprocess.Popen[bytes]:
+    """Ctrl-C is for this process alone, which then ends them in good order."""
+    call = [sys.executable, "-u", "-m", "examples.demo", "--worker", str(counts)]
+    return subprocess.Popen(call, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def work(counts: Path) -> int:
+    """One of the worker processes: works until its standard input ends, and leaves its numbers behind."""
+
+    def stop_at_the_end() -> None:
+        sys.stdin.buffer.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    from examples.shop import app
+
+    story = Story(_screen(), f"{counts.stem}: ")
+    app.observe(story)
+    threading.Thread(target=stop_at_the_end, daemon=True).start()
+    app.run()
+    counts.write_text(json.dumps(story.counts))
+    return 0
 
 
 def command() -> str:
@@ -151,20 +203,42 @@ def summary(story: Story) -> Table:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--seconds", type=float, help="end after this time, with a summary (default: until Ctrl-C)")
-    seconds = parser.parse_args().seconds
-    screen = Console(highlight=False, markup=False, emoji=False)
-    story = Story(screen)
-    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the story is told by the observer above
-    with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:
-        os.environ["MAINSPRING_DATABASE_URL"] = f"sqlite:///{folder}/shop.db"
+    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the story is told by an observer
+    if arguments.worker is not None:
+        return work(arguments.worker)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the show begins
+    screen = _screen()
+    story = Story(screen, "" if arguments.store == "sqlite" else "   ")
+    with database(arguments.store) as url:
+        os.environ["MAINSPRING_DATABASE_URL"] = url
         os.environ["MAINSPRING_STOP_TIMEOUT"] = "3s"
         from examples.shop import app  # reads the settings above
 
-        asyncio.run(show(app, story, screen, seconds))
+        asyncio.run(show(app, story, screen, arguments.seconds, arguments.store))
     screen.print(summary(story))
     completed = sum(counts["completed"] for counts in story.counts.values())
     screen.print(f"{completed} executions completed." if completed else "Nothing ran: that is a defect.")
     return 0 if completed else 1
+
+
+@contextlib.contextmanager
+def database(store: str) -> Iterator[str]:
+    """The address of an empty database that is gone afterwards."""
+    if store == "postgres":
+        from examples.throwaway_postgres import throwaway_postgres
+
+        with throwaway_postgres() as url:
+            yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:
+        yield f"sqlite:///{folder}/shop.db"
+
+
+def _screen() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,9 +17,13 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-def demo(*arguments: str) -> subprocess.Popen[str]:
+def demo(*arguments: str, folder: Path | None = None) -> subprocess.Popen[str]:
+    """`folder` is where it keeps its files; the system's place for such unless told."""
     command = [sys.executable, "-u", "-m", "examples.demo", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = os.environ | ({} if folder is None else {"TMPDIR": str(folder)})
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
 
 
 @pytest.mark.req("REG-1", "EXE-3", "WIN-1")
@@ -48,3 +55,29 @@ def test_a_signal_ends_the_demo_cleanly_and_something_ran_within_five_seconds(nu
     assert process.returncode == 0
     assert "executions completed" in output
     assert "Traceback" not in output
+
+
+@pytest.mark.req("REL-1", "WRK-1")
+@pytest.mark.parametrize("end", ["seconds", "signal"])
+def test_the_demo_on_postgresql_has_two_workers_and_leaves_nothing_behind(end: str) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="mainspring-test-"))
+    folder.chmod(0o755)  # the server runs as an ordinary user
+    process = demo("--store", "postgres", *(["--seconds", "6"] if end == "seconds" else []), folder=folder)
+    try:
+        assert process.stdout is not None
+        seen = ""
+        while not ("1: done " in seen and "2: done " in seen):
+            line = process.stdout.readline()
+            assert line, seen
+            seen += line
+        if end == "signal":
+            process.send_signal(signal.SIGINT)
+        output = seen + process.communicate(timeout=40)[0]
+        assert process.returncode == 0, output
+        assert re.search(r"[1-9]\d* executions completed", output)
+        assert "Traceback" not in output
+        assert list(folder.iterdir()) == []
+    finally:
+        process.kill()
+        process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
