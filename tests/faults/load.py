@@ -30,6 +30,7 @@ class Load:
         self.refused = 0
         self._executions, self._ticks = executions, ticks
         self._client: asyncio.Task[None] | None = None
+        self._enough = False
 
     async def begin(self, start_in: float = 1.0) -> None:
         await _with_ticking_jobs(self.folder, self._ticks, start_in)
@@ -40,7 +41,7 @@ class Load:
 
     async def _keep_enqueueing(self) -> None:
         """As a web application would: what fails, fails, and the next request comes."""
-        while True:
+        while not self._enough:
             try:
                 self._acknowledge([await self.app.enqueue("work_in_thread")])
             except StoreError:
@@ -77,8 +78,8 @@ class Load:
     async def judge(self) -> None:
         """Stop enqueueing, wait until all is done, and look."""
         assert self._client is not None
-        self._client.cancel()
-        await asyncio.gather(self._client, return_exceptions=True)
+        self._enough = True
+        await self._client
         await until(self._is_done, PATIENCE, "everything has ended")
         await self._judge_ticks()
         ended = await _all(self.app)
