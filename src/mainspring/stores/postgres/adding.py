@@ -1,4 +1,7 @@
-"""Adding executions: those that ask for no key in one statement, the others one by one, in order."""
+"""Adding executions: those that ask for no key in one statement, the others one by one, in order.
+
+The usual ones, bare of everything but their job and parameters, travel as arrays; the rest as JSON.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import msgspec
 
 from ...model.changes import Added, Audit
 from ...model.execution import Execution
+from .arrays import numbers, texts
 from .database import Database
-from .rows import as_json, incoming, is_plain
+from .rows import as_json, body, foreign_trace, incoming, is_bare, is_plain, lane_of
 
 
 class Sorted(msgspec.Struct):
@@ -46,10 +50,29 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
     if not executions:
         return []
     kinds = sorted_by_kind(executions)
-    wire = kinds.wire()
-    parts = [as_json(wire[kind]) if kind in wire else None for kind in ("plain", "others")]
-    known, outcomes = await db.row("add", *parts, as_json(audits) if audits else None, repeat=True)
+    bare = [row for _, row in kinds.plain] if all(is_bare(row) for _, row in kinds.plain) else []
+    plain = [] if bare else [incoming(row) for _, row in kinds.plain]
+    others = [incoming(row) for _, row in kinds.others]
+    parts = [as_json(part) if part else None for part in (plain, others, audits)]
+    known, outcomes = await db.row("add", *bare_literals(bare), *parts, repeat=True)
     return kinds.answer(decoded(known), decoded(outcomes))
+
+
+def bare_literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
+    """The fields of the schema's type `bare`."""
+    if not rows:
+        return (None,) * 9
+    return (
+        numbers([row.id for row in rows]),
+        texts([row.job_id for row in rows]),
+        texts([lane_of(row) for row in rows]),
+        numbers([row.priority for row in rows]),
+        numbers([row.created for row in rows]),
+        numbers([row.due for row in rows]),
+        texts([foreign_trace(row) for row in rows]),
+        texts([body(row) for row in rows]),
+        texts([row.job for row in rows]),
+    )
 
 
 def decoded(text: str | None) -> list[Any]:

@@ -1,7 +1,8 @@
 """Our own connections to a server: as many as are needed at once, up to a limit, opened when needed and kept.
 
-Every statement stands alone, in a transaction of its own (autocommit), and nothing is left behind in a session: no
-prepared statement, no setting, no lock. That is what makes a pooler in transaction mode as good as a direct line.
+Every statement stands alone, in a transaction of its own (autocommit), and nothing is expected of a session: no
+setting, no lock, and no prepared statement unless the line is known to be direct. That is what makes a pooler in
+transaction mode as good as any.
 A connection that failed is closed, and the idle ones with it: after a restart of the server all of them are stale.
 """
 
@@ -63,7 +64,7 @@ class PsycopgSession:
             return await cursor.fetchall() if cursor.description else []
 
     async def script(self, text: str) -> None:
-        await self._connection.execute(text.encode())
+        await self._connection.execute(text.encode(), prepare=False)
 
 
 class Startup:
@@ -173,7 +174,17 @@ class _Idle:
 
 
 async def connect(options: Options) -> Connection:
-    return await psycopg.AsyncConnection.connect(**options, autocommit=True, prepare_threshold=None)
+    """Statements are prepared only on a direct line: a pooler would run them on a server that does not know them. It
+    gives itself away by a process number that is not the server's."""
+    connection = await psycopg.AsyncConnection.connect(**options, autocommit=True, prepare_threshold=None)
+    try:
+        [[pid]] = await PsycopgSession(connection).fetch("SELECT pg_backend_pid()")
+    except BaseException:
+        await connection.close()
+        raise
+    if pid == connection.info.backend_pid:
+        connection.prepare_threshold = 0
+    return connection
 
 
 def connect_blocking(options: Options) -> psycopg.Connection[Row]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 import msgspec
+from msgspec.structs import astuple
 
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros
@@ -84,6 +85,10 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
     progress: str | None = None
 
 
+_FIELDS = Execution.__struct_fields__
+_FATE = _FIELDS.index("unique_key")  # from here on: keys, and what happens to an execution
+_NO_FATE = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE:]
+
 _encode = msgspec.json.Encoder().encode
 _decode_many = msgspec.json.Decoder(list[Execution]).decode
 
@@ -105,6 +110,12 @@ def is_id(text: str) -> bool:
 def is_plain(execution: Execution) -> bool:
     """It asks for no key and has not ended: nothing that becomes of other rows depends on it."""
     return execution.unique_key is None and execution.overlap_key is None and not execution.state.final
+
+
+def is_bare(execution: Execution) -> bool:
+    """Nothing has happened to it and it belongs to nobody: the usual case, with a shorter insert."""
+    untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
+    return untouched and execution.tenant is None and execution.parent_id is None
 
 
 def incoming(e: Execution) -> Incoming:

@@ -16,10 +16,10 @@ END
 $$;
 
 -- Jobs are given their key when they are written; this is for executions of a job that never was.
-CREATE FUNCTION mainspring.know_jobs(rows mainspring.incoming[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION mainspring.know_jobs(ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO mainspring.incarnation (job_id, job)
-    SELECT DISTINCT r.job_id, r.job FROM unnest(rows) r
+    SELECT DISTINCT r.job_id, r.job FROM unnest(ids, names) r (job_id, job)
     WHERE NOT EXISTS (SELECT FROM mainspring.incarnation i WHERE i.job_id = r.job_id)
     ORDER BY r.job_id
     ON CONFLICT DO NOTHING;
@@ -29,6 +29,22 @@ $$;
 CREATE FUNCTION mainspring.phase_of(state text, due bigint, now bigint) RETURNS smallint LANGUAGE sql IMMUTABLE
 AS $$ SELECT CASE state WHEN 'running' THEN 2 WHEN 'waiting' THEN 3
                         ELSE CASE WHEN due <= now THEN 1 ELSE 0 END END::smallint $$;
+
+-- Of rows just inserted, those that have ended before: they go again. Looked up after the insert, because what ended
+-- in between has left the live table, but is in history by now.
+CREATE FUNCTION mainspring.take_back(added uuid[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
+DECLARE
+    ended uuid[];
+BEGIN
+    SELECT array_agg(h.id) INTO ended
+    FROM unnest(added) a (id)
+    CROSS JOIN LATERAL (SELECT h.id FROM mainspring.history h WHERE h.id = a.id LIMIT 1) h;
+    IF ended IS NOT NULL THEN
+        DELETE FROM mainspring.live WHERE id = ANY (ended);
+    END IF;
+    RETURN ended;
+END
+$$;
 
 -- Live rows that ask for no key: all in one statement. Returns the ids that were known already.
 CREATE FUNCTION mainspring.add_plain(rows mainspring.incoming[], now bigint) RETURNS uuid[] LANGUAGE plpgsql
@@ -58,21 +74,53 @@ BEGIN
         )
         SELECT added || array_agg(id) INTO added FROM inserted;
         EXIT WHEN cardinality(added) = cardinality(rows);
-        PERFORM mainspring.know_jobs(rows);
+        PERFORM mainspring.know_jobs(array_agg(x.job_id), array_agg(x.job)) FROM unnest(rows) x;
     END LOOP;
-    -- Looked up after the insert: an execution that ended in between has left the live table, but is here by now.
-    SELECT array_agg(h.id) INTO ended
-    FROM unnest(added) a (id)
-    CROSS JOIN LATERAL (SELECT h.id FROM mainspring.history h WHERE h.id = a.id LIMIT 1) h;
-    IF ended IS NOT NULL THEN
-        DELETE FROM mainspring.live WHERE id = ANY (ended);
-    ELSIF cardinality(added) = cardinality(rows) THEN
+    ended := mainspring.take_back(added);
+    IF ended IS NULL AND cardinality(added) = cardinality(rows) THEN
         RETURN NULL;
     END IF;
     RETURN (
         SELECT array_agg(r.id) FROM unnest(rows) r
         WHERE r.id = ANY (ended) OR r.id <> ALL (coalesce(added, '{}'))
     );
+END
+$$;
+
+-- The usual case, as arrays: pending rows that ask for nothing and belong to nobody. Half the work of the JSON above.
+CREATE TYPE mainspring.bare AS (
+    ids uuid[], job_ids text[], lanes text[], priorities integer[], created bigint[], dues bigint[],
+    foreign_traces text[], bodies text[], jobs text[]
+);
+
+-- Returns the ids that were known already.
+CREATE FUNCTION mainspring.add_bare(rows mainspring.bare, now bigint) RETURNS uuid[] LANGUAGE plpgsql AS $$
+DECLARE
+    added uuid[];
+    ended uuid[];
+BEGIN
+    FOR try IN 1..2 LOOP
+        WITH inserted AS (
+            INSERT INTO mainspring.live (id, job_key, phase, lane, priority, created, due, foreign_trace, body)
+            SELECT r.id, i.key, mainspring.phase_of(NULL, r.due, now), r.lane, r.priority, r.created, r.due,
+                   r.foreign_trace, r.body
+            FROM unnest(
+                rows.ids, rows.job_ids, rows.lanes, rows.priorities, rows.created, rows.dues, rows.foreign_traces,
+                rows.bodies
+            ) r (id, job_id, lane, priority, created, due, foreign_trace, body)
+            CROSS JOIN LATERAL (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = r.job_id LIMIT 1) i
+            ON CONFLICT (id) DO NOTHING
+            RETURNING id
+        )
+        SELECT added || array_agg(id) INTO added FROM inserted;
+        EXIT WHEN cardinality(added) = cardinality(rows.ids);
+        PERFORM mainspring.know_jobs(rows.job_ids, rows.jobs);
+    END LOOP;
+    ended := mainspring.take_back(added);
+    IF ended IS NULL AND cardinality(added) = cardinality(rows.ids) THEN
+        RETURN NULL;
+    END IF;
+    RETURN ARRAY(SELECT id FROM unnest(rows.ids) id WHERE id = ANY (ended) OR id <> ALL (coalesce(added, '{}')));
 END
 $$;
 
@@ -206,7 +254,7 @@ DECLARE
     one record;
     outcomes json[] := '{}';
 BEGIN
-    PERFORM mainspring.know_jobs(rows);
+    PERFORM mainspring.know_jobs(array_agg(x.job_id), array_agg(x.job)) FROM unnest(rows) x;
     FOREACH r IN ARRAY rows LOOP
         SELECT * INTO one FROM mainspring.add_one(r, now);
         outcomes := outcomes || json_build_array(one.outcome, one.holder);
@@ -224,9 +272,10 @@ BEGIN
 END
 $$;
 
--- `known` are the ids of plain rows that were known already, `outcomes` what became of the others.
-CREATE FUNCTION mainspring.add(plain json, others json, audits json, OUT known uuid[], OUT outcomes json)
-LANGUAGE plpgsql
+-- `known` are the ids of bare and plain rows that were known already, `outcomes` what became of the others.
+CREATE FUNCTION mainspring.add(
+    bare mainspring.bare, plain json, others json, audits json, OUT known uuid[], OUT outcomes json
+) LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -234,15 +283,19 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     now bigint := mainspring.now_micros();
+    given integer := coalesce(cardinality(bare.ids), 0) + coalesce(json_array_length(plain), 0);
 BEGIN
+    IF bare.ids IS NOT NULL THEN
+        known := mainspring.add_bare(bare, now);
+    END IF;
     IF plain IS NOT NULL THEN
-        known := mainspring.add_plain(mainspring.incoming(plain), now);
+        known := known || mainspring.add_plain(mainspring.incoming(plain), now);
     END IF;
     IF others IS NOT NULL THEN
         outcomes := mainspring.add_each(mainspring.incoming(others), now);
     END IF;
     IF audits IS NOT NULL AND (
-        json_array_length(plain) > coalesce(cardinality(known), 0)
+        given > coalesce(cardinality(known), 0)
         OR EXISTS (SELECT FROM json_array_elements(outcomes) one WHERE one->>0 IN ('added', 'skipped'))
     ) THEN
         PERFORM mainspring.write_audits(audits);

@@ -137,8 +137,9 @@ BEGIN
             WHERE l.ctid = ANY (ARRAY(SELECT place FROM best WHERE NOT best.staged))
             RETURNING l.priority, l.id, mainspring.as_json(l) AS text
         )
-        SELECT (SELECT string_agg(m.text, ',' ORDER BY m.priority DESC, m.id) FROM mine m), array_agg(b.id ORDER BY b.priority DESC, b.id),
-               array_agg(b.id ORDER BY b.priority DESC, b.id) FILTER (WHERE b.staged)
+        SELECT (SELECT string_agg(m.text, ',' ORDER BY m.priority DESC, m.id) FROM mine m),
+            array_agg(b.id ORDER BY b.priority DESC, b.id),
+            array_agg(b.id ORDER BY b.priority DESC, b.id) FILTER (WHERE b.staged)
         INTO claimed, picked, trading FROM best b;
     ELSE
         order_of_lanes := mainspring.turns(lanes, wanted, turn);
@@ -166,7 +167,7 @@ BEGIN
             RETURNING l.id, mainspring.as_json(l) AS text
         )
         SELECT string_agg(m.text, ',' ORDER BY p.n), array_agg(p.id ORDER BY p.n),
-               array_agg(p.id ORDER BY p.n) FILTER (WHERE p.staged)
+            array_agg(p.id ORDER BY p.n) FILTER (WHERE p.staged)
         INTO claimed, picked, trading FROM placed p LEFT JOIN mine m ON m.id = p.id;
     END IF;
     taken := coalesce(cardinality(picked), 0);
