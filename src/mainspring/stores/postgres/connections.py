@@ -28,6 +28,7 @@ Row: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
 Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
+FIRST_WORD = 5.0  # seconds the server has for the first answer on a new connection
 _UNWANTED_OPTIONS = "unsupported startup parameter"
 
 
@@ -178,7 +179,8 @@ async def connect(options: Options) -> Connection:
     gives itself away by a process number that is not the server's."""
     connection = await psycopg.AsyncConnection.connect(**options, autocommit=True, prepare_threshold=None)
     try:
-        [[pid]] = await PsycopgSession(connection).fetch("SELECT pg_backend_pid()")
+        with hung_up_after(FIRST_WORD, connection):
+            [[pid]] = await PsycopgSession(connection).fetch("SELECT pg_backend_pid()")
     except BaseException:
         await connection.close()
         raise
