@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from psycopg import ProgrammingError
@@ -46,7 +46,7 @@ def parse_address(url: str, schema: str | None = None, listen_url: str | None = 
     parts = urlsplit(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in query if name in _OURS}
-    rest = urlencode([(name, value) for name, value in query if name not in _OURS])
+    rest = urlencode([(name, value) for name, value in query if name not in _OURS], quote_via=quote)
     plain = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
     main = connection_options(plain)
     listen = listen_url or ours.get("listen_url")

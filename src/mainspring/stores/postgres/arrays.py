@@ -37,8 +37,8 @@ def changes_literals(changes: Sequence[Change]) -> Literals:
         unless([seconds_to_micros(change.delay) for change in changes], 0),
         unless(["NULL" if change.started is None else change.started for change in changes], "NULL"),
         texts([None if change.attempt is None else as_json(change.attempt) for change in changes]),
-        texts([change.reason for change in changes]),
-        texts([change.error for change in changes]),
+        texts([storable(change.reason) for change in changes]),
+        texts([storable(change.error) for change in changes]),
         texts([change.result_json for change in changes]),
         texts([change.counters_json for change in changes]),
         texts([change.metadata_json for change in changes]),
@@ -77,9 +77,12 @@ def texts(values: Sequence[str | None]) -> str | None:
 
 
 def quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def storable(text: str | None) -> str | None:
     """NUL is the one character PostgreSQL cannot store; an ending must never fail for its content."""
-    plain = text.replace("\x00", "\ufffd") if "\x00" in text else text
-    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text.replace("\x00", "\ufffd") if text and "\x00" in text else text
 
 
 def _owners(owners: Sequence[str | None], plain: bool) -> str | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ...model.changes import CancelRequest, Note, WorkerInfo
 from ...model.execution import State
-from .arrays import numbers
+from .arrays import numbers, storable
 from .database import Database
 from .rows import as_json, is_id
 
@@ -33,7 +33,7 @@ async def note(db: Database, notes: Sequence[Note]) -> list[bool]:
 
 
 def _note(n: int, note: Note) -> dict[str, Any]:
-    lines = [(line.at, line.level, line.message.replace("\x00", "\ufffd")) for line in note.logs]
+    lines = [(line.at, line.level, storable(line.message)) for line in note.logs]
     fields = {"id": note.id, "token": note.token, "owner": note.owner, "n": n, "logs": lines or None}
     return fields | {"progress": note.progress_json, "counters": note.counters_json}
 

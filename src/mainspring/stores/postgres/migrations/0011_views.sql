@@ -48,7 +48,7 @@ SELECT
     mainspring.as_time((x.body->>'window_begin')::bigint) AS window_begin,
     mainspring.as_time((x.body->>'window_end')::bigint) AS window_end,
     coalesce((x.body->>'priority')::integer, 0) AS priority,
-    x.failures + 1 AS attempt,
+    greatest(x.failures + (x.status <> 'failed')::integer, 1) AS attempt,
     x.reason,
     x.error AS error_message,
     x.result,
