@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
 CHUNK = 1 << 16
+QUESTIONS = tuple(number.to_bytes(4) for number in (80877103, 80877104))
+"""Whether the server speaks TLS or GSS: asked before the real first message."""
 
 
 @dataclass(eq=False)
@@ -23,7 +25,13 @@ class Line:
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     said: bytearray = field(default_factory=bytearray)
-    """Everything the client has sent."""
+    """Everything the client has sent, with the text of a prepared statement each time it is run."""
+    statements: dict[bytes, bytes] = field(default_factory=dict)
+    """The texts of prepared statements, by name."""
+    rest: bytes = b""
+    """The beginning of a message that has not come in full."""
+    greeted: bool = False
+    """The first messages, which have no type, are over."""
     deaf: bool = False
     """What the server sends no longer reaches the client; nobody is told."""
     mute: bool = False
@@ -110,8 +118,9 @@ class Proxy:
 
     async def _from_client(self, line: Line, reader: asyncio.StreamReader) -> None:
         while words := await _read(reader):
-            line.said += words
-            self.on_words(line, words)
+            heard = words + b" ".join(_run_by_name(line, words))
+            line.said += heard
+            self.on_words(line, heard)
             await asyncio.sleep(self.delay)
             if not line.mute:
                 line.server.write(words)
@@ -133,6 +142,36 @@ class Proxy:
             end.transport.abort()
         if line in self.lines:
             self.lines.remove(line)
+
+
+def _run_by_name(line: Line, words: bytes) -> list[bytes]:
+    """The texts of the prepared statements that these words run. PostgreSQL's messages are a type, a length, a body."""
+    line.rest += words
+    texts = []
+    while (message := _first_message(line)) is not None:
+        kind, body = message
+        if kind == b"P":
+            name, text, _ = body.split(b"\0", 2)
+            line.statements[name] = text
+        elif kind == b"B":
+            _, name, _ = body.split(b"\0", 2)
+            texts.append(line.statements.get(name, b""))
+    return texts
+
+
+def _first_message(line: Line) -> tuple[bytes, bytes] | None:
+    """Taken from the rest; None while it is not there in full."""
+    head = 1 if line.greeted else 0
+    if len(line.rest) < head + 4:
+        return None
+    end = head + int.from_bytes(line.rest[head : head + 4])
+    if len(line.rest) < end:
+        return None
+    message, line.rest = line.rest[:end], line.rest[end:]
+    if not line.greeted:
+        line.greeted = message[4:8] not in QUESTIONS
+        return b"", b""
+    return message[:1], message[5:]
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
