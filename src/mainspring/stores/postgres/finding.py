@@ -13,7 +13,7 @@ from ...model.changes import ExecutionQuery, LogLine, PruneRule
 from ...model.execution import FINAL, LIVE, Execution, State
 from .arrays import numbers
 from .database import Database
-from .rows import executions, is_id
+from .rows import SLACK, executions, first_id, is_id
 from .statements import in_schema
 
 _PHASES = {State.PENDING: (0, 1), State.RUNNING: (2,), State.WAITING: (3,)}
@@ -154,11 +154,27 @@ def _filtered(search: Search, query: ExecutionQuery, values: Values) -> list[Sea
     )
     for condition, kind, value in terms:
         search = search if value is None else search.where(condition.format(values.add(value, kind)))
-    return [search] if query.trace_id is None else _traced(search, query.trace_id, values)
+    found = _in_time(search, query, values)
+    return [one for each in found for one in _traced(each, query.trace_id, values)]
 
 
-def _traced(search: Search, trace_id: str, values: Values) -> list[Search]:
+def _in_time(search: Search, query: ExecutionQuery, values: Values) -> list[Search]:
+    """A range of creation times is a range of ids, give or take; those whose ids tell another time come apart."""
+    begin, end = query.created_from, query.created_to
+    if begin is None and end is None:
+        return [search]
+    told = search.where("NOT x.stray")
+    if begin is not None:
+        told = told.where(f"x.id >= {values.add(first_id(begin // 1000 - SLACK), 'uuid')}")
+    if end is not None:
+        told = told.where(f"x.id < {values.add(first_id(end // 1000 + SLACK + 1), 'uuid')}")
+    return [told, search.where("x.stray")]
+
+
+def _traced(search: Search, trace_id: str | None, values: Values) -> list[Search]:
     """A trace id came from elsewhere, or is the id of the execution itself."""
+    if trace_id is None:
+        return [search]
     foreign = search.where(f"x.foreign_trace = {values.add(trace_id, 'text')}")
     own = _as_id(trace_id)
     if own is None:

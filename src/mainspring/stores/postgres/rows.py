@@ -14,6 +14,10 @@ from msgspec.structs import astuple
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros
 
+SLACK = 600_000
+"""Milliseconds by which the time in an id may differ from its creation."""
+
+_LAST_MILLI = (1 << 48) - 1
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -58,6 +62,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
     state: str | None = None
     tenant: str | None = None
     parent_id: str | None = None
+    stray: bool = False
     token: int = 0
     owner: str | None = None
     lease: Micros | None = None
@@ -115,7 +120,19 @@ def is_plain(execution: Execution) -> bool:
 def is_bare(execution: Execution) -> bool:
     """Nothing has happened to it and it belongs to nobody: the usual case, with a shorter insert."""
     untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
-    return untouched and execution.tenant is None and execution.parent_id is None
+    return untouched and execution.tenant is None and execution.parent_id is None and not is_stray(execution)
+
+
+def is_stray(execution: Execution) -> bool:
+    """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
+    told = int(execution.id[:8] + execution.id[9:13], 16)
+    return abs(told - execution.created // 1000) > SLACK
+
+
+def first_id(millis: int) -> str:
+    """The smallest id of that millisecond."""
+    digits = f"{min(max(millis, 0), _LAST_MILLI):012x}"
+    return f"{digits[:8]}-{digits[8:]}-0000-0000-000000000000"
 
 
 def incoming(e: Execution) -> Incoming:
@@ -132,6 +149,7 @@ def incoming(e: Execution) -> Incoming:
         None if e.state is State.PENDING else e.state.value,
         e.tenant,
         e.parent_id,
+        is_stray(e),
         e.token,
         e.owner,
         e.lease,

@@ -86,6 +86,7 @@ CREATE TABLE mainspring.live (
     alone               boolean NOT NULL DEFAULT false,
     staged              boolean NOT NULL DEFAULT false,
     blocked             boolean NOT NULL DEFAULT false,  -- deferred because a running key was held
+    stray               boolean NOT NULL DEFAULT false,  -- its id does not tell when it was created
     lane                text COLLATE "C" NOT NULL,   -- queue/handler, or queue/handler/alone
     owner               text,
     unique_key          text COLLATE "C",
@@ -124,6 +125,7 @@ CREATE INDEX live_cancel ON mainspring.live (id) WHERE cancel_requested IS NOT N
 CREATE INDEX live_parent ON mainspring.live (parent_id, id) WHERE parent_id IS NOT NULL;
 CREATE INDEX live_tenant ON mainspring.live (tenant, id) WHERE tenant IS NOT NULL;
 CREATE INDEX live_trace ON mainspring.live (foreign_trace, id) WHERE foreign_trace IS NOT NULL;
+CREATE INDEX live_stray ON mainspring.live (created, id) WHERE stray;
 
 -- Partitioned by id, that is by the time of creation: an id finds its partition by itself.
 CREATE TABLE mainspring.history (
@@ -143,6 +145,7 @@ CREATE TABLE mainspring.history (
     staged           boolean NOT NULL,
     todo             boolean NOT NULL,               -- follow-ups not known to be done
     keep             boolean NOT NULL,               -- false: deleted once the follow-ups are done
+    stray            boolean NOT NULL,
     state            text NOT NULL,
     unique_key       text,
     overlap_key      text,
@@ -171,6 +174,7 @@ CREATE INDEX history_todo ON mainspring.history (id) WHERE todo;
 CREATE INDEX history_parent ON mainspring.history (parent_id, id, state) WHERE parent_id IS NOT NULL;
 CREATE INDEX history_tenant ON mainspring.history (tenant, id) WHERE tenant IS NOT NULL;
 CREATE INDEX history_trace ON mainspring.history (foreign_trace, id) WHERE foreign_trace IS NOT NULL;
+CREATE INDEX history_stray ON mainspring.history (created, id) WHERE stray;
 
 CREATE TABLE mainspring.history_default PARTITION OF mainspring.history DEFAULT;
 

@@ -1,7 +1,7 @@
 -- Adding executions. Rows arrive as JSON objects with the fields of this type; what is left out is NULL.
 CREATE TYPE mainspring.incoming AS (
     id uuid, job text, job_id text, state text, lane text, priority integer, created bigint, due bigint, body text,
-    foreign_trace text, tenant text, parent_id text, number bigint,
+    foreign_trace text, tenant text, parent_id text, number bigint, stray boolean,
     token integer, owner text, lease bigint, claimed bigint, started bigint, finished bigint,
     failures integer, crashes integer, alone boolean, staged boolean, todo boolean,
     unique_key text, overlap_key text, slots integer, running_unique_key text, running_overlap_key text,
@@ -56,13 +56,13 @@ BEGIN
     FOR try IN 1..2 LOOP
         WITH inserted AS (
             INSERT INTO mainspring.live (
-                id, job_key, phase, lane, priority, created, due, foreign_trace, body, tenant, parent_id, number,
+                id, job_key, phase, lane, priority, created, due, foreign_trace, body, tenant, parent_id, number, stray,
                 token, owner, lease, claimed, started, failures, crashes, alone, staged, running_unique_key,
                 running_overlap_key, cancel_requested, cancel_reason, reason, error, attempts, result, counters,
                 metadata, progress
             )
             SELECT r.id, i.key, mainspring.phase_of(r.state, r.due, now), r.lane, r.priority, r.created, r.due,
-                   r.foreign_trace, r.body, r.tenant, r.parent_id, r.number,
+                   r.foreign_trace, r.body, r.tenant, r.parent_id, r.number, coalesce(r.stray, false),
                    coalesce(r.token, 0), r.owner, r.lease, r.claimed, r.started, coalesce(r.failures, 0),
                    coalesce(r.crashes, 0), coalesce(r.alone, false), coalesce(r.staged, false), r.running_unique_key,
                    r.running_overlap_key, r.cancel_requested, r.cancel_reason, r.reason, r.error, r.attempts, r.result,
@@ -130,13 +130,13 @@ AS $$
 BEGIN
     INSERT INTO mainspring.history (
         id, created, due, claimed, started, finished, cancel_requested, number, token, job_key, failures, crashes,
-        alone, staged, todo, keep, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
+        alone, staged, todo, keep, stray, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
         cancel_reason, tenant, parent_id, foreign_trace, reason, error, attempts, result, counters, metadata,
         progress, body
     ) VALUES (
         r.id, r.created, r.due, r.claimed, r.started, r.finished, r.cancel_requested, r.number,
         coalesce(r.token, 0), job, coalesce(r.failures, 0), coalesce(r.crashes, 0), coalesce(r.alone, false),
-        coalesce(r.staged, false), coalesce(r.todo, false), true, r.state, r.unique_key, r.overlap_key,
+        coalesce(r.staged, false), coalesce(r.todo, false), true, coalesce(r.stray, false), r.state, r.unique_key, r.overlap_key,
         r.running_unique_key, r.running_overlap_key, r.cancel_reason, r.tenant, r.parent_id, r.foreign_trace,
         r.reason, r.error, r.attempts, r.result, r.counters, r.metadata, r.progress, r.body
     ) ON CONFLICT (id) DO NOTHING;
@@ -165,13 +165,13 @@ CREATE FUNCTION mainspring.insert_live(r mainspring.incoming, job integer, now b
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO mainspring.live (
-        id, job_key, phase, lane, priority, created, due, foreign_trace, body, tenant, parent_id, number,
+        id, job_key, phase, lane, priority, created, due, foreign_trace, body, tenant, parent_id, number, stray,
         token, owner, lease, claimed, started, failures, crashes, alone, staged, unique_key, overlap_key,
         running_unique_key, running_overlap_key, cancel_requested, cancel_reason, reason, error, attempts, result,
         counters, metadata, progress
     ) VALUES (
         r.id, job, mainspring.phase_of(r.state, r.due, now), r.lane, r.priority, r.created, r.due,
-        r.foreign_trace, r.body, r.tenant, r.parent_id, r.number,
+        r.foreign_trace, r.body, r.tenant, r.parent_id, r.number, coalesce(r.stray, false),
         coalesce(r.token, 0), r.owner, r.lease, r.claimed, r.started, coalesce(r.failures, 0),
         coalesce(r.crashes, 0), coalesce(r.alone, false), coalesce(r.staged, false), r.unique_key, r.overlap_key,
         r.running_unique_key, r.running_overlap_key, r.cancel_requested, r.cancel_reason, r.reason, r.error,

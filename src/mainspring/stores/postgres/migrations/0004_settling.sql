@@ -100,20 +100,20 @@ BEGIN
                 AND (batch.flags[array_position(batch.ids, l.id)] & 8 = 0 OR (l.phase = 2 AND l.lease <= now))
             ))
         RETURNING array_position(batch.ids, l.id) AS n, l.id, l.job_key, l.number, l.started, l.unique_key, l.overlap_key,
-            l.created, l.due, l.claimed, l.cancel_requested, l.token, l.staged, l.running_unique_key,
+            l.created, l.due, l.claimed, l.cancel_requested, l.token, l.staged, l.stray, l.running_unique_key,
             l.running_overlap_key, l.cancel_reason, l.tenant, l.parent_id, l.foreign_trace, l.attempts, l.result,
             l.counters, l.metadata, l.progress, l.body
     ), moved AS (
         INSERT INTO mainspring.history (
             id, created, due, claimed, started, finished, cancel_requested, number, token, job_key, failures, crashes,
-            alone, staged, todo, keep, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
+            alone, staged, todo, keep, stray, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
             cancel_reason, tenant, parent_id, foreign_trace, reason, error, attempts, result, counters, metadata,
             progress, body
         )
         SELECT g.id, g.created, g.due, g.claimed, coalesce(batch.starts[g.n], g.started), batch.ats[g.n],
             g.cancel_requested, g.number, g.token, g.job_key, coalesce(batch.failures[g.n], 0),
             coalesce(batch.crashes[g.n], 0), coalesce(batch.flags[g.n] & 16 = 16, false), g.staged,
-            coalesce(batch.flags[g.n] & 2 = 2, false), coalesce(batch.flags[g.n] & 4 = 0, true),
+            coalesce(batch.flags[g.n] & 2 = 2, false), coalesce(batch.flags[g.n] & 4 = 0, true), g.stray,
             coalesce(batch.states[g.n], 'completed'), g.unique_key, g.overlap_key, g.running_unique_key,
             g.running_overlap_key, g.cancel_reason, g.tenant, g.parent_id, g.foreign_trace, batch.reasons[g.n],
             batch.errors[g.n], mainspring.with_attempt(g.attempts, batch.attempts[g.n]),
