@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mainspring import Execution, State
+from mainspring import Execution, State, every
 from mainspring.core import decide
 from mainspring.core.janitor import PRUNE_BATCH, cancel_all
 from mainspring.model.changes import ClaimRequest, PruneRule
@@ -194,6 +194,29 @@ async def test_a_key_held_by_an_open_transaction_delays_nobody_else(tmp_path: Pa
         assert slowest < 2
         await holder.commit()
         assert await asyncio.gather(*waiting) == [None] * len(waiting)
+    finally:
+        await holder.close()
+        await app.close()
+
+
+@pytest.mark.req("ENQ-2", "TIM-1")
+async def test_a_key_held_by_an_open_transaction_delays_no_tick_of_another_job(
+    tmp_path: Path, address: str, processes: Processes
+) -> None:
+    app = build(tmp_path)
+    holder = await psycopg.AsyncConnection.connect(address)
+    try:
+        app.schedule("a-blocked", "tick", every(seconds=0.5), overlap="skip")
+        app.schedule("b-free", "tick", every(seconds=0.5), overlap="skip")
+        await app.open()
+        assert await app.enqueue("a-blocked", connection=holder) is not None
+        processes.node("scheduler,worker")
+        await until(lambda: len(app.ledger.lines("began", job="b-free")) >= 5, PATIENCE)
+        assert app.ledger.lines("began", job="a-blocked") == []
+        await holder.commit()
+        await until(lambda: len(app.ledger.lines("began", job="a-blocked")) >= 2, PATIENCE)
+        ticks = [line["tick"] for line in app.ledger.lines("began", job="b-free")]
+        assert len(ticks) == len(set(ticks))
     finally:
         await holder.close()
         await app.close()

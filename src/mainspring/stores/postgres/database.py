@@ -39,6 +39,10 @@ _REMEDIES = {
 }
 
 
+class KeyHeld(StoreError):
+    """An open transaction is about to take a key, or has locked a row, that was asked for."""
+
+
 class Database:
     """Runs named statements. `schema` is where they find their tables and functions."""
 
@@ -55,17 +59,18 @@ class Database:
     async def row(self, name: str, *values: Any, repeat: bool = False) -> Row:
         return (await self.rows(name, *values, repeat=repeat))[0]
 
-    async def value(self, name: str, *values: Any, repeat: bool = False) -> Any:
+    async def value(self, name: str, *values: Any, repeat: bool = False, patient: bool = True) -> Any:
         """The first column of the first row; None when there is none."""
-        found = await self.rows(name, *values, repeat=repeat)
+        found = await self.query(sql(name, self.schema), values, repeat=repeat, patient=patient)
         return found[0][0] if found else None
 
     async def executions(self, name: str, *values: Any) -> list[Execution]:
         return executions(await self.value(name, *values, repeat=True))
 
-    async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False) -> list[Row]:
-        """`repeat` says that it may be done twice: a read, or an insert that knows its own rows again."""
-        lost, tried, given_up = False, 0, time.monotonic() + _HELD_PATIENCE
+    async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False, patient: bool = True) -> list[Row]:
+        """`repeat` says that it may be done twice: a read, or an insert that knows its own rows again. Who is not
+        `patient` is told at once that a key is held."""
+        lost, tried, given_up = False, 0, time.monotonic() + (_HELD_PATIENCE if patient else 0)
         while True:
             try:
                 return await self._source.fetch(text, values)
@@ -105,8 +110,9 @@ def explained(error: BaseException, name: str = "PostgreSQL") -> BaseException:
     text = " ".join(str(error).split()) or type(error).__name__
     if is_lost(error):
         return StoreError(f"{name} cannot be reached: {text}")
+    kind = KeyHeld if state == _HELD else StoreError
     remedy = _REMEDIES.get(state or "") or _REMEDIES.get((state or "")[:2])
-    return StoreError(f"{name}: {text}" + (f"; {remedy}" if remedy else ""))
+    return kind(f"{name}: {text}" + (f"; {remedy}" if remedy else ""))
 
 
 def _is_driver(error: BaseException) -> bool:

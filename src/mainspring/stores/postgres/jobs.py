@@ -13,7 +13,7 @@ from ...model.execution import State, encode_policy
 from ...model.job import Job, JobStats, LiveCounts
 from .adding import Sorted, sorted_by_kind
 from .connections import Row
-from .database import Database
+from .database import Database, KeyHeld
 from .rows import as_json
 
 _COLUMNS = (
@@ -27,15 +27,32 @@ Numbered = tuple[int, JobWrite]
 
 
 async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[JobWritten], set[Topic]]:
-    """In the order of names within one statement: two schedulers never wait for each other."""
+    """In the order of names within one statement: two schedulers never wait for each other. When one of them waits for
+    a key in an open transaction, each is written by itself, and that one is left for later."""
     written = [JobWritten(won=False)] * len(writes)
     for batch in rounds(writes):
-        kinds = [sorted_by_kind(write.executions) for _, write in batch]
-        text = as_json([_wire(write, kind) for (_, write), kind in zip(batch, kinds, strict=True)])
-        answers = msgspec.json.decode(await db.value("write_jobs", text))
-        for (n, _), kind, answer in zip(batch, kinds, answers, strict=True):
-            written[n] = _written(kind, answer)
+        try:
+            done = await _write_batch(db, batch)
+        except KeyHeld:
+            done = [one for item in batch for one in await _write_alone(db, item)]
+        for (n, _), one in zip(batch, done, strict=True):
+            written[n] = one
     return written, _topics(written)
+
+
+async def _write_alone(db: Database, item: Numbered) -> list[JobWritten]:
+    try:
+        return await _write_batch(db, [item])
+    except KeyHeld:
+        return [JobWritten(won=False)]
+
+
+async def _write_batch(db: Database, batch: list[Numbered]) -> list[JobWritten]:
+    kinds = [sorted_by_kind(write.executions) for _, write in batch]
+    text = as_json([_wire(write, kind) for (_, write), kind in zip(batch, kinds, strict=True)])
+    ticks = any(write.executions for _, write in batch)  # nothing else asks for keys
+    answers = msgspec.json.decode(await db.value("write_jobs", text, patient=not ticks))
+    return [_written(kind, answer) for kind, answer in zip(kinds, answers, strict=True)]
 
 
 def rounds(writes: Sequence[JobWrite]) -> list[list[Numbered]]:
