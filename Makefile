@@ -4,6 +4,7 @@
 #                              on a throwaway PostgreSQL server with two worker processes, or on SQLite
 #   make test                  lint, types, import contracts and every test suite
 #   make unit | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
+#   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -26,7 +27,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit conformance integration acceptance simulate crash faults docs
+        unit conformance integration acceptance simulate crash faults docs plans
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -82,6 +83,9 @@ safeguards: $(INSTALLED)
 
 unit conformance integration acceptance docs: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
+
+plans: $(INSTALLED)
+	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/test_postgres_plans.py $(ARGS)
 
 simulate: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)

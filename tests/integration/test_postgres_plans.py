@@ -1,0 +1,222 @@
+"""What the server does for each statement: along an index, and no more of it however much there is.
+
+`make plans ROWS=1000000` runs this with a million rows of each kind; `make test` with a hundred thousand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+import psycopg
+import pytest
+
+from mainspring.model.changes import Change, ClaimRequest, ExecutionQuery, PruneRule
+from mainspring.model.execution import Execution, State
+from mainspring.model.instants import SECOND
+from mainspring.stores.postgres import PostgresStore
+from mainspring.stores.postgres.address import parse_address
+from mainspring.stores.postgres.connections import Connections, PsycopgSession, Row, Startup
+from mainspring.stores.postgres.schema import script
+from tests.servers import postgres
+
+ROWS = int(os.environ.get("PLAN_ROWS", "100000"))
+FEW = 2_000
+OWNER = "w1"
+
+FILL = """
+    INSERT INTO mainspring.incarnation (job_id, job) SELECT 'job-' || n, 'job' || n FROM generate_series(1, 50) n;
+    INSERT INTO mainspring.job (name, id, version, origin, declared, overrides, release, anchor, sweep, created,
+        updated, due, defaults)
+    SELECT 'idle' || n, 'idle-' || n, 1, 'code', '{"handler":"work"}', '{}', '', 0, false, 0, 0,
+        mainspring.now_micros() + 3600000000 + n, '{}' FROM generate_series(1, %(rows)s) n;
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, body)
+    SELECT mainspring.new_id(t), t, CASE n %% 3 WHEN 0 THEN t + 7200000000000 ELSE 0 END, 1 + n %% 50, n %% 7 %% 2,
+        CASE n %% 3 WHEN 0 THEN 0 ELSE 1 END, CASE n %% 3 WHEN 1 THEN 'default/excluded' ELSE 'default/work' END,
+        '{"job":"job","job_id":"job-1","handler":"work","params":"{}"'
+    FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s) n) x;
+    INSERT INTO mainspring.history (id, created, due, started, finished, token, job_key, failures, crashes, alone,
+        staged, todo, keep, stray, state, tenant, parent_id, body)
+    SELECT mainspring.new_id(t), t, 0, 1, 2, 1, 1 + n %% 50, 0, 0, false, false, false, true, false,
+        CASE WHEN n %% 100 = 0 THEN 'failed' ELSE 'completed' END,
+        CASE WHEN n %% 10 = 0 THEN 't' || n %% 1000 END, CASE WHEN n %% 10 = 0 THEN 'p' || n / 100 END,
+        '{"job":"job","job_id":"job-1","handler":"work","params":"{}"'
+    FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s) n) x;
+    ANALYZE mainspring.job; ANALYZE mainspring.live; ANALYZE mainspring.history;
+"""
+
+
+TELL_PLANS = """
+    LOAD 'auto_explain';
+    SET auto_explain.log_min_duration = 0;
+    SET auto_explain.log_nested_statements = on;
+    SET client_min_messages = log;
+"""
+
+
+class Explaining:
+    """Runs each statement as EXPLAIN ANALYZE, and keeps what the server says, also of statements inside functions."""
+
+    def __init__(self, url: str) -> None:
+        self.plans: list[str] = []
+        self.buffers = 0
+        self._connections = Connections(Startup(parse_address(url).main, 60.0).connect, 1, 60.0)
+        self._url = url
+
+    async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
+        async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
+            connection.add_notice_handler(self._noticed)
+            await connection.execute(TELL_PLANS.encode())
+            session = PsycopgSession(connection)
+            async with connection.transaction(force_rollback=True):
+                [[told]] = await session.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", values)
+            plan = told[0]["Plan"]
+            self.buffers += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+            self.plans.append(json.dumps(plan))
+        return await self._connections.fetch(text, values)
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
+        self.plans.append(notice.message_primary or "")
+
+    def scanned(self) -> set[str]:
+        """The tables that were read from one end to the other."""
+        as_text = re.compile(r"Seq Scan on (\w+)")
+        as_json = re.compile(r'"Node Type": "Seq Scan"[^{}]*?"Relation Name": "(\w+)"')
+        return {found[1] for plan in self.plans for way in (as_text, as_json) for found in way.finditer(plan)}
+
+
+@cache
+def filled(rows: int) -> str:
+    """The address of a database with so many rows of each kind: jobs, ready, future, of an excluded lane, finished."""
+    url = postgres().new_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(script("mainspring").encode())
+        for statement in FILL.split(";\n"):
+            if statement.strip():
+                connection.execute(statement.encode() % {b"rows": str(rows).encode()})
+        connection.execute("VACUUM")
+    return url
+
+
+def large_tables(rows: int) -> set[str]:
+    """An empty month or an empty table may be read as a whole."""
+    text = "SELECT relname FROM pg_class WHERE relnamespace = 'mainspring'::regnamespace AND reltuples > 1000"
+    with psycopg.connect(filled(rows)) as connection:
+        found = {name for (name,) in connection.execute(text)}
+    assert {"live", "job"} < found
+    return found
+
+
+@asynccontextmanager
+async def watched(rows: int) -> AsyncIterator[tuple[PostgresStore, Explaining]]:
+    url = filled(rows)
+    store, source = PostgresStore(url), Explaining(url)
+    await store.open()
+    assert store._opened is not None
+    own, store._opened.db._source = store._opened.db._source, source
+    try:
+        yield store, source
+    finally:
+        store._opened.db._source = own
+        await source.close()
+        await store.close()
+
+
+def request(**fields: Any) -> ClaimRequest:
+    plain = {"owner": OWNER, "handlers": frozenset({"work"}), "queues": None, "limit": 10, "lease": 30.0}
+    return ClaimRequest(**{**plain, **fields})
+
+
+def ending(row: Execution) -> Change:
+    seen: dict[str, Any] = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
+    return Change(**seen, to=State.COMPLETED, at=row.created, failures=0, crashes=0)
+
+
+async def claim(store: PostgresStore) -> None:
+    answer = await store.exchange([], request())
+    assert len(answer.claimed) == 10
+    back = [ending(row) for row in answer.claimed]
+    await store.exchange([Change(**{**_fields(change), "to": State.PENDING}) for change in back], None)
+
+
+async def settle(store: PostgresStore) -> None:
+    rows = (await store.exchange([], request(limit=5))).claimed
+    assert (await store.exchange([ending(row) for row in rows], None)).applied == (True,) * 5
+
+
+async def claim_from_two_lanes(store: PostgresStore) -> None:
+    both = frozenset({"work", "excluded"})
+    rows = (await store.exchange([], request(handlers=both))).claimed
+    assert {row.handler for row in rows} == {"work"}  # what the rows were filled with; the lanes are two
+    await store.exchange([Change(**{**_fields(ending(row)), "to": State.PENDING}) for row in rows], None)
+
+
+def _fields(change: Change) -> dict[str, Any]:
+    return {name: getattr(change, name) for name in change.__struct_fields__}
+
+
+async def find_in_time(store: PostgresStore) -> None:
+    now = time.time_ns() // 1000
+    query = ExecutionQuery(created_from=now - 170 * SECOND, created_to=now - 110 * SECOND, limit=20)
+    assert len(await store.find(query)) == 20
+
+
+async def prune_nothing(store: PostgresStore) -> None:
+    long_ago = time.time_ns() // 1000 - 365 * 86_400 * SECOND
+    rule = PruneRule(job_id="job-7", states=frozenset({State.COMPLETED, State.FAILED}), older_than=long_ago, newest=10)
+    assert await store.prune(rule, 500) == 0
+
+
+STEPS: dict[str, Any] = {
+    "claim": claim,
+    "claim from two lanes": claim_from_two_lanes,
+    "settle": settle,
+    "due jobs": lambda store: store.due_jobs(100),
+    "walk over jobs": lambda store: store.jobs_after("idle5", 50),
+    "newest": lambda store: store.find(ExecutionQuery(limit=20)),
+    "page": lambda store: store.find(ExecutionQuery(limit=20, before="019b0000-0000-7000-8000-000000000000")),
+    "of a job": lambda store: store.find(ExecutionQuery(job="job7", limit=20)),
+    "failed": lambda store: store.find(ExecutionQuery(states=frozenset({State.FAILED}), limit=20)),
+    "failed of a job": lambda store: store.find(
+        ExecutionQuery(job="job1", states=frozenset({State.FAILED, State.PENDING}), limit=20)
+    ),
+    "running": lambda store: store.find(ExecutionQuery(job="job1", states=frozenset({State.RUNNING}), limit=20)),
+    "of a tenant": lambda store: store.find(ExecutionQuery(tenant="t10", limit=20)),
+    "of a parent": lambda store: store.find(ExecutionQuery(parent_id="p1", limit=20)),
+    "of a trace": lambda store: store.find(ExecutionQuery(trace_id="ab" * 16)),
+    "in a range of time": find_in_time,
+    "count up to a cap": lambda store: store.count(ExecutionQuery(), 100),
+    "children": lambda store: store.children("p1"),
+    "follow-ups": lambda store: store.todo(100),
+    "expired": lambda store: store.expired(100),
+    "strays": lambda store: store.cancel_strays(100),
+    "cancels": lambda store: store.cancels(OWNER),
+    "one execution": lambda store: store.execution("019b0000-0000-7000-8000-000000000000"),
+    "log lines": lambda store: store.logs("019b0000-0000-7000-8000-000000000000"),
+    "prune nothing": prune_nothing,
+    "fold nothing": lambda store: store.fold(100),
+}
+
+
+@pytest.mark.req("HIS-3", "NUM-1")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("step", STEPS)
+async def test_along_an_index_and_flat_however_much_there_is(step: str) -> None:
+    async with watched(FEW) as (store, source):
+        await STEPS[step](store)
+        few = source.buffers
+    async with watched(ROWS) as (store, source):
+        await STEPS[step](store)
+        many = source.buffers
+        assert source.plans
+        assert source.scanned() & large_tables(ROWS) == set()
+    assert many <= 2 * few + 60, f"{few} buffers with {FEW} rows, {many} with {ROWS}"
