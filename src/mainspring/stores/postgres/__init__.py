@@ -9,7 +9,8 @@ rows.py         how an execution lies in the tables; arrays.py how a batch of ch
 adding.py exchanging.py jobs.py finding.py running.py locking.py    the primitives, by subject
 loops.py        what belongs to one event loop
 beating.py      heartbeats: a connection of their own, used from their own thread
-wakeups.py      LISTEN and NOTIFY
+wakeups.py      LISTEN and NOTIFY; gathering.py concurrent enqueues in one statement
+tidying.py      partitions made ahead, the live table vacuumed
 caller.py       enqueue inside the caller's own transaction, whatever the driver
 store.py        the Store itself
 """

@@ -20,6 +20,7 @@ from .gathering import Gatherer
 from .handed import handed
 from .loops import PerLoop
 from .statements import DEFAULT_SCHEMA, checked_schema
+from .tidying import Tidying
 from .wakeups import Announcer, Ear, Listeners
 
 _FACTORY_SIZE, _FACTORY_PATIENCE = 10, 65.0
@@ -62,10 +63,13 @@ class Place:
 
 
 class Opened:
-    def __init__(self, db: Database, beats: Beats, ear: Ear, announcer: Callable[[], Announcer]) -> None:
+    def __init__(
+        self, db: Database, beats: Beats, ear: Ear, announcer: Callable[[], Announcer], tidying: Tidying
+    ) -> None:
         self.db, self.beats, self.ear = db, beats, ear
         self.announcers = PerLoop(announcer)
         self.gatherers = PerLoop(lambda: Gatherer(db))
+        self.tidying = tidying
 
     async def close(self) -> None:
         await self.ear.close()
@@ -86,7 +90,8 @@ async def open_place(place: Place, listeners: Listeners) -> Opened:
     beats: Beats = BorrowedBeats(db) if own is None else OwnBeats(own, place.schema, place.name)
     origin = secrets.token_hex(6)
     ear = Ear(listen, place.schema, origin, listeners.tell)
-    return Opened(db, beats, ear, lambda: Announcer(db, place.schema, origin))
+    tidying = Tidying(db, may_vacuum=isinstance(source, Connections))
+    return Opened(db, beats, ear, lambda: Announcer(db, place.schema, origin), tidying)
 
 
 def _is_factory(thing: Any) -> bool:

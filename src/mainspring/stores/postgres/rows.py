@@ -15,7 +15,7 @@ from ...model.execution import Execution, State, lane
 from ...model.instants import Micros
 
 SLACK = 2_000
-"""Milliseconds by which the time in an id may differ from its creation: what a search by time walks over for nothing."""
+"""Milliseconds by which the time in an id may differ from its creation: a search by time walks over as many."""
 
 _LAST_MILLI = (1 << 48) - 1
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

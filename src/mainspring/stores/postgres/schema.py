@@ -17,6 +17,15 @@ from .statements import migrations
 
 _LOCK_SPACE = 0x6D61696E  # "main"
 
+# A search by snapshot. What to_regclass says may be remembered from before the lock: another migrator's tables are
+# created meanwhile, and nothing tells a session that only waits for an advisory lock.
+_KNOWN = """
+    SELECT EXISTS (
+        SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = $1::text AND c.relname = 'meta'
+    )
+"""
+
 
 class Status(msgspec.Struct, frozen=True):
     """Where a database stands: `current` is 0 when there is nothing of ours."""
@@ -56,7 +65,7 @@ async def status_of(source: Source, schema: str, name: str) -> Status:
 
 async def status(session: Session, schema: str) -> Status:
     newest = migrations(schema)[-1][0]
-    [[known]] = await session.fetch("SELECT to_regclass($1::text) IS NOT NULL", (f"{schema}.meta",))
+    [[known]] = await session.fetch(_KNOWN, (schema,))
     if not known:
         return Status(schema, 0, newest)
     rows = await session.fetch(f"SELECT value FROM {schema}.meta WHERE key = 'schema'")

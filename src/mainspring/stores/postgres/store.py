@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
@@ -36,8 +35,6 @@ from .opened import Opened, Place, open_place
 from .rows import is_plain
 from .wakeups import Listeners
 
-PARTITIONS_INTERVAL = 600.0
-
 
 class PostgresStore:
     """A store on a PostgreSQL server, shared by any number of machines.
@@ -53,7 +50,6 @@ class PostgresStore:
         self.schema = self._place.schema
         self._listeners = Listeners()
         self._opened: Opened | None = None
-        self._partitions_due = float("-inf")
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -186,17 +182,10 @@ class PostgresStore:
     # --- housekeeping -------------------------------------------------------------------------------------------
 
     async def fold(self, limit: int) -> int:
-        await self._keep_partitions()
+        await self._open_parts.tidying.step()
         if await self._db.value("purge_left", repeat=True) is not None:
             await jobs.purge_all(self._db)
         return int(await self._db.value("fold", limit))
-
-    async def _keep_partitions(self) -> None:
-        """Now and then; the server itself sees to it that it is done once an hour."""
-        now = asyncio.get_running_loop().time()
-        if now >= self._partitions_due:
-            self._partitions_due = now + PARTITIONS_INTERVAL
-            await self._db.value("keep_partitions")
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
         return await finding.prune(self._db, rule, limit)

@@ -1,0 +1,1 @@
+VACUUM (SKIP_LOCKED, TRUNCATE false) mainspring.live, mainspring.delta

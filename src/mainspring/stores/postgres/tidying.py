@@ -1,0 +1,48 @@
+"""What keeps the tables in shape, done by whoever folds statistics: partitions made ahead, the live table vacuumed.
+
+Each execution leaves two dead versions behind in the live table. The server's own vacuum comes at most once a minute,
+which at ten thousand executions a second is a million dead rows later: claims would walk over all of them. So the live
+table is vacuumed as soon as a few thousand are dead, which takes milliseconds because it is small. Where that frees
+nothing, because a transaction somewhere has been open for long, it is tried less and less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from ...model.errors import StoreError
+from .database import Database
+
+PARTITIONS_INTERVAL = 600.0
+DEAD_ROWS, DEAD_SHARE = 10_000, 0.1
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+
+class Tidying:
+    def __init__(self, db: Database, *, may_vacuum: bool) -> None:
+        """`may_vacuum`: statements run outside of any transaction, as VACUUM must."""
+        self._db, self._may_vacuum = db, may_vacuum
+        self._partitions_due = self._vacuum_due = float("-inf")
+        self._pause = _SHORTEST_PAUSE
+
+    async def step(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._partitions_due:
+            self._partitions_due = now + PARTITIONS_INTERVAL
+            await self._db.value("keep_partitions")  # the server itself sees to it that it is done once an hour
+        if self._may_vacuum and now >= self._vacuum_due:
+            await self._vacuum()
+            self._vacuum_due = asyncio.get_running_loop().time() + self._pause
+
+    async def _vacuum(self) -> None:
+        if not await self._too_many_dead():
+            self._pause = _SHORTEST_PAUSE
+            return
+        with suppress(StoreError):  # it took too long, or was told to stop: the server's own vacuum is still there
+            await self._db.rows("vacuum")
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE) if await self._too_many_dead() else _SHORTEST_PAUSE
+
+    async def _too_many_dead(self) -> bool:
+        rows = await self._db.rows("dead_rows", repeat=True)
+        return any(dead > DEAD_ROWS + DEAD_SHARE * live for dead, live in rows)
