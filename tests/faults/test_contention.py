@@ -15,13 +15,13 @@ from mainspring.core import decide
 from mainspring.core.janitor import PRUNE_BATCH, cancel_all
 from mainspring.model.changes import ClaimRequest, PruneRule
 from mainspring.model.execution import FINAL
-from mainspring.stores.postgres import PostgresStore
+from mainspring.stores.postgres import PostgresStore, schema
+from mainspring.stores.postgres.connections import PsycopgSession
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import Processes, until
 from tests.crash.tables import table
 from tests.faults.counters import COUNTERS
 from tests.faults.load import COUNT_OF_EACH
-from tests.servers import Postgres
 
 PATIENCE = 40.0
 ROWS = 120
@@ -30,13 +30,28 @@ DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_data
 
 
 @pytest.mark.req("REL-1", "OPS-2")
-async def test_many_migrate_at_once(server: Postgres, address: str) -> None:
-    stores = [PostgresStore(address) for _ in range(8)]
+async def test_many_migrate_at_once(address: str) -> None:
+    """All of them have seen an empty database before the first may begin."""
+    stores = [PostgresStore(address) for _ in range(6)]
+    holder = await psycopg.AsyncConnection.connect(address)
     try:
-        await asyncio.gather(*(store.open() for store in stores))
-        assert len({await store.now() > 0 for store in stores}) == 1
+        await schema._lock(PsycopgSession(holder), stores[0].schema)
+        opening = asyncio.gather(*(store.open() for store in stores))
+        await until(lambda: _waiting_for_the_lock(address) == len(stores), PATIENCE)
+        await holder.rollback()
+        await opening
+        assert all([await store.now() > 0 for store in stores])
     finally:
+        await holder.close()
         await asyncio.gather(*(store.close() for store in stores))
+
+
+def _waiting_for_the_lock(address: str) -> int:
+    with psycopg.connect(address, autocommit=True) as connection:
+        [[count]] = connection.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        ).fetchall()
+    return int(count)
 
 
 @pytest.mark.req("REL-1", "WRK-3")
