@@ -63,6 +63,7 @@ def _scheme(url: str) -> str:
 
 async def _postgres(url: str, *, migrate: bool) -> Standing:
     from .stores.postgres import schema
+    from .stores.postgres.database import Database
     from .stores.postgres.opened import Place
 
     place = Place(url, None, None)
@@ -70,6 +71,8 @@ async def _postgres(url: str, *, migrate: bool) -> Standing:
     try:
         step = schema.migrate if migrate else schema.status_of
         found = await step(source, place.schema, place.name)
+        if migrate:
+            await Database(source, place.schema, place.name).value("keep_partitions")
     finally:
         await source.close()
     return Standing(without_password(url), found.schema, found.current, found.newest, found.pending)
