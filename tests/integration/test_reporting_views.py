@@ -133,6 +133,13 @@ async def test_views_show_what_happened(kind: str, tmp_path: Path) -> None:
         assert (lock["name"], lock["owner"]) == ("report", "w1")
 
 
+@pytest.mark.req("HIS-4")
+def test_the_documentation_lists_the_columns() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "stores.md").read_text()
+    for name, columns in COLUMNS.items():
+        assert f"| `mainspring.{name}` | {', '.join(columns)} |" in page
+
+
 async def fill(store: Store) -> Execution:
     """A job with one execution completed, one failed for a tenant, one pending; and a lock."""
     now = await store.now()

@@ -81,9 +81,14 @@ class Announcer:
 
     async def _flush(self) -> None:
         news, self._news = self._news, set()
-        if news:
-            with suppress(StoreError):  # a hint: whoever misses it polls
+        try:
+            if news:
                 await self._db.value("notify", self._channel, f"{self._origin} {','.join(sorted(news))}")
+        except StoreError:
+            pass  # a hint: whoever misses it polls
+        except asyncio.CancelledError:
+            self._news |= news
+            raise
 
 
 class Ear:
