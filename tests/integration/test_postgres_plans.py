@@ -183,6 +183,9 @@ STEPS: dict[str, Any] = {
     "claim": claim,
     "claim from two lanes": claim_from_two_lanes,
     "settle": settle,
+    "add": lambda store: store.add([execution() for _ in range(20)]),
+    "add with a key": lambda store: store.add([execution(unique_key="k", overlap_key="o") for _ in range(3)]),
+    "add for a tenant": lambda store: store.add([execution(tenant="t1", parent_id="p1") for _ in range(20)]),
     "due jobs": lambda store: store.due_jobs(100),
     "walk over jobs": lambda store: store.jobs_after("idle5", 50),
     "newest": lambda store: store.find(ExecutionQuery(limit=20)),
@@ -253,7 +256,7 @@ async def pass_through(store: PostgresStore, url: str, count: int) -> int:
     return int(found[0])
 
 
-def execution() -> Execution:
+def execution(**fields: Any) -> Execution:
     now = time.time_ns() // 1000
-    id = random_id(now, CHANCE)
-    return Execution(id=id, job="job", job_id="job-1", handler="work", created=now, due=now)
+    plain = {"id": random_id(now, CHANCE), "job": "job", "job_id": "job-1", "handler": "work"}
+    return Execution(**{**plain, "created": now, "due": now, **fields})
