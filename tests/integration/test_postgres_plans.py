@@ -235,7 +235,7 @@ async def test_the_live_table_stays_small_however_many_have_passed_through() -> 
     store = PostgresStore(url)
     await store.open()
     sizes = [await pass_through(store, url, 10_000) for _ in range(5)]
-    assert sizes[-1] <= 1.6 * sizes[1], sizes  # without it: 2.5 times
+    assert sizes[-1] < 0.7 * len(sizes) * sizes[0], sizes  # each round would add as much as the first one
     await store.close()
 
 
