@@ -195,7 +195,12 @@ def _as_id(trace_id: str) -> str | None:
 async def prune(db: Database, rule: PruneRule, limit: int) -> int:
     """Found and deleted in two steps: finished rows never change but for their mark, which the deletion respects."""
     ids = await _prunable(db, rule, limit)
-    return int(await db.value("delete_finished", numbers(ids))) if ids else 0
+    if not ids:
+        return 0
+    gone = int(await db.value("delete_finished", numbers(ids)))
+    if gone < limit:
+        await db.value("prune_numbers", rule.job_id)
+    return gone
 
 
 async def _prunable(db: Database, rule: PruneRule, limit: int) -> list[str]:

@@ -152,8 +152,10 @@ def _stats_of(row: Row) -> JobStats:
 
 
 async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
-    wanted = None if job_ids is None else as_json(list(job_ids))
-    rows = await db.rows("live_counts", wanted, repeat=True)
+    if job_ids is None:
+        rows = await db.rows("live_counts_all", repeat=True)
+    else:
+        rows = await db.rows("live_counts_some", as_json(list(job_ids)), repeat=True)
     return {
         job_id: LiveCounts(pending=pending, running=running, waiting=rest) for job_id, pending, running, rest in rows
     }

@@ -224,7 +224,8 @@ CREATE TABLE mainspring.delta (
     last_finished bigint,
     last_error    text,
     last_failures integer NOT NULL DEFAULT 0,
-    ids           uuid[]                             -- executions that have no number yet
+    ids           uuid[],                            -- executions that have no number yet
+    dropped       integer NOT NULL DEFAULT 0         -- how many more use up a number, though no row of theirs is kept
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 -- Numbers given by `fold`: execution ids[n] has number first + n - 1. An array for hundreds of executions costs a

@@ -122,7 +122,8 @@ BEGIN
         FROM gone g WHERE batch.flags IS NULL OR batch.flags[g.n] & 6 <> 4
     ), ended AS (
         SELECT g.n, g.id, g.job_key, g.number, coalesce(batch.states[g.n], 'completed') AS state,
-            coalesce(batch.starts[g.n], g.started) AS started, batch.ats[g.n] AS finished
+            coalesce(batch.starts[g.n], g.started) AS started, batch.ats[g.n] AS finished,
+            batch.flags IS NULL OR batch.flags[g.n] & 6 <> 4 AS kept
         FROM gone g
     ), summed AS (
         SELECT e.job_key,
@@ -134,16 +135,17 @@ BEGIN
             count(*) FILTER (WHERE batch.flags[e.n] & 8 = 8) AS rescued,
             coalesce(sum(e.finished - e.started) FILTER (WHERE e.state <> 'skipped'), 0) / 1000 AS duration_ms,
             count(e.finished - e.started) FILTER (WHERE e.state <> 'skipped') AS timed,
-            array_agg(e.id) FILTER (WHERE e.number IS NULL) AS ids,
+            array_agg(e.id) FILTER (WHERE e.number IS NULL AND e.kept) AS ids,
+            count(*) FILTER (WHERE e.number IS NULL AND NOT e.kept) AS dropped,
             max(e.n) FILTER (WHERE e.state <> 'skipped') AS newest  -- positions are in the order of ids
         FROM ended e GROUP BY e.job_key
     ), counted AS (
         INSERT INTO mainspring.delta (
             job_key, completed, partial, failed, cancelled, skipped, rescued, duration_ms, timed, ids,
-            last_id, last_state, last_started, last_finished, last_error, last_failures
+            dropped, last_id, last_state, last_started, last_finished, last_error, last_failures
         )
         SELECT s.job_key, s.completed, s.partial, s.failed, s.cancelled, s.skipped, s.rescued, s.duration_ms, s.timed,
-            s.ids, e.id, e.state, e.started, e.finished, batch.errors[e.n], coalesce(batch.failures[e.n], 0)
+            s.ids, s.dropped, e.id, e.state, e.started, e.finished, batch.errors[e.n], coalesce(batch.failures[e.n], 0)
         FROM summed s LEFT JOIN ended e ON e.n = s.newest
     )
     SELECT array_agg(g.n), array_agg(g.unique_key) FILTER (WHERE g.unique_key IS NOT NULL),

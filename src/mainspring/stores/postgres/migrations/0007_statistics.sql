@@ -36,21 +36,27 @@ BEGIN
 END
 $$;
 
--- The ids of a job in their order get the next numbers. Jobs are locked in the order of their names, as the scheduler
--- locks them.
+-- The ids of a job in their order get the next numbers, and those whose rows were not kept the ones after. Jobs are
+-- locked in the order of their names, as the scheduler locks them.
 CREATE FUNCTION mainspring.give_numbers(folded mainspring.delta[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     job record;
     base bigint;
 BEGIN
     FOR job IN
-        SELECT i.key, i.job, array_agg(x.id ORDER BY x.id) AS ids
-        FROM unnest(folded) d CROSS JOIN LATERAL unnest(d.ids) x (id)
-        JOIN mainspring.incarnation i ON i.key = d.job_key
-        GROUP BY i.key, i.job ORDER BY i.job, i.key
+        SELECT i.key, s.dropped, coalesce(x.ids, '{}') AS ids
+        FROM (SELECT d.job_key, sum(d.dropped) AS dropped FROM unnest(folded) d GROUP BY d.job_key) s
+        JOIN mainspring.incarnation i ON i.key = s.job_key
+        LEFT JOIN (
+            SELECT d.job_key, array_agg(e.id ORDER BY e.id) AS ids
+            FROM unnest(folded) d CROSS JOIN LATERAL unnest(d.ids) e (id) GROUP BY d.job_key
+        ) x ON x.job_key = s.job_key
+        WHERE s.dropped > 0 OR x.ids IS NOT NULL
+        ORDER BY i.job, i.key
     LOOP
-        UPDATE mainspring.incarnation SET last_number = last_number + cardinality(job.ids) WHERE key = job.key
-        RETURNING last_number - cardinality(job.ids) INTO base;
+        UPDATE mainspring.incarnation SET last_number = last_number + cardinality(job.ids) + job.dropped
+        WHERE key = job.key
+        RETURNING last_number - cardinality(job.ids) - job.dropped INTO base;
         INSERT INTO mainspring.numbers (job_key, span, low, high, first, ids)
         SELECT job.key, s.span, s.ids[1], s.ids[cardinality(s.ids)], base + s.first, s.ids
         FROM (
@@ -59,5 +65,22 @@ BEGIN
             GROUP BY mainspring.span_of(x.id), (x.n - 1) / 500
         ) s;
     END LOOP;
+END
+$$;
+
+-- Numbers of executions that are gone: those made before the oldest one that is left.
+CREATE FUNCTION mainspring.prune_numbers(of_job text) RETURNS void LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    k integer := (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = of_job);
+    oldest uuid := least(
+        (SELECT h.id FROM mainspring.history h WHERE h.job_key = k AND h.state = 'completed' ORDER BY h.id LIMIT 1),
+        (SELECT h.id FROM mainspring.history h WHERE h.job_key = k AND h.state <> 'completed' ORDER BY h.id LIMIT 1)
+    );
+BEGIN
+    DELETE FROM mainspring.numbers n
+    WHERE n.job_key = k AND n.span < mainspring.span_of(coalesce(oldest, mainspring.id_at(mainspring.now_micros())));
 END
 $$;
