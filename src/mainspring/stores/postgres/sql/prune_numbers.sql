@@ -1,0 +1,1 @@
+SELECT mainspring.prune_numbers($1::text)
