@@ -29,6 +29,7 @@ from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connections import Startup
 from mainspring.stores.postgres.statements import migrations
+from mainspring.stores.postgres.wakeups import Ear
 from tests.servers import postgres
 from tests.support import until
 
@@ -349,6 +350,24 @@ async def test_concurrent_enqueues_go_out_together_and_each_hears_its_own(url: s
             [row.id for row in rows] for rows in good
         ]
         assert await store.count(ExecutionQuery(), 100) == 60
+
+
+@pytest.mark.req("WRK-2")
+@pytest.mark.parametrize(
+    ("payload", "heard"),
+    [
+        ("them work,ended", [Topic.WORK, Topic.ENDED]),
+        ("work", [Topic.WORK]),
+        ("them something-newer", [Topic.ANY]),
+        ("us work", []),
+        ("us ping 1234", []),
+        ("them ping 1234", []),
+    ],
+)
+def test_what_a_notification_means(payload: str, heard: list[Topic]) -> None:
+    told: list[Topic] = []
+    Ear(None, "mainspring", "us", told.extend)._heard(payload)
+    assert told == heard
 
 
 @pytest.mark.req("WRK-2")

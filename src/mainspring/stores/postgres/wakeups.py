@@ -147,9 +147,9 @@ class Ear:
                 self._heard(notice.payload)
 
     def _heard(self, payload: str) -> None:
-        """`ORIGIN topic,topic`; from the SQL function, or a trigger, only the topics."""
+        """`ORIGIN topic,topic`; from the SQL function, or a trigger, only the topics. Pings of others are their own."""
         origin, _, words = payload.rpartition(" ")
-        if origin.partition(" ")[0] == self._origin:
+        if origin.partition(" ")[0] == self._origin or origin.endswith(" ping"):
             return
         known = {topic.value for topic in Topic}
         self._tell([Topic(word) if word in known else Topic.ANY for word in words.split(",")])
