@@ -161,22 +161,11 @@ def wheel_binaries(folder: Path) -> Path:
 
 
 def own_folder(prefix: str) -> Path:
-    sweep(prefix)
     folder = Path(tempfile.mkdtemp(prefix=prefix))
-    (folder / "tests.pid").write_text(str(os.getpid()))
     if os.geteuid() == 0:
         folder.chmod(0o755)
         shutil.chown(folder, NOBODY)
     return folder
-
-
-def sweep(prefix: str) -> None:
-    """Remove what test processes that were killed have left behind."""
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*/tests.pid"):
-        with suppress(OSError, ValueError):
-            os.kill(int(left.read_text()), 0)
-            continue
-        shutil.rmtree(left.parent, ignore_errors=True)
 
 
 def free_port() -> int:
