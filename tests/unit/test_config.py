@@ -241,3 +241,7 @@ def test_what_is_shown_of_settings_holds_no_secret() -> None:
     assert "hunter2" not in str(settings.in_force())
     assert "hunter2" not in repr(parse_url(url))
     assert without_password("mongodb://a:p@ss://word@h/x") == "mongodb://a:***@h/x"
+
+
+def test_an_address_without_a_password_is_shown_as_it_is() -> None:
+    assert without_password("postgresql://ada@localhost:5432/jobs") == "postgresql://ada@localhost:5432/jobs"

@@ -24,7 +24,7 @@ SCHEMES = {
 }
 _SHOWN_SCHEMES = "sqlite:///file.db, memory:// or postgresql://host/name"
 _SQLITE_PATHS = "sqlite:///jobs.db for a relative path, sqlite:////var/lib/jobs.db for an absolute one"
-_CREDENTIALS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^:@/]*):.*@", re.IGNORECASE | re.DOTALL)
+_CREDENTIALS = re.compile(r"([^:@/]*):.*@", re.DOTALL)
 _SECRET_OPTION = re.compile(r"(password|passwd|pwd|secret|token)=[^&\s#]*", re.IGNORECASE)
 
 
@@ -63,7 +63,8 @@ def without_password(url: str) -> str:
     'postgresql://app:***@localhost/jobs?sslpassword=***'
     """
     hidden = _SECRET_OPTION.sub(r"\1=***", url)
-    return _CREDENTIALS.sub(lambda match: f"{match[1] or ''}{match[2]}:***@", hidden, count=1)
+    scheme, mark, rest = hidden.partition("://") if "://" in hidden else ("", "", hidden)
+    return scheme + mark + _CREDENTIALS.sub(r"\1:***@", rest, count=1)
 
 
 def _sqlite_path(field: str, url: str) -> str:
