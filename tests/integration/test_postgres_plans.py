@@ -27,6 +27,7 @@ from mainspring.stores.postgres.address import parse_address
 from mainspring.stores.postgres.connections import Connections, PsycopgSession, Row, Startup
 from mainspring.stores.postgres.schema import script
 from tests.servers import postgres
+from tests.support import until
 
 ROWS = int(os.environ.get("PLAN_ROWS", "100000"))
 FEW = 2_000
@@ -250,6 +251,7 @@ async def pass_through(store: PostgresStore, url: str, count: int) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
         found = connection.execute("SELECT pg_total_relation_size('mainspring.live')").fetchone()
     assert store._opened is not None
+    await until(store._opened.tidying._too_many_dead, "the server has counted the dead rows")
     store._opened.tidying._vacuum_due = 0
     await store.fold(10_000)
     assert found is not None
