@@ -66,13 +66,15 @@ def test_the_demo_on_postgresql_has_two_workers_and_leaves_nothing_behind(end: s
     try:
         assert process.stdout is not None
         seen = ""
-        while not ("1: done " in seen and "2: done " in seen):
+        while end == "signal" and not ("1: done " in seen and "2: done " in seen):
             line = process.stdout.readline()
             assert line, seen
             seen += line
         if end == "signal":
             process.send_signal(signal.SIGINT)
         output = seen + process.communicate(timeout=40)[0]
+        assert "1: stopped" in output
+        assert "2: stopped" in output
         assert process.returncode == 0, output
         assert re.search(r"[1-9]\d* executions completed", output)
         assert "Traceback" not in output
