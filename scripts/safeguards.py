@@ -202,7 +202,7 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "a claim made anew ends the hold of the earlier run",
-        (Edit("core/worker.py", "self._lose(earlier)", "pass"),),
+        (Edit("core/slots.py", "self.lose(earlier)", "pass"),),
         (SIMULATION, ZOMBIES),
     ),
     Safeguard(
@@ -271,7 +271,7 @@ SAFEGUARDS = (
     # --- stopping, and payloads that kill
     Safeguard(
         "no claim while draining",
-        (Edit("core/worker.py", "if self._draining or self._unheard", "if self._unheard"),),
+        (Edit("core/worker.py", "if slots.draining or self._unheard", "if self._unheard"),),
         (f"{STOP}::test_ten_long_handlers_come_back_uncounted",),
     ),
     Safeguard(

@@ -30,10 +30,13 @@ class Leases:
         self.info = info
         self.lease = lease
         self.held: dict[str, int] = {}
+        self.waiting = 0
+        """How many of those held have not begun."""
 
     def beat(self) -> Beat:
         held = tuple(self.held.copy().items())
-        return Beat(worker=msgspec.structs.replace(self.info, running=len(held)), leases=held, lease=self.lease)
+        running = max(len(held) - self.waiting, 0)
+        return Beat(worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease)
 
     def give_up(self, execution: Execution) -> None:
         """Hold it no longer, unless it is held by a later claim."""

@@ -6,11 +6,13 @@ Nothing a handler raises gets past this file, `SystemExit` and `RecursionError` 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -30,6 +32,7 @@ TRACEBACK_LIMIT = 32_768
 RESULT_LIMIT = 262_144
 
 StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
+_Measured: TypeAlias = tuple[Any, BaseException | None, float]
 _INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
 
 
@@ -64,8 +67,14 @@ class Run:
         self.stop("cancelled", reason)
 
 
+Done: TypeAlias = Callable[[Run, Outcome | None], None]
+
+
 class Runner:
+    """Made inside a running event loop."""
+
     def __init__(self, clock: Clock, threads: Threads, worker: str, resources: Mapping[str, Any]) -> None:
+        self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
         self._worker = worker
@@ -76,24 +85,25 @@ class Runner:
         started = max(self._clock.now(), execution.claimed or 0)
         return Run(execution, handler, context, started, self._clock.monotonic())
 
-    async def run(self, run: Run) -> Outcome:
-        """Try once, in a task of its own. Never raises."""
-        current_context.set(run.context)
+    def begin(self, run: Run, done: Done) -> None:
+        """Try once, and say later how it went: with None, when the handler was stopped before its first step."""
         try:
             call = run.handler.call(run.context, run.execution.params)
         except PayloadMismatch as error:
-            return self._failed(run, error, "payload_mismatch")
+            self._loop.call_soon(done, run, self._failed(run, error, "payload_mismatch"))
         except BaseException as error:
-            return self._outcome(run, None, error, None)
-        if run.handler.is_async:
-            return await self._on_loop(run, call)
-        return await self._in_thread(run, call)
+            self._loop.call_soon(done, run, self._outcome(run, None, error, None))
+        else:
+            (self._begin_task if run.handler.is_async else self._begin_in_thread)(run, call, done)
 
-    def escaped(self, run: Run, error: BaseException) -> Outcome:
-        """The outcome of a task that ended with an error after all: a GeneratorExit cannot be caught for good."""
-        return self._outcome(run, None, error, None)
+    # --- handlers that are coroutines ---------------------------------------------------------------------
+    def _begin_task(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
+        run.task = self._loop.create_task(self._try(run, call), name=run.execution.id)
+        run.task.add_done_callback(partial(self._over, run, done))
 
-    async def _on_loop(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Outcome:
+    async def _try(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Outcome:
+        """Never raises."""
+        current_context.set(run.context)
         timeout = run.execution.rules.timeout
         scope = asyncio.timeout(timeout) if timeout is not None else None
         try:
@@ -109,19 +119,26 @@ class Runner:
                 run.stopped = "timeout"
         return self._outcome(run, value, error, None)
 
-    async def _in_thread(self, run: Run, call: Callable[[], Any]) -> Outcome:
+    def _over(self, run: Run, done: Done, task: asyncio.Task[Outcome]) -> None:
+        if task.cancelled():
+            done(run, None)
+        elif (error := task.exception()) is not None:  # a GeneratorExit cannot be caught for good
+            done(run, self._outcome(run, None, error, None))
+        else:
+            done(run, task.result())
+
+    # --- handlers that are plain functions ----------------------------------------------------------------
+    def _begin_in_thread(self, run: Run, call: Callable[[], Any], done: Done) -> None:
         timeout = run.execution.rules.timeout
-        alarm = None
-        if timeout is not None:
-            alarm = asyncio.get_running_loop().call_later(timeout, _overdue, run, timeout)
-        try:
-            value, error, cpu_ms = await self._threads.run(lambda: _measured(call))
-        except asyncio.CancelledError as raised:  # the process stops and will not wait for the thread
-            value, error, cpu_ms = None, raised, None
-        finally:
-            if alarm is not None:
-                alarm.cancel()
-        return self._outcome(run, value, error, cpu_ms)
+        alarm = None if timeout is None else self._loop.call_later(timeout, _overdue, run, timeout)
+        context = contextvars.copy_context()
+        context.run(current_context.set, run.context)
+        self._threads.run(partial(context.run, _measured, call), partial(self._back, run, alarm, done))
+
+    def _back(self, run: Run, alarm: asyncio.TimerHandle | None, done: Done, result: _Measured) -> None:
+        if alarm is not None:
+            alarm.cancel()
+        done(run, self._outcome(run, *result))
 
     def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
         if error is None:
@@ -167,7 +184,7 @@ def _overdue(run: Run, timeout: float) -> None:
     run.context.logger.warning("past its timeout of %g s: it ends where the handler calls ctx.check()", timeout)
 
 
-def _measured(call: Callable[[], Any]) -> tuple[Any, BaseException | None, float]:
+def _measured(call: Callable[[], Any]) -> _Measured:
     """Call in this thread; the thread's own CPU time is exact."""
     began = time.thread_time()
     try:

@@ -7,33 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-_Job = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+_Done: TypeAlias = Callable[[Any], None]
 
 END_OF_AN_IDLE_THREAD = 1.0
 
 
 class Threads:
+    """Made inside a running event loop, which hears of what the threads have done."""
+
     def __init__(self, most: int) -> None:
         self._most = most
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], _Done] | None] = queue.SimpleQueue()
+        self._results: deque[tuple[_Done, Any]] = deque()
+        self._told = False
         self._idle: set[threading.Thread] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
-    def run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run in a thread, in a copy of this context. The function must not raise: it returns what happened."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        context = contextvars.copy_context()
-        self._jobs.put((lambda: context.run(function), future, loop))
+    def run(self, function: Callable[[], Any], done: _Done) -> None:
+        """Run in a thread; `done` is called with the result on the event loop. The function must not raise."""
+        self._jobs.put((function, done))
         self._grow()
-        return future
 
     def close(self) -> None:
         """End idle threads; a thread in a handler ends after it, and nobody waits for that."""
@@ -62,15 +63,23 @@ class Threads:
                 self._idle.discard(me)
             if job is None:
                 return
-            function, future, loop = job
-            _deliver(loop, future, function())
+            function, done = job
+            self._results.append((done, function()))
+            self._tell()
 
+    def _tell(self) -> None:
+        """Waking the event loop costs more than a small function: whatever ends until it looks goes along."""
+        if not self._told:
+            self._told = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
+                self._loop.call_soon_threadsafe(self._hand_over)
 
-def _deliver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], value: Any) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
-        loop.call_soon_threadsafe(_resolve, future, value)
-
-
-def _resolve(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done():
-        future.set_result(value)
+    def _hand_over(self) -> None:
+        self._told = False
+        try:
+            while self._results:
+                done, result = self._results.popleft()
+                done(result)
+        finally:
+            if self._results:
+                self._tell()

@@ -89,6 +89,8 @@ class Process:
         return self._loop.create_task(main, name=self.name, context=context)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
+        if not self.alive:
+            task.cancel()  # callbacks of a dead process may still be called: what they start never begins
         self._tasks[task] = None
         task.add_done_callback(self._ended)
 

@@ -1,0 +1,189 @@
+"""The slots of a worker: what runs here, what was fetched ahead and waits for a slot, and what runs on though its lease
+is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..model.events import Started
+from ..model.execution import Execution
+from ..model.outcomes import Outcome
+from .heart import Leases
+from .loop import Emit
+from .pace import STALE, Pace
+from .ports import Clock
+from .registry import Registry
+from .runner import Run, Runner
+
+UNREADABLE_PAUSE = 60.0
+
+
+class Slots:
+    def __init__(
+        self,
+        concurrency: int,
+        registry: Registry,
+        runner: Runner,
+        leases: Leases,
+        clock: Clock,
+        emit: Emit,
+        on_end: Callable[[Run, Outcome], None],
+        **identity: Any,
+    ) -> None:
+        self._concurrency, self._registry, self._runner, self._leases = concurrency, registry, runner, leases
+        self._clock, self._emit, self._on_end, self._identity = clock, emit, on_end, identity
+        self._pace = Pace()
+        self._ahead: OrderedDict[str, tuple[Execution, float]] = OrderedDict()
+        self._lost: set[Run] = set()  # handlers still at it though their lease is gone: they take room, no more
+        self.runs: dict[str, Run] = {}
+        self.draining = False
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @property
+    def running(self) -> int:
+        """How many handlers are at work."""
+        return len(self.runs) + len(self._lost)
+
+    @property
+    def held(self) -> int:
+        return len(self.runs) + len(self._lost) + len(self._ahead)
+
+    @property
+    def room(self) -> int:
+        """How many more may be claimed: for free slots, and to have at hand."""
+        return self._concurrency + self._pace.ahead(self._concurrency) - self.held
+
+    @property
+    def taken_alone(self) -> bool:
+        """Whether what runs here wants nobody beside it."""
+        return len(self.runs) == 1 and next(iter(self.runs.values())).execution.alone
+
+    # --- beginning ----------------------------------------------------------------------------------------
+    def take(self, execution: Execution) -> None:
+        """A claim has brought it: begin, or keep it at hand."""
+        earlier = self.runs.get(execution.id)
+        if earlier is not None:
+            self.lose(earlier)  # claimed anew while its handler runs on here: that lease was lost unnoticed
+        self._leases.held[execution.id] = execution.token
+        self.idle.clear()
+        if execution.cancel_requested is not None or self.draining or not execution.readable:
+            self._return(execution)
+        elif self.running < self._concurrency:
+            self._begin(execution)
+        else:
+            self._ahead[execution.id] = (execution, self._clock.monotonic())
+            self._leases.waiting = len(self._ahead)
+
+    def _begin(self, execution: Execution) -> None:
+        run = self._prepared(execution)
+        self.runs[execution.id] = run
+        self._emit(Started(execution, run.started))
+        self._runner.begin(run, self._ran)
+
+    def _prepared(self, execution: Execution) -> Run:
+        return self._runner.prepare(execution, self._registry.get(execution.handler), **self._identity)
+
+    def _ran(self, run: Run, outcome: Outcome | None) -> None:
+        """The handler is done; without an outcome, it was stopped before its first step."""
+        if not run.abandoned:
+            self._pace.ended(self._clock.monotonic() - run.began)
+            self._end(run, outcome or self._unstarted(run))
+
+    def _end(self, run: Run, outcome: Outcome) -> None:
+        """The try is over. Its lease is kept until the store has accepted or refused the ending."""
+        if run in self._lost:
+            self._lost.remove(run)  # its ending is sent all the same: if nobody has taken it over, it counts
+        else:
+            self.runs.pop(run.execution.id, None)
+        self._on_end(run, outcome)
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._ahead and self.running < self._concurrency:
+            _, (execution, _) = self._ahead.popitem(last=False)
+            self._leases.waiting = len(self._ahead)
+            self._begin(execution)
+        if not self.held:
+            self.idle.set()
+
+    # --- what never begins --------------------------------------------------------------------------------
+    def _return(self, execution: Execution) -> None:
+        run = self._prepared(execution)
+        self._end(run, self._unstarted(run))
+
+    def _unstarted(self, run: Run) -> Outcome:
+        """A claim whose handler never starts: it was asked to stop before, this worker is leaving or too slow, or it is
+        work of a newer release, left for a while to nodes that can read it."""
+        ending: dict[str, Any] = {"end": "handed_back"}
+        if not run.execution.readable:
+            words = f"this release cannot read its rules: {run.execution.policy}"
+            ending = {"end": "snoozed", "delay": UNREADABLE_PAUSE, "error": words}
+        elif run.execution.cancel_requested is not None:
+            ending = {"end": "cancelled", "reason": run.execution.cancel_reason}
+        return Outcome(started=run.started, ended=run.started, worker=self._leases.info.id, **ending)
+
+    def hand_back_stale(self) -> None:
+        """What was fetched ahead and has waited too long goes back: another worker may be free."""
+        if not self._ahead:
+            return
+        waited = self._clock.monotonic() - next(iter(self._ahead.values()))[1]
+        if waited >= STALE:
+            self._pace.ended(waited)
+            self.hand_back_ahead()
+
+    def hand_back_ahead(self) -> None:
+        for execution in self._let_go():
+            self._return(execution)
+
+    def _let_go(self) -> list[Execution]:
+        executions = [execution for execution, _ in self._ahead.values()]
+        self._ahead.clear()
+        self._leases.waiting = 0
+        return executions
+
+    # --- ending early -------------------------------------------------------------------------------------
+    def cancel(self, id: str, reason: str) -> None:
+        run = self.runs.get(id)
+        if run is not None and run.stopped is None:
+            run.cancel(reason, self._clock.now())
+        elif id in self._ahead:
+            execution, _ = self._ahead.pop(id)
+            self._return(msgspec.structs.replace(execution, cancel_requested=self._clock.now(), cancel_reason=reason))
+
+    def lose(self, run: Run) -> None:
+        """Stop it, and let go of its id: the same execution may be claimed anew here before its handler has ended."""
+        if self.runs.get(run.execution.id) is run:
+            del self.runs[run.execution.id]
+            self._lost.add(run)
+            self._leases.give_up(run.execution)
+            run.stop("lost", "the lease was lost")
+
+    def lose_id(self, id: str) -> None:
+        if id in self.runs:
+            self.lose(self.runs[id])
+        elif id in self._ahead:
+            self._leases.give_up(self._ahead.pop(id)[0])
+            self._fill()
+
+    def lose_all(self) -> None:
+        for execution in self._let_go():
+            self._leases.give_up(execution)
+        for run in list(self.runs.values()):
+            self.lose(run)
+        self._fill()
+
+    def abandon_all(self) -> None:
+        """These handlers do not end: hand their executions back without them. Their tokens keep them from writing."""
+        for run in self._lost:
+            run.abandoned = True
+        for run in list(self.runs.values()):
+            run.abandoned = True
+            ended = max(self._clock.now(), run.started)
+            self._end(run, Outcome(end="handed_back", started=run.started, ended=ended, worker=self._leases.info.id))
