@@ -1,4 +1,4 @@
-"""The application that `many_jobs` starts as a process of its own: nearly nothing, so that what it costs is Mainspring's.
+"""The application that `many_jobs` starts as a process of its own: nearly nothing, so that its cost is Mainspring's.
 
 The database comes from `MAINSPRING_DATABASE_URL`.
 """

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring import cron, daily_at, every, once
+from mainspring import any_of, cron, daily_at, every, once
 from mainspring.core import ticks
 from mainspring.model.execution import State
 from mainspring.model.instants import SECOND, Micros, to_micros
@@ -142,3 +142,35 @@ def test_a_gap_record_holds_no_key() -> None:
     write = ticks.materialise(job(cron("0 * * * *"), overlap="skip"), at(9_999), CHANCE)
     assert [(e.overlap_key, e.staged) for e in write.executions] == [(None, False)]
     assert msgspec.json.decode(write.executions[0].metadata_json or "{}")["count"] == 2
+
+
+TRIGGERS = [
+    cron("* * * * *"),
+    cron("0,1 * * * * *"),
+    cron("*/7 * * * * *", tz="America/New_York"),
+    cron("0 30 2 * * *", tz="Europe/Berlin"),
+    daily_at("00:00", tz="Asia/Tokyo"),
+    every(seconds=1),
+    every(seconds=0.25),
+    every(hours=5),
+    once(START + timedelta(seconds=7)),
+    any_of(every(seconds=0.4), cron("* * * * *")),
+    cron("*/5 * * * * *").excluding(cron("0 * * * * *")),
+]
+
+
+@pytest.mark.req("WIN-2", "TIM-5")
+@given(
+    st.sampled_from(TRIGGERS),
+    st.one_of(st.integers(0, 2 * SECOND), st.integers(0, 90 * SECOND), st.integers(0, 3 * 86_400 * SECOND)),
+    st.sampled_from([None, 0.0, 0.5, 30.0]),
+    st.sampled_from([0, 1, 250_000]),
+)
+def test_the_short_way_to_a_tick_that_has_just_come_gives_what_the_long_way_gives(
+    trigger: Trigger, late: Micros, grace: float | None, off: Micros
+) -> None:
+    planned = job(trigger, grace=grace)
+    assert planned.next_run is not None
+    due = planned.with_changes(next_run=planned.next_run + off)  # off the grid, as after a change of the trigger
+    now = due.next_run + late
+    assert ticks._due_and_next(due, now) == (ticks.ticks_due(due, now), ticks._next(due.trigger, now))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.execution import Execution, State, encode_policy
+from ..model.execution import Execution, State
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros
 from ..model.job import Job
@@ -48,7 +48,7 @@ def new_execution(
         trace_id=trace_id or id.replace("-", ""),
         traceparent=traceparent if trace_id else None,
         params=params if params is not None else job_params(job),
-        policy=encode_policy(spec.run_policy()),
+        policy=job.policy,
         window_begin=begin,
         window_end=end,
         created=now,

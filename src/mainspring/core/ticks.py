@@ -7,13 +7,15 @@ and under `latest` its last tick runs once. The work does not grow with the leng
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import lru_cache
 
 import msgspec
 
+from ..model.calendar_triggers import CalendarTrigger
 from ..model.changes import JobWrite
 from ..model.execution import Execution, State
 from ..model.ids import Chance, tick_id
-from ..model.instants import Micros, seconds_to_micros, to_datetime, to_micros
+from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.job import Job
 from ..model.triggers import Trigger
 from ..model.windows import resolve
@@ -37,9 +39,7 @@ def materialise(job: Job, now: Micros, chance: Chance) -> JobWrite:
     """The write that makes every tick of this job up to now happen, exactly once whoever else tries."""
     if job.paused is not None:
         return resume(job, now, chance)
-    due = ticks_due(job, now)
-    trigger = _trigger(job)
-    upcoming = None if trigger.fixed_delay else _next(trigger, now)
+    due, upcoming = _due_and_next(job, now)
     executions = _executions(job, due, now, chance)
     changed = job.with_changes(next_run=upcoming, last_tick=_last(job, due))
     return JobWrite(job=changed, seen_version=job.version, executions=executions)
@@ -58,6 +58,28 @@ def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
     last = _last(job, due)
     changed = running.with_changes(next_run=first_run(trigger, now, last), last_tick=last)
     return JobWrite(job=changed, seen_version=job.version, executions=executions)
+
+
+def _due_and_next(job: Job, now: Micros) -> tuple[Due, Micros | None]:
+    """The ticks up to now, and the one that comes after. Nearly always a single tick has just come, and that is seen by
+    the one walk along the calendar that finds the next."""
+    trigger, first = _trigger(job), job.next_run
+    if trigger.fixed_delay:
+        return ticks_due(job, now), None
+    if first is None or first > now or not in_time(job, trigger, first, now):
+        return ticks_due(job, now), _next(trigger, now)
+    upcoming = _next(trigger, first)
+    if upcoming is None or upcoming > now:
+        return Due(ticks=(first,)), upcoming
+    return ticks_due(job, now), _next(trigger, now)
+
+
+def in_time(job: Job, trigger: Trigger, tick: Micros, now: Micros) -> bool:
+    """Whether a tick found now is late by no more than the grace. The ticks of a calendar are at least a second apart:
+    within that, their distance need not be known."""
+    if now - tick <= SECOND and job.spec.grace is None and isinstance(trigger, CalendarTrigger):
+        return True
+    return now - tick <= grace(job, trigger, tick)
 
 
 def ticks_due(job: Job, now: Micros) -> Due:
@@ -202,7 +224,9 @@ def _newest_ticks(trigger: Trigger, begin: Micros, end: Micros) -> tuple[Micros,
     return tuple(reversed(ticks))
 
 
+@lru_cache(maxsize=1024)
 def _next(trigger: Trigger, after: Micros) -> Micros | None:
+    """Kept for a while: jobs that are due at one instant often share their trigger."""
     upcoming = trigger.next_after(to_datetime(after))
     return None if upcoming is None else to_micros(upcoming)
 

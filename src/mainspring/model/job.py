@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from .errors import InvalidValue
-from .execution import State
+from .execution import State, encode_policy
 from .instants import Micros, maybe_datetime, to_datetime
 from .policies import Missed, Overlap, Retention, Retry, RunPolicy
 from .triggers import Trigger, decode_trigger
@@ -106,10 +106,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def trigger(self) -> Trigger | None:
         """The trigger with its zone and anchor filled in; None for a job that only runs on demand."""
-        if self.spec.trigger is None:
-            return None
-        trigger = decode_trigger(self.spec.trigger)
-        return trigger.with_zone(zone("tz", self.spec.tz)).anchored(to_datetime(self.anchor))
+        trigger = _zoned_trigger(self.declared, self.overrides)
+        return None if trigger is None else trigger.anchored(to_datetime(self.anchor))
+
+    @property
+    def policy(self) -> str:
+        """The rules that each of its executions carries with it, as text."""
+        return _policy(self.declared, self.overrides)
 
     @property
     def ticking(self) -> bool:
@@ -215,10 +218,26 @@ def encode_spec(spec: JobSpec) -> str:
     return msgspec.json.encode(spec, order="deterministic").decode()
 
 
-@lru_cache(maxsize=16_384)
+# What is read from a job's texts is kept: a tick asks for it several times, an enqueue each time. Jobs are also walked
+# over by the hundred thousand, so no more is kept than some pages of them.
+_KEPT = 4_096
+
+
+@lru_cache(maxsize=_KEPT)
 def effective_spec(declared: str, overrides: str) -> JobSpec:
     fields = msgspec.json.decode(declared) | msgspec.json.decode(overrides)
     try:
         return msgspec.convert(fields, JobSpec)
     except msgspec.ValidationError as error:
         raise InvalidValue("job", str(error), "fields of a job specification") from error
+
+
+@lru_cache(maxsize=_KEPT)
+def _zoned_trigger(declared: str, overrides: str) -> Trigger | None:
+    spec = effective_spec(declared, overrides)
+    return None if spec.trigger is None else decode_trigger(spec.trigger).with_zone(zone("tz", spec.tz))
+
+
+@lru_cache(maxsize=_KEPT)
+def _policy(declared: str, overrides: str) -> str:
+    return encode_policy(effective_spec(declared, overrides).run_policy())
