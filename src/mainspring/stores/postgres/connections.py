@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from inspect import isawaitable
 from typing import Any, Protocol, TypeAlias
 
 import psycopg
-from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from ...model.errors import InvalidValue
+from .lines import Connection as Connection
+from .lines import Line, hang_up
+from .lines import Row as Row
 from .loops import PerLoop
 
-Row: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
-Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
 FIRST_WORD = 5.0  # seconds the server has for the first answer on a new connection
 _UNWANTED_OPTIONS = "unsupported startup parameter"
@@ -116,18 +115,21 @@ class Connections:
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         idle = self._parts.here()
         async with idle.free:
-            connection = idle.take() or await self._make()
+            line = idle.take() or await self._connect()
             try:
-                with hung_up_after(self._patience, connection):
-                    rows = await PsycopgSession(connection).fetch(text, values)
+                rows = await line.fetch(text, values)
             except psycopg.Error:
-                await self._put_back(idle, connection)
+                self._put_back(idle, line)
                 raise
             except BaseException:
-                await connection.close()
+                line.close()
                 raise
-            await self._put_back(idle, connection)
+            self._put_back(idle, line)
             return rows
+
+    async def _connect(self) -> Line:
+        connection = await self._make()
+        return Line(connection, self._patience, prepares=connection.prepare_threshold is not None)
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -143,35 +145,39 @@ class Connections:
         for idle in self._parts.all():
             idle.close()
 
-    async def _put_back(self, idle: _Idle, connection: Connection) -> None:
-        if not self._closed and connection.info.transaction_status is TransactionStatus.IDLE:
-            idle.connections.append(connection)
+    def _put_back(self, idle: _Idle, line: Line) -> None:
+        if line.usable and not self._closed:
+            idle.lines.append(line)
             return
-        lost = connection.broken
-        await connection.close()
+        lost = line.lost
+        line.close()
         if lost:
             idle.close()
 
 
 class _Idle:
-    """The idle connections of one event loop, the newest on top."""
+    """The idle lines of one event loop, the newest on top."""
 
     def __init__(self, size: int) -> None:
         self.free = asyncio.Semaphore(size)
-        self.connections: list[Connection] = []
+        self.lines: list[Line] = []
         self._pid = os.getpid()
 
-    def take(self) -> Connection | None:
+    def take(self) -> Line | None:
         if self._pid != os.getpid():  # the parent of this process uses the inherited ones
-            self.connections, self._pid = [], os.getpid()
-        return self.connections.pop() if self.connections else None
+            self.lines, self._pid = [], os.getpid()
+        while self.lines:
+            line = self.lines.pop()
+            if line.usable:
+                return line
+            line.close()  # the server has hung up meanwhile
+        return None
 
     def close(self) -> None:
         """Without waiting for anything: their loop may be gone."""
-        idle, self.connections = self.connections, []
-        for connection in idle:
-            with suppress(psycopg.Error):
-                connection.pgconn.finish()
+        idle, self.lines = self.lines, []
+        for line in idle:
+            line.close()
 
 
 async def connect(options: Options) -> Connection:
@@ -213,12 +219,6 @@ def hung_up_after_blocking(seconds: float, connection: psycopg.Connection[Any]) 
         yield
     finally:
         overdue.cancel()
-
-
-def hang_up(connection: Connection | psycopg.Connection[Any]) -> None:
-    """As if the other end had: its owner, who may be in the middle of something, is told by the driver."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as line:
-        line.shutdown(socket.SHUT_RDWR)
 
 
 async def made_ours(made: Connection | Awaitable[Connection]) -> Connection:

@@ -1,0 +1,169 @@
+"""One connection of ours, spoken to through libpq itself.
+
+A cursor of the driver costs a tenth of a millisecond of Python for each statement: it registers with the event loop
+for every wait, looks up how to adapt each value, and sets a timer. Here the line is registered once, values are the few
+kinds our statements have, and one timer looks after all of them. That is half of what an enqueue costs this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Transformer
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+
+Row: TypeAlias = tuple[Any, ...]
+Connection: TypeAlias = psycopg.AsyncConnection[Any]
+
+PREPARED_AT_MOST = 100  # per line; searches have many forms, and the rest is run without
+_FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE, ExecStatus.EMPTY_QUERY)
+
+
+class Line:
+    """Runs one statement at a time on the event loop it was made on. `prepares`: it leads straight to a server."""
+
+    def __init__(self, connection: Connection, patience: float, *, prepares: bool) -> None:
+        self.connection = connection
+        self._pg = connection.pgconn
+        self._patience, self._prepares = patience, prepares
+        self._encoding = connection.info.encoding
+        self._loop = asyncio.get_running_loop()
+        self._socket = self._pg.socket
+        self._prepared: dict[str, bytes] = {}
+        self._waiting: asyncio.Future[None] | None = None
+        self._results: list[Any] = []
+        self._overdue_at = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        self._transformer = Transformer(connection)
+        self._loop.add_reader(self._socket, self._readable)
+
+    @property
+    def usable(self) -> bool:
+        """Open, and between two statements."""
+        return self._pg.status == ConnStatus.OK and self._pg.transaction_status == TransactionStatus.IDLE
+
+    @property
+    def lost(self) -> bool:
+        return self.connection.broken
+
+    async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
+        """Run one statement with $1, $2, ... and commit it."""
+        given = [None if value is None else self._encoded(value) for value in values]
+        name = self._prepared.get(text)
+        if name is None and self._prepares and len(self._prepared) < PREPARED_AT_MOST:
+            name = b"mainspring_%d" % len(self._prepared)
+            self._pg.send_prepare(name, text.encode(self._encoding))
+            await self._answer()
+            self._prepared[text] = name
+        if name is None:
+            self._pg.send_query_params(text.encode(self._encoding), given)
+        else:
+            self._pg.send_query_prepared(name, given)
+        result = await self._answer()
+        if result.ntuples == 0:
+            return []
+        self._transformer.set_pgresult(result)
+        return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    def close(self) -> None:
+        """From any thread, and without waiting: the loop of the line may be busy, or gone."""
+        try:
+            here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            here = False
+        if here:
+            self._finish()
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._finish)
+        except RuntimeError:  # closed, and its readers with it
+            self._pg.finish()
+
+    def _finish(self) -> None:
+        self._deaf()
+        if self._watch is not None:
+            self._watch.cancel()
+        self.connection._closed = True  # as its own `close` would say, which cannot be awaited here
+        self._pg.finish()
+
+    def _encoded(self, value: Any) -> bytes:
+        """Texts, numbers and truths: PostgreSQL reads all of them as Python writes them."""
+        return (value if isinstance(value, str) else str(value)).encode(self._encoding)
+
+    async def _answer(self) -> Any:
+        """What the server says to what was just sent."""
+        self._results = []
+        self._waiting = waiting = self._loop.create_future()
+        self._overdue_at = self._loop.time() + self._patience
+        if self._watch is None:
+            self._watch = self._loop.call_at(self._overdue_at, self._hang_up_if_overdue)
+        if self._pg.flush():
+            self._loop.add_writer(self._socket, self._writable)
+        try:
+            await waiting
+        finally:
+            self._waiting = None
+        result = self._results[-1]
+        if result.status in _FAILED:
+            raise errors.error_from_result(result, encoding=self._encoding)
+        return result
+
+    def _readable(self) -> None:
+        pg, waiting = self._pg, self._waiting
+        try:
+            pg.consume_input()
+            if waiting is None:
+                return
+            while not pg.is_busy():
+                result = pg.get_result()
+                if result is None:
+                    self._told(None)
+                    return
+                self._results.append(result)
+        except psycopg.Error as error:  # the other end is gone
+            self._deaf()
+            self._told(None if self._results else error)
+
+    def _writable(self) -> None:
+        try:
+            if self._pg.flush():
+                return
+        except psycopg.Error as error:
+            self._told(error)
+        self._loop.remove_writer(self._socket)
+
+    def _told(self, error: Exception | None) -> None:
+        waiting = self._waiting
+        if waiting is None or waiting.done():
+            return
+        if error is None:
+            waiting.set_result(None)
+        else:
+            waiting.set_exception(error)
+
+    def _deaf(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+
+    def _hang_up_if_overdue(self) -> None:
+        """One timer for all statements: it looks again when the one that runs now would be overdue."""
+        self._watch = None
+        if self._waiting is None:
+            return
+        if self._loop.time() < self._overdue_at:
+            self._watch = self._loop.call_at(self._overdue_at, self._hang_up_if_overdue)
+        else:
+            hang_up(self.connection)
+
+
+def hang_up(connection: Connection | psycopg.Connection[Any]) -> None:
+    """As if the other end had: its owner, who may be in the middle of something, is told by the driver."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as line:
+        line.shutdown(socket.SHUT_RDWR)
