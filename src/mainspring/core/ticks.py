@@ -42,7 +42,7 @@ def materialise(job: Job, now: Micros, chance: Chance) -> JobWrite:
     due, upcoming = _due_and_next(job, now)
     executions = _executions(job, due, now, chance)
     changed = job.with_changes(next_run=upcoming, last_tick=_last(job, due))
-    return JobWrite(job=changed, seen_version=job.version, executions=executions)
+    return JobWrite(job=changed, seen_version=job.version, executions=executions, only_plan=True)
 
 
 def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
@@ -133,7 +133,8 @@ def after_delay(job: Job, finished: Micros) -> JobWrite | None:
     if trigger is None or not trigger.fixed_delay or job.next_run is not None:
         return None
     ended = finished if job.last_tick is None else max(finished, job.last_tick)
-    return JobWrite(job=job.with_changes(next_run=_next(trigger, ended)), seen_version=job.version)
+    planned = job.with_changes(next_run=_next(trigger, ended))
+    return JobWrite(job=planned, seen_version=job.version, only_plan=True)
 
 
 def _last(job: Job, due: Due) -> Micros | None:

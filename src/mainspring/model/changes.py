@@ -58,12 +58,15 @@ class JobWrite(msgspec.Struct, frozen=True, kw_only=True):
     """Compare-and-set of one job row. `seen_version` None means: only if no such job exists.
 
     `executions` are inserted in the same step, and only if the write won: that is how a tick happens once.
+    `only_plan` says that nothing but `next_run` and `last_tick` differs from what was seen: a store may leave the
+    rest of the row alone.
     """
 
     job: Job
     seen_version: int | None
     executions: tuple[Execution, ...] = ()
     audit: Audit | None = None
+    only_plan: bool = False
 
 
 AddedAs: TypeAlias = Literal["added", "duplicate", "unique_taken", "skipped"]
