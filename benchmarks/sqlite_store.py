@@ -6,7 +6,7 @@
 synchronous=FULL and history kept; `cpu` is what the event loop's thread and the writer's thread used per execution.
 The bare loop claims and finishes 100 rows of one small table per commit and keeps no history. `--lanes` spreads the
 executions over so many handlers, `--unique` gives each a unique key, `--future` and `--excluded` put so many rows in
-the way which nobody may claim, `--overlap` runs so many exchanges at once. `--memory` measures the memory store instead.
+the way which nobody may claim, `--overlap` runs so many exchanges at once, `--memory` measures the memory store.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def _seed(connection: sqlite3.Connection, *, first: int, lane: str, phase: int |
     if phase is None:
         ended = ((n, _id(n), f"job-{n % 10}", "failed" if n % 100 == 0 else "completed") for n in numbers)
         connection.executemany(
-            "INSERT INTO mainspring_history (seq, id, job_id, state, todo, keep, tail) VALUES (?, ?, ?, ?, 0, 1, '{}')",
+            "INSERT INTO mainspring_history (seq, id, job_id, state, todo, keep, due, token)"
+            " VALUES (?, ?, ?, ?, 0, 1, 0, 1)",
             ended,
         )
         return
@@ -126,12 +127,14 @@ HOT = [
     ("next_due", (), "mainspring_live_scheduled"),
     ("promote", (START, 100), "mainspring_live_scheduled (due<?)"),
     ("candidates", ('["default/handler-0"]', 100), "mainspring_live_ready (lane=?)"),
-    ("live_rows", (SEQS,), "INTEGER PRIMARY KEY"),
+    ("live_rows", (SEQS, ",}"), "INTEGER PRIMARY KEY"),
     ("live_rows_by_id", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("history_rows_by_id", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("known_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("claim", ("w", 1, 1, SEQS), "INTEGER PRIMARY KEY"),
     ("live_delete", (SEQS,), "INTEGER PRIMARY KEY"),
+    ("history_move", (1, 1, "w", START, 0, 1, None, None), "live USING INTEGER PRIMARY KEY"),
+    ("history_moved", (SEQS,), "live USING INTEGER PRIMARY KEY"),
     ("beat_leases", (IDS, "w"), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("beat_renew", (1, SEQS), "INTEGER PRIMARY KEY"),
     ("expired", (START, 10), "mainspring_live_lease (lease<?)"),
@@ -252,6 +255,6 @@ def test_every_statement_can_be_prepared(database: sqlite3.Connection) -> None:
 
 
 def test_every_field_of_an_execution_has_its_place() -> None:
-    columns = {"id", "job_id", "state", "created", "started"}
+    columns = {"state", "token", "claimed", "started"}
     placed = columns | set(rows.Body.__struct_fields__) | set(rows.Tail.__struct_fields__)
     assert placed == set(Execution.__struct_fields__)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ..model.changes import Change, ClaimRequest
+from ..model.changes import Change
 from ..model.execution import Execution, State, encode_attempts
 from ..model.instants import Micros, seconds_to_micros
 from ..model.job import JobStats
@@ -95,14 +95,14 @@ def settled(row: Execution, change: Change, now: Micros) -> Execution:
 # --- claiming ---------------------------------------------------------------------------------------------------
 
 
-def claimed(row: Execution, request: ClaimRequest, now: Micros) -> Execution:
-    """The row as its new owner gets it. A staged row trades its keys for the running ones."""
+def claimed(row: Execution, owner: str, lease: Micros, now: Micros) -> Execution:
+    """The row as its new owner gets it, until `lease`. A staged row trades its keys for the running ones."""
     after = replace(
         row,
         state=State.RUNNING,
         token=row.token + 1,
-        owner=request.owner,
-        lease=now + seconds_to_micros(request.lease),
+        owner=owner,
+        lease=lease,
         claimed=now,
         started=now if row.started is None else row.started,
     )

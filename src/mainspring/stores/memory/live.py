@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...model.changes import Blocked, ClaimRequest
 from ...model.execution import Execution, State, lane
-from ...model.instants import Micros
+from ...model.instants import Micros, seconds_to_micros
 from ..shared import Candidate, claimed, deferred, picked
 
 
@@ -116,7 +116,7 @@ class LiveTable:
     def _claim_row(self, row: Execution, request: ClaimRequest, now: Micros) -> Execution | Blocked:
         holder = self._conflict(row) if row.staged else None
         if holder is None:
-            taken = claimed(row, request, now)
+            taken = claimed(row, request.owner, now + seconds_to_micros(request.lease), now)
             self.put(taken)
             return taken
         later = deferred(row, now)

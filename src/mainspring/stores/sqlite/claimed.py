@@ -1,22 +1,20 @@
-"""What this process has claimed and not settled yet, so that a settle need not read it again.
-
-The fence is always checked against the database: a remembered row is used only if the row there still runs under the
-same token and owner and nothing was written to it since, in the transaction that settles it.
-"""
+"""What this process has claimed and not settled yet, so that the usual ending need not be read again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-import msgspec
+from typing import NamedTuple
 
 from ...model.changes import Change
-from ...model.execution import Execution
-from .transaction import Transaction, as_json
+from ...model.execution import Execution, State
 
 MOST = 10_000
 
-_fences = msgspec.json.Decoder(list[tuple[str, int, str]]).decode
+
+class Ending(NamedTuple):
+    seq: int
+    row: Execution  # as it was claimed
+    change: Change
 
 
 class ClaimedRows:
@@ -30,12 +28,24 @@ class ClaimedRows:
         while len(self._rows) > MOST:
             del self._rows[next(iter(self._rows))]
 
-    def take(self, tx: Transaction, changes: Sequence[Change]) -> list[tuple[int, Execution]]:
-        """Those rows of the changes that are as they were claimed. A rescue looks at the lease, which has moved."""
-        wanted = {change.id for change in changes if not change.rescue} & self._rows.keys()
-        known = [self._rows.pop(id) for id in wanted]
-        if not known:
-            return []
-        fences = _fences(tx.value("live_untouched", as_json([seq for seq, _ in known])))
-        untouched = {id: (token, owner) for id, token, owner in fences}
-        return [(seq, row) for seq, row in known if untouched.get(row.id) == (row.token, row.owner)]
+    def take(self, changes: Sequence[Change]) -> list[Ending]:
+        """The usual endings among these changes, as far as this process knows; the database has the last word."""
+        if len({change.id for change in changes}) < len(changes):
+            return []  # what follows a change of the same row has to see it
+        known = [(change, self._rows.pop(change.id, None)) for change in changes]
+        return [Ending(*found, change) for change, found in known if found is not None and _usual(found[1], change)]
+
+
+def _usual(row: Execution, change: Change) -> bool:
+    """It ran once, completed, and is kept."""
+    return (
+        change.to is State.COMPLETED
+        and row.token == 1
+        and change.token == 1
+        and change.owner == row.owner
+        and change.expect is State.RUNNING
+        and change.started is None
+        and change.audit is None
+        and (change.keep or change.todo)
+        and not (change.rescue or change.alone)
+    )

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from ...model.changes import Blocked, Change, ClaimRequest, Exchanged
-from ...model.execution import Execution
+from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ..shared import Candidate, claimed, deferred, picked
 from .claimed import ClaimedRows
@@ -50,10 +50,22 @@ def promote(tx: Transaction) -> Micros | None:
     return next_due
 
 
+class _Terms(msgspec.Struct, frozen=True):
+    """What a claim says of a row that nothing has happened to yet."""
+
+    state: State
+    token: int
+    owner: str
+    lease: Micros
+    claimed: Micros
+    started: Micros
+
+
 class _Claim:
     def __init__(self, tx: Transaction, request: ClaimRequest) -> None:
         self._tx = tx
         self._request = request
+        self._lease = tx.now + seconds_to_micros(request.lease)
         self._limit = min(request.limit, 1) if request.alone else request.limit
         self._lanes, self._alone_lanes = self._find_lanes()
         self._seqs: dict[str, int] = {}
@@ -70,7 +82,13 @@ class _Claim:
             if row.staged:
                 self._take_staged(row)
             else:
-                self.rows.append(claimed(row, self._request, self._tx.now))
+                self.rows.append(self._claimed(row))
+
+    def _claimed(self, row: Execution) -> Execution:
+        """Rows to which nothing had happened before are read as claimed already."""
+        if row.state is State.RUNNING:
+            return row
+        return claimed(row, self._request.owner, self._lease, self._tx.now)
 
     def numbered(self) -> list[tuple[int, Execution]]:
         return [(self._seqs[row.id], row) for row in self.rows]
@@ -97,7 +115,10 @@ class _Claim:
         ids = self._pick_ids(names) if names else []
         if not ids:
             return []
-        found = {row.id: row for row in self._tx.executions("live_rows", as_json([self._seqs[id] for id in ids]))}
+        now = self._tx.now
+        terms = as_json(_Terms(State.RUNNING, 1, self._request.owner, self._lease, now, now))
+        rows = self._tx.executions("live_rows", as_json([self._seqs[id] for id in ids]), f",{terms[1:]}")
+        found = {row.id: row for row in rows}
         return [found[id] for id in ids]
 
     def _pick_ids(self, names: list[str]) -> list[str]:
@@ -118,7 +139,7 @@ class _Claim:
 
     def _take_staged(self, row: Execution) -> None:
         if self._tx.run("claim_staged", *self._terms(), self._seqs[row.id]) == 1:
-            self.rows.append(claimed(row, self._request, self._tx.now))
+            self.rows.append(self._claimed(row))
             return
         later = deferred(row, self._tx.now)
         holder = self._tx.value("running_key_holder", row.running_unique_key, row.running_overlap_key, row.id)
@@ -126,7 +147,7 @@ class _Claim:
         self.blocked.append(Blocked(later, holder))
 
     def _terms(self) -> tuple[str, Micros, Micros]:
-        return (self._request.owner, self._tx.now + seconds_to_micros(self._request.lease), self._tx.now)
+        return (self._request.owner, self._lease, self._tx.now)
 
 
 def _used_up(lanes: Mapping[str, Sequence[Candidate]], ids: frozenset[str], depth: int) -> bool:

@@ -1,9 +1,9 @@
 """How an execution lies in the tables.
 
-mainspring_executions holds what never changes (`Body`, and the columns it is searched by), mainspring_live what changes
-while it waits and runs, mainspring_history how it ended (both with a `Tail` for what is not searched by). The three
-share `seq`. Read back, body, tail and columns form one JSON object (part_live.sql, part_history.sql), which decodes
-into an `Execution` in one go.
+mainspring_executions holds the execution as it was added (`Body`, and the columns it is searched by), mainspring_live
+what changes while it waits and runs, mainspring_history how it ended (both with a `Tail` for what is seldom told). The
+three share `seq`. Read back, body, tail and columns form one JSON object (part_live.sql, part_history.sql), which
+decodes into an `Execution` in one go.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import astuple
 
+from ...model.changes import Change
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros
 
@@ -23,8 +24,12 @@ _PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
     job: str
+    job_id: str
     handler: str
+    created: Micros
+    due: Micros
     queue: str = "default"
     trigger: str = "enqueue"
     triggered_by: str = "system"
@@ -40,6 +45,8 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     parent_id: str | None = None
     retry_of: str | None = None
     priority: int = 0
+    unique_key: str | None = None
+    overlap_key: str | None = None
     running_unique_key: str | None = None
     running_overlap_key: str | None = None
     overlap_slots: int = 1
@@ -60,13 +67,8 @@ class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata_json: str | None = None
     progress_json: str | None = None
     # columns of a live row, but not of a finished one
-    due: Micros = 0
-    token: int = 0
     owner: str | None = None
     lease: Micros | None = None
-    claimed: Micros | None = None
-    unique_key: str | None = None
-    overlap_key: str | None = None
     staged: bool = False
     cancel_requested: Micros | None = None
     cancel_reason: str | None = None
@@ -169,7 +171,27 @@ def history_row(seq: int, ended: Execution, keep: bool = True) -> Row:
         int(ended.todo),
         int(keep),
         ended.parent_id,
+        ended.due,
+        ended.token,
+        ended.claimed,
+        ended.unique_key,
+        ended.overlap_key,
+        None if ended.attempts_json == _NO_ATTEMPTS else ended.attempts_json,
         history_tail(ended),
+    )
+
+
+def move_row(seq: int, change: Change) -> Row:
+    """Parameters of history_move.sql."""
+    return (
+        seq,
+        change.token,
+        change.owner,
+        change.at,
+        change.todo,
+        change.keep,
+        None if change.attempt is None else _encode([change.attempt]).decode(),
+        _ending_tail(change),
     )
 
 
@@ -194,8 +216,12 @@ def foreign_trace(execution: Execution) -> str | None:
 def body(e: Execution, number: int) -> str:
     return _encode(
         Body(
+            e.id,
             e.job,
+            e.job_id,
             e.handler,
+            e.created,
+            e.due,
             e.queue,
             e.trigger,
             e.triggered_by,
@@ -211,6 +237,8 @@ def body(e: Execution, number: int) -> str:
             e.parent_id,
             e.retry_of,
             e.priority,
+            e.unique_key,
+            e.overlap_key,
             e.running_unique_key,
             e.running_overlap_key,
             e.overlap_slots,
@@ -234,35 +262,44 @@ def live_tail(e: Execution) -> str | None:
         finished=e.finished,
         todo=e.todo,
     )
-    text = _encode(tail).decode()
-    return None if text == "{}" else text
+    return _text(tail)
 
 
-def history_tail(e: Execution) -> str:
-    return _encode(
+def history_tail(e: Execution) -> str | None:
+    """None when there is nothing to say; attempts have a column."""
+    return _text(
         Tail(
             e.failures,
             e.crashes,
             e.alone,
             e.reason,
             e.error,
-            _attempts(e),
+            _NO_ATTEMPTS,
             e.result_json,
             e.counters_json,
             e.metadata_json,
             e.progress_json,
-            e.due,
-            e.token,
             e.owner,
             e.lease,
-            e.claimed,
-            e.unique_key,
-            e.overlap_key,
             e.staged,
             e.cancel_requested,
             e.cancel_reason,
         )
-    ).decode()
+    )
+
+
+def _ending_tail(change: Change) -> str | None:
+    """The tail of a row that had none before this change ended it."""
+    numbers = (change.failures, change.crashes)
+    texts = (change.result_json, change.counters_json, change.metadata_json)
+    if numbers == (0, 0) and texts == (None, None, None) and change.reason is None and change.error is None:
+        return None
+    return _text(Tail(*numbers, False, change.reason, change.error, _NO_ATTEMPTS, *texts))
+
+
+def _text(tail: Tail) -> str | None:
+    text = _encode(tail).decode()
+    return None if text == "{}" else text
 
 
 def _attempts(e: Execution) -> str:

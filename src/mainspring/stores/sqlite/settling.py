@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from msgspec.structs import replace
+from collections.abc import Iterable, Sequence
 
 from ...core.ports import Topic
 from ...model.changes import Change
-from ...model.execution import Execution, State
-from ...model.job import JobStats
-from ..shared import change_delta, ended_delta, fits, settled
+from ...model.execution import Execution
+from ..shared import change_delta, fits, settled
 from .claimed import ClaimedRows
+from .moving import move
 from .rows import history_row, live_change
 from .transaction import Transaction, as_json
 
 
 def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tuple[bool, ...]:
+    """The usual endings inside the database; all others one by one, as the rows there are."""
     if not changes:
         return ()
-    batch = _Batch(tx, _rows(tx, changes, ours))
-    applied = tuple(batch.apply(change) for change in changes)
+    moved = move(tx, ours.take(changes))
+    free_keys(tx, (ending.row for ending in moved))
+    if len(moved) == len(changes):
+        return (True,) * len(changes)
+    done = {ending.change.id for ending in moved}
+    left = [change for change in changes if change.id not in done]
+    batch = _Batch(tx, tx.numbered("live_rows_by_id", as_json(sorted({change.id for change in left}))))
+    rest = iter([batch.apply(change) for change in left])
     batch.write()
-    return applied
-
-
-def _rows(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> list[tuple[int, Execution]]:
-    """The live rows that are to change, with their `seq`; what we claimed ourselves is not read again."""
-    known = ours.take(tx, changes)
-    left = {change.id for change in changes} - {row.id for _, row in known}
-    return [*known, *tx.numbered("live_rows_by_id", as_json(sorted(left)))] if left else known
+    return tuple(change.id in done or next(rest) for change in changes)
 
 
 class _Batch:
@@ -41,7 +39,6 @@ class _Batch:
         self._seqs = {row.id: seq for seq, row in found}
         self._changed: dict[str, Execution] = {}
         self._ended: list[tuple[Execution, bool]] = []
-        self._endings: dict[tuple[str, State], list[Execution]] = {}
 
     def apply(self, change: Change) -> bool:
         row = self._rows.get(change.id)
@@ -49,10 +46,7 @@ class _Batch:
             return False
         after = settled(row, change, self._tx.now)
         self._tx.audit(change.audit)
-        if change.rescue or change.to is State.SKIPPED:
-            self._tx.count(change_delta(after, change))
-        elif change.to.final:
-            self._endings.setdefault((row.job_id, change.to), []).append(after)
+        self._tx.count(change_delta(after, change))
         if change.to.final:
             self._tx.ended(row.job_id)
             del self._rows[change.id]
@@ -67,11 +61,9 @@ class _Batch:
             self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:
             self._tx.topics.add(Topic.WORK)
-        for rows in self._endings.values():
-            self._tx.count(endings_delta(rows))
         if self._ended:
             self._move()
-            self._free_keys()
+            free_keys(self._tx, (after for after, _ in self._ended))
             self._tx.topics.add(Topic.ENDED)
 
     def _move(self) -> None:
@@ -84,22 +76,16 @@ class _Batch:
             self._tx.run("executions_delete", as_json([seqs[id] for id in gone]))
             self._tx.run("log_delete", as_json(gone))
 
-    def _free_keys(self) -> None:
-        """Rows that a claim deferred because of a key that is free now are ready at once."""
-        unique = [after.unique_key for after, _ in self._ended if after.unique_key is not None]
-        overlap = [after.overlap_key for after, _ in self._ended if after.overlap_key is not None]
-        freed = 0
-        if unique:
-            freed += self._tx.run("unblock_unique", self._tx.now, as_json(unique))
-        if overlap:
-            freed += self._tx.run("unblock_overlap", self._tx.now, as_json(overlap))
-        if freed:
-            self._tx.topics.add(Topic.WORK)
 
-
-def endings_delta(rows: Sequence[Execution]) -> JobStats:
-    """What executions of one job that ended in one state add to its statistics: as one by one, in one go."""
-    newest = max(rows, key=lambda row: row.id)
-    durations = [row.finished - row.started for row in rows if row.finished is not None and row.started is not None]
-    counted = {newest.state.value: len(rows)}
-    return replace(ended_delta(newest), **counted, duration_ms=sum(durations) / 1000, timed=len(durations))
+def free_keys(tx: Transaction, ended: Iterable[Execution]) -> None:
+    """Rows that a claim deferred because of a key that is free now are ready at once."""
+    keys = [(row.unique_key, row.overlap_key) for row in ended]
+    unique = [key for key, _ in keys if key is not None]
+    overlap = [key for _, key in keys if key is not None]
+    freed = 0
+    if unique:
+        freed += tx.run("unblock_unique", tx.now, as_json(unique))
+    if overlap:
+        freed += tx.run("unblock_overlap", tx.now, as_json(overlap))
+    if freed:
+        tx.topics.add(Topic.WORK)

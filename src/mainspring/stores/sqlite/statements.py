@@ -1,7 +1,7 @@
 """The SQL of this store: one named file per query under sql/, read once.
 
-`$live`, `$history`, `$job` and `$totals` stand for the text of the files part_live.sql and so on. What stands
-between `/*rows*/` and `/*end*/` is repeated when several rows go into one statement.
+`$live`, `$history`, `$job` and so on stand for the text of the files part_live.sql, part_history.sql, part_job.sql.
+What stands between `/*rows*/` and `/*end*/` is repeated when several rows go into one statement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def sql(name: str) -> str:
     >>> sql("unique_holder")
     'SELECT id FROM mainspring_live WHERE unique_key = ?1'
     """
-    return _PART.sub(lambda part: _read(f"part_{part[1]}"), _read(name))
+    return _PART.sub(lambda part: sql(f"part_{part[1]}"), _read(name))
 
 
 @cache

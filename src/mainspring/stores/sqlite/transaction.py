@@ -25,6 +25,7 @@ from .rows import Row, executions
 from .statements import sql, sql_for_rows
 
 _CHUNKS = (64, 16, 4, 1)  # rows per statement: few sizes, so that each is prepared once
+_JOINED_AT_ONCE, _JOINED_STEP = 128, 16
 
 
 class Transaction:
@@ -81,6 +82,18 @@ class Transaction:
             self._cursor.execute(sql_for_rows(name, size), [value for row in now for value in row])
             chunk = rest or list(islice(left, _CHUNKS[0]))
 
+    def joined(self, name: str, rows: Sequence[Row]) -> int:
+        """As `bulk`, for a statement that joins the rows given with those of a table; how many rows it changed.
+
+        Rows of NULLs, which match nothing, fill up the last statement, so that few sizes have to be prepared."""
+        changed = 0
+        for start in range(0, len(rows), _JOINED_AT_ONCE):
+            part = rows[start : start + _JOINED_AT_ONCE]
+            size = -(-len(part) // _JOINED_STEP) * _JOINED_STEP
+            values = [value for row in part for value in row] + [None] * (size - len(part)) * len(part[0])
+            changed += self._cursor.execute(sql_for_rows(name, size), values).rowcount
+        return changed
+
     def audit(self, *audits: Audit | None) -> None:
         for audit in audits:
             if audit is not None:
@@ -117,16 +130,18 @@ class Transaction:
             self.run("incarnation_save", job_id, job, last)
         for job_id, count in self._ended.items():
             self.run("incarnation_ended", job_id, count)
-        if self._deltas:
-            stored = {row[0]: stats_of(row) for row in self.rows("totals_some", as_json(list(self._deltas)))}
-            for job_id, delta in self._deltas.items():
-                known = stored.get(job_id)
-                self._save_totals(delta if known is None else merge_stats(known, delta))
+        for delta in self._deltas.values():
+            self.run("totals_add", *_totals_row(delta))
         self._numbers, self._deltas, self._ended = {}, {}, Counter()
 
-    def _save_totals(self, stats: JobStats) -> None:
-        state = None if stats.last_state is None else stats.last_state.value
-        self.run("totals_save", *astuple(msgspec.structs.replace(stats, last_state=state)))
+    def save_totals(self, stats: JobStats) -> None:
+        """Instead of whatever was known before."""
+        self.run("totals_save", *_totals_row(stats))
+
+
+def _totals_row(stats: JobStats) -> Row:
+    state = None if stats.last_state is None else stats.last_state.value
+    return astuple(msgspec.structs.replace(stats, last_state=state))
 
 
 def stats_of(row: Row) -> JobStats:

@@ -74,7 +74,8 @@ CREATE TABLE mainspring_purges (
 
 -- ---------------------------------------------------------------------------------------------- executions
 
--- What never changes: written once, by the insert, and left where it is. `body` is a JSON object.
+-- What never changes: written once, by the insert, and left where it is. `body` is the execution as it was added, a
+-- JSON object: whoever claims it needs nothing else.
 CREATE TABLE mainspring_executions (
     seq           INTEGER PRIMARY KEY,
     id            TEXT NOT NULL UNIQUE,
@@ -132,16 +133,22 @@ CREATE INDEX mainspring_live_cancel ON mainspring_live (id) WHERE cancel_request
 
 -- How an execution ended. Most complete, so the indexes that look for endings leave those out.
 CREATE TABLE mainspring_history (
-    seq       INTEGER PRIMARY KEY,
-    id        TEXT NOT NULL,
-    job_id    TEXT NOT NULL,
-    state     TEXT NOT NULL,
-    started   INTEGER,
-    finished  INTEGER,
-    todo      INTEGER NOT NULL,                      -- 1: follow-ups not known to be done
-    keep      INTEGER NOT NULL,                      -- 0: deleted once the follow-ups are done
-    parent_id TEXT,
-    tail      TEXT NOT NULL
+    seq         INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL,
+    job_id      TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    started     INTEGER,
+    finished    INTEGER,
+    todo        INTEGER NOT NULL,                    -- 1: follow-ups not known to be done
+    keep        INTEGER NOT NULL,                    -- 0: deleted once the follow-ups are done
+    parent_id   TEXT,
+    due         INTEGER NOT NULL,
+    token       INTEGER NOT NULL,
+    claimed     INTEGER,
+    unique_key  TEXT,
+    overlap_key TEXT,
+    attempts    TEXT,                                -- JSON; NULL: none
+    tail        TEXT                                 -- JSON object of the rest; NULL: nothing
 );
 
 CREATE INDEX mainspring_history_outcome ON mainspring_history (state, id) WHERE state <> 'completed';

@@ -1,2 +1,4 @@
-INSERT INTO mainspring_history (seq, id, job_id, state, started, finished, todo, keep, parent_id, tail)
-VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/
+INSERT INTO mainspring_history (
+    seq, id, job_id, state, started, finished, todo, keep, parent_id,
+    due, token, claimed, unique_key, overlap_key, attempts, tail
+) VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/

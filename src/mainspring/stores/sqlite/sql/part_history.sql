@@ -1,7 +1,8 @@
+-- Of two values for the same field the later one counts.
 substr(body, 1, length(body) - 1)
-|| iif(tail = '{}', '', ',' || substr(tail, 2, length(tail) - 2))
+|| iif(tail IS NULL, '', ',' || substr(tail, 2, length(tail) - 2))
 || iif(todo, ',"todo":true,', ',')
 || substr(json_object(
-    'id', history.id, 'job_id', history.job_id, 'state', state,
-    'created', created, 'started', started, 'finished', finished
+    'state', state, 'due', due, 'token', token, 'claimed', claimed, 'started', started, 'finished', finished,
+    'unique_key', unique_key, 'overlap_key', overlap_key, 'attempts_json', coalesce(attempts, '[]')
 ), 2)

@@ -1,0 +1,59 @@
+"""The usual ending: an execution this process claimed has completed, and nothing else was told of it meanwhile.
+
+Such rows go from live to history inside the database, in two statements for all of them. The fence is checked there
+too: the copy takes only rows that still run under the token and the owner of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ...core.ports import Topic
+from ...model.execution import State
+from ...model.job import JobStats
+from .claimed import Ending
+from .rows import move_row
+from .transaction import Transaction, as_json
+
+_seqs = msgspec.json.Decoder(list[int]).decode
+
+
+def move(tx: Transaction, endings: list[Ending]) -> list[Ending]:
+    """Those that were moved. The others are not as they were claimed and have to be looked at."""
+    if not endings:
+        return []
+    seqs = as_json([ending.seq for ending in endings])
+    if tx.joined("history_move", [move_row(seq, change) for seq, _, change in endings]) < len(endings):
+        found = frozenset(_seqs(tx.value("history_moved", seqs)))
+        endings = [ending for ending in endings if ending.seq in found]
+        seqs = as_json(sorted(found))
+    tx.run("live_delete", seqs)
+    by_job: dict[str, list[Ending]] = {}
+    for ending in endings:
+        by_job.setdefault(ending.row.job_id, []).append(ending)
+    for job_id, ended in by_job.items():
+        tx.count(completed_delta(job_id, ended))
+        tx.ended(job_id, len(ended))
+    if endings:
+        tx.topics.add(Topic.ENDED)
+    return endings
+
+
+def completed_delta(job_id: str, endings: Sequence[Ending]) -> JobStats:
+    """What completed executions of one job add to its statistics: as shared.ended_delta one by one, in one go."""
+    newest = max(endings, key=lambda ending: ending.row.id)
+    durations = [change.at - row.started for _, row, change in endings if row.started is not None]
+    return JobStats(
+        job_id=job_id,
+        completed=len(endings),
+        duration_ms=sum(durations) / 1000,
+        timed=len(durations),
+        last_id=newest.row.id,
+        last_state=State.COMPLETED,
+        last_started=newest.row.started,
+        last_finished=newest.change.at,
+        last_error=newest.change.error,
+        last_failures=newest.change.failures,
+    )
