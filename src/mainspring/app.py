@@ -14,7 +14,7 @@ from .assembly import Parts, SystemClock
 from .core.client import Client
 from .core.context import JobContext
 from .core.declare import JobOptions
-from .core.locks import Lock, lock_name, suggested_ttl
+from .core.locks import Lock, suggested_ttl
 from .core.node import Node
 from .core.ports import Clock, Store
 from .core.registrar import Registrar
@@ -123,6 +123,7 @@ class Mainspring:
         parts, self._parts = self._parts, None
         if parts is not None and parts.opened and parts.here:
             await parts.stop_inline()
+            await parts.close_locks()
             if self._given_store is None:
                 await parts.store.close()
 
@@ -326,14 +327,12 @@ class Mainspring:
     @asynccontextmanager
     async def lock(self, name: str, ttl: Any = 30, *, hold_at_least: Any = 0, wait: Any = 0) -> AsyncIterator[Lock]:
         """Hold a named lock across processes: renewed while held, released at the end."""
-        parts = await self._ready()
-        async with Lock(parts.store, parts.time, assembly.lock_owner(), name, ttl, hold_at_least, wait) as lock:
+        async with (await self._ready()).locks.lock(name, ttl, hold_at_least, wait) as lock:
             yield lock
 
     async def try_lock(self, key: str, ttl: Any) -> bool:
         """Take a lock that is not released but runs out: once per window, whoever comes first."""
-        store = (await self._ready()).store
-        return await store.lock_take(lock_name(key), assembly.lock_owner(), duration("ttl", ttl)) is not None
+        return await (await self._ready()).locks.try_lock(key, ttl)
 
     @staticmethod
     def suggested_ttl(expected: Any) -> float:
@@ -341,13 +340,13 @@ class Mainspring:
         return suggested_ttl(duration("expected", expected, allow_zero=True))
 
     async def unlock(self, key: str) -> bool:
-        return await (await self._ready()).store.lock_release(lock_name(key), None)
+        return await (await self._ready()).locks.unlock(key)
 
     async def locks(self) -> list[LockRow]:
-        return await (await self._ready()).queries.locks()
+        return await (await self._ready()).locks.backend.locks()
 
     async def release_lock(self, name: str, *, by: str = "system") -> bool:
-        return await (await self._ready()).control.release_lock(name, by=by)
+        return await (await self._ready()).locks.release(name, by)
 
     # --- blocking facade ----------------------------------------------------------------------------------
     @cached_property

@@ -19,14 +19,15 @@ from .core.catalogue import Catalogue
 from .core.client import Client
 from .core.control import Control
 from .core.heart import Leases, ThreadHeart
+from .core.locks import Locks
 from .core.loop import Emit
 from .core.node import Node, NodeSettings
-from .core.ports import Clock, Store
+from .core.ports import Clock, LockBackend, Store
 from .core.queries import Queries
 from .core.registry import Registry
 from .core.storetime import StoreTime
 from .core.track import Tracker
-from .model.changes import WorkerInfo
+from .model.changes import Audit, WorkerInfo
 from .model.errors import ConfigurationError, InvalidValue, StoreError
 from .model.ids import random_id
 from .model.instants import Micros
@@ -39,11 +40,10 @@ OPEN_PATIENCE = 5.0
 class SystemClock:
     """The machine's clock."""
 
+    monotonic = staticmethod(time.monotonic)
+
     def now(self) -> Micros:
         return time.time_ns() // 1000
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 class Parts:
@@ -68,6 +68,7 @@ class Parts:
             settings.payload_limit,
         )
         self.control = Control(store, self.client, self.catalogue, self.queries, self.chance)
+        self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
         self.node: Node | None = None
         self.inline: ThreadHeart | None = None
         self.opened = False
@@ -146,6 +147,13 @@ class Parts:
         if heart is not None:
             await heart.stop()
 
+    async def close_locks(self) -> None:
+        if self.locks.backend is not self.store:
+            await self.locks.backend.close()
+
+    def _release_record(self, target: str, by: str) -> Audit:
+        return self.client.audit("release", target, by, self.time.now())
+
 
 def database_of(given: Any) -> tuple[str | None, Store | None]:
     """The address or the store meant by what an application was given; neither: the settings say."""
@@ -192,6 +200,18 @@ def make_store(settings: config.Settings, clock: Clock) -> Store:
     raise ConfigurationError(
         f"database {url.scheme}:// is not supported by this release; use sqlite:/// or postgresql://"
     )
+
+
+def make_locks(settings: config.Settings, store: Store) -> LockBackend:
+    """Where locks are kept. Who releases one is recorded in the store, wherever the lock was."""
+    if settings.locks == "store":
+        return store
+    from .locks.redis import RedisLocks
+
+    async def record(audit: Audit) -> None:
+        await store.copy_in("audits", [audit])
+
+    return RedisLocks(settings.redis_url or "", record)
 
 
 def node_settings(settings: config.Settings) -> NodeSettings:

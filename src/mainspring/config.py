@@ -17,13 +17,14 @@ from typing import Any
 
 import msgspec
 
-from .model.address import DatabaseUrl, parse_url, without_password
+from .model.address import DatabaseUrl, parse_url, redis_url, without_password
 from .model.errors import ConfigurationError, InvalidValue, nearest, shown
 from .model.values import choice, duration, duration_text, identifier, whole, zone, zone_name
 
 __all__ = ["DatabaseUrl", "Settings", "load", "parse_url", "without_password"]
 
 PREFIX = "MAINSPRING_"
+LOCKS = ("store", "redis")
 ROLES = ("scheduler", "worker")
 LOG_FORMATS = ("console", "json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -57,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str = "console"
     log_level: str = "INFO"
     prune: bool = False
+    locks: str = "store"
+    redis_url: str | None = None
     values: Mapping[str, Any] = {}
     environ: Mapping[str, str] = {}
 
@@ -79,7 +82,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def in_force(self) -> dict[str, object]:
         """The settings to show and log: no password, no free values, no environment."""
         fields = {name: getattr(self, name) for name in RULES}
-        return fields | {"database_url": without_password(self.database_url)}
+        hidden = {name: without_password(fields[name]) for name in ("database_url", "redis_url") if fields[name]}
+        return fields | hidden
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.in_force().items())})"
@@ -186,6 +190,12 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
         field = _told("stop_reserve", given)
         limit = f"less than stop_timeout ({duration_text(settings.stop_timeout)}, {_origin('stop_timeout', given)})"
         raise InvalidValue(field, duration_text(settings.stop_reserve), limit)
+
+    if settings.locks == "redis" and settings.redis_url is None:
+        raise ConfigurationError(
+            f"{_told('locks', given)}: redis needs redis_url, such as redis://localhost:6379/0; "
+            'set it, or locks = "store"'
+        )
 
 
 def _told(name: str, given: Mapping[str, _Given]) -> str:
@@ -348,4 +358,6 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "log_format": _log_format,
     "log_level": _level,
     "prune": _switch,
+    "locks": lambda field, value: choice(field, value, LOCKS),
+    "redis_url": lambda field, value: redis_url(value, field),
 }

@@ -155,10 +155,6 @@ class Control:
             raise JobNotFound(name)
         return await self._client.add_retry(ended, by)
 
-    async def release_lock(self, name: str, *, by: str) -> bool:
-        now = await self._store.now()
-        return await self._store.lock_release(name, None, audit=self._client.audit("release", f"lock:{name}", by, now))
-
 
 def _is_execution_id(text: str) -> bool:
     return EXECUTION_ID.fullmatch(text) is not None

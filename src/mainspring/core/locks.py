@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ..model.changes import LockRow
+from ..model.changes import Audit, LockRow
 from ..model.errors import InvalidValue, LeaseLost, MainspringError
 from ..model.values import duration
-from .ports import Clock, Store
+from .loop import Emit, trouble
+from .ports import Clock, LockBackend
 
 POLL = 0.2
 MAX_NAME = 200
@@ -31,13 +33,44 @@ class LockTaken(MainspringError):
         return f"lock {self.name!r} is held by {self.holder}"
 
 
+class Locks:
+    """All that applications do with locks, wherever they are kept. `audit` makes the record of a release."""
+
+    def __init__(
+        self, backend: LockBackend, clock: Clock, emit: Emit, owner: str, audit: Callable[[str, str], Audit]
+    ) -> None:
+        self.backend = backend
+        self._clock, self._emit, self._owner, self._audit = clock, emit, owner, audit
+
+    def lock(self, name: str, ttl: Any, hold_at_least: Any, wait: Any) -> Lock:
+        return Lock(self.backend, self._clock, self._emit, self._owner, name, ttl, hold_at_least, wait)
+
+    async def try_lock(self, key: str, ttl: Any) -> bool:
+        return await self.backend.lock_take(lock_name(key), self._owner, duration("ttl", ttl)) is not None
+
+    async def unlock(self, key: str) -> bool:
+        return await self.backend.lock_release(lock_name(key), None)
+
+    async def release(self, name: str, by: str) -> bool:
+        """By an administrator: its holder is not asked, the audit tells who did it."""
+        return await self.backend.lock_release(name, None, audit=self._audit(f"lock:{name}", by))
+
+
 class Lock:
     """An asynchronous context manager; `wait` is how long to wait for the lock (0: not at all, None: for ever)."""
 
     def __init__(
-        self, store: Store, clock: Clock, owner: str, name: str, ttl: Any, hold_at_least: Any = 0, wait: Any = 0
+        self,
+        backend: LockBackend,
+        clock: Clock,
+        emit: Emit,
+        owner: str,
+        name: str,
+        ttl: Any,
+        hold_at_least: Any = 0,
+        wait: Any = 0,
     ) -> None:
-        self._store, self._clock, self._owner = store, clock, owner
+        self._backend, self._clock, self._emit, self._owner = backend, clock, emit, owner
         self.name = lock_name(name)
         self._ttl = duration("ttl", ttl)
         self._hold = duration("hold_at_least", hold_at_least, allow_zero=True)
@@ -76,13 +109,16 @@ class Lock:
             await asyncio.gather(self._renewal, return_exceptions=True)
         row, self._row = self._held(), None
         left = self._hold - (self._clock.monotonic() - self._taken)
-        await self._store.lock_release(row.name, row.token, keep_for=max(0.0, left))
+        try:
+            await self._backend.lock_release(row.name, row.token, keep_for=max(0.0, left))
+        except Exception as error:  # the work is done, and the lock runs out by itself
+            self._emit(trouble("locks", error))
 
     async def _take(self) -> LockRow:
         began = self._clock.monotonic()
         while True:
             asked, time = self._clock.monotonic(), max(self._ttl, self._hold)
-            row = await self._store.lock_take(self.name, self._owner, time)
+            row = await self._backend.lock_take(self.name, self._owner, time)
             if row is not None:
                 self._ours_until = asked + time
                 return row
@@ -91,7 +127,7 @@ class Lock:
             await asyncio.sleep(POLL)
 
     async def _holder(self) -> str:
-        return next((row.owner for row in await self._store.locks() if row.name == self.name), "somebody else")
+        return next((row.owner for row in await self._backend.locks() if row.name == self.name), "somebody else")
 
     async def _renew(self) -> None:
         """Renew at a third of the time; once refused, or not renewed in time, the lock is lost."""
@@ -99,7 +135,7 @@ class Lock:
             await asyncio.sleep(self._ttl / 3)
             asked = self._clock.monotonic()
             with contextlib.suppress(Exception):  # tried again while its time lasts
-                if await self._store.lock_renew(self.name, self.token, self._ttl):
+                if await self._backend.lock_renew(self.name, self.token, self._ttl):
                     self._ours_until = asked + self._ttl
                 else:
                     self._lost = True

@@ -33,6 +33,7 @@ from ..model.changes import (
 from ..model.execution import Execution, State
 from ..model.instants import Micros
 from ..model.job import Job, JobStats, LiveCounts
+from ..model.records import Record, RecordKind
 
 
 class Clock(Protocol):
@@ -55,8 +56,34 @@ class Topic(StrEnum):
 Unsubscribe = Callable[[], None]
 
 
-class Store(Protocol):
-    """All storage primitives.
+class LockBackend(Protocol):
+    """Where named locks are kept: the store itself, or a server of its own. Time is that of whoever keeps them.
+
+    What cannot be confirmed is an error, never a lock.
+    """
+
+    async def close(self) -> None: ...
+
+    async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
+        """Take the lock if nobody holds it or its time is over; the token is greater than any given before."""
+
+    async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
+        """Hold on for `ttl` seconds from now; refused when its time is over or another token holds it."""
+
+    async def lock_release(
+        self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
+    ) -> bool:
+        """Release it under this token (None: whoever holds it), or let it run out `keep_for` seconds from now.
+
+        False when it is not held, or not under this token: then no audit record is stored either.
+        """
+
+    async def locks(self) -> list[LockRow]:
+        """Locks held now, by name."""
+
+
+class Store(LockBackend, Protocol):
+    """All storage primitives; locks are among them.
 
     Time: leases, due times and `now` follow the store's own clock. Instants inside records are written as given.
     """
@@ -64,8 +91,6 @@ class Store(Protocol):
     # --- life ---------------------------------------------------------------------------------------------
     async def open(self) -> None:
         """Connect, and create or migrate the schema. Idempotent."""
-
-    async def close(self) -> None: ...
 
     async def now(self) -> Micros:
         """The store's clock: the reference for every due time and lease."""
@@ -213,23 +238,22 @@ class Store(Protocol):
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         """Audit records, newest id first."""
 
-    # --- locks --------------------------------------------------------------------------------------------
-    async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
-        """Take the lock if nobody holds it or its time is over; the token is greater than any given before."""
-
-    async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
-        """Hold on for `ttl` seconds from now; refused when its time is over or another token holds it."""
-
-    async def lock_release(
-        self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
-    ) -> bool:
-        """Release it under this token (None: whoever holds it), or let it run out `keep_for` seconds from now.
-
-        False when it is not held, or not under this token: then no audit record is stored either.
+    # --- moving house -------------------------------------------------------------------------------------
+    async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
+        """The next records of this kind by key (`model.records.key_of`, in the order of code points) after this one:
+        jobs with their version and last number, executions live and finished with number, attempts, log lines and all,
+        incarnations that have given a number or have statistics (exact ones, as `stats`), audit records.
         """
 
-    async def locks(self) -> list[LockRow]:
-        """Locks held now, by name."""
+    async def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
+        """Insert these records as they are; how many were new. One whose key exists is left alone, so that a copy can
+        be repeated. Returns once they are safe. Nothing else follows: no number is used up, no statistic counted, no
+        key tried; a `last_number` of a job is that of its incarnation.
+
+        Incarnations come before their executions, jobs last. Keys of live executions are free: if one is not, an
+        error is raised. A live execution without a number gets the next one where a store numbers them at insert.
+        A pending row that a claim had deferred waits until it is due, whatever is freed before.
+        """
 
 
 class CallerTransaction(Protocol):

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from ..model.changes import Audit, ExecutionQuery, LockRow, LogLine, WorkerInfo
+from ..model.changes import Audit, ExecutionQuery, LogLine, WorkerInfo
 from ..model.errors import ExecutionNotFound, InvalidValue
 from ..model.execution import Execution, State, TriggeredBy
 from ..model.instants import SECOND, to_micros
@@ -132,9 +132,6 @@ class Queries:
         now = await self._store.now()
         found = await self._store.workers()
         return [worker for worker in found if worker.seen >= now - int((worker.lease or self._lease) * SECOND)]
-
-    async def locks(self) -> list[LockRow]:
-        return await self._store.locks()
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await self._store.audits(_filter("target", target), whole("limit", limit, 1, MAX_PAGE))

@@ -22,6 +22,7 @@ SCHEMES = {
     "mongodb": "mongodb",
     "mongodb+srv": "mongodb",
 }
+REDIS_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 _SHOWN_SCHEMES = "sqlite:///file.db, memory:// or postgresql://host/name"
 _SQLITE_PATHS = "sqlite:///jobs.db for a relative path, sqlite:////var/lib/jobs.db for an absolute one"
 _CREDENTIALS = re.compile(r"([^:@/]*):.*@", re.DOTALL)
@@ -54,6 +55,18 @@ def parse_url(url: Any, field: str = "database_url") -> DatabaseUrl:
         raise _refused(field, url, "memory:// and nothing after it")
     _check_port(field, url)
     return DatabaseUrl(scheme, url)
+
+
+def redis_url(url: Any, field: str = "redis_url") -> str:
+    """Check the address of a Redis or Valkey server; the driver reads the rest of it.
+
+    >>> redis_url("redis://localhost:6379/0?prefix=shop")
+    'redis://localhost:6379/0?prefix=shop'
+    """
+    if not isinstance(url, str) or url.partition("://")[0].lower() not in REDIS_SCHEMES or not url.partition("://")[2]:
+        raise _refused(field, url, "redis://host:port/0, rediss:// for TLS, or unix:///path/to/socket")
+    _check_port(field, url)
+    return url
 
 
 def without_password(url: str) -> str:

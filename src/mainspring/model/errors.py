@@ -134,6 +134,21 @@ class StoreError(MainspringError):
     """The store could not do what was asked."""
 
 
+class LockUnavailable(MainspringError):
+    """Where locks are kept did not confirm: whatever was asked for, nothing is held.
+
+    >>> str(LockUnavailable("redis://localhost", "ConnectionError: refused"))
+    'locks at redis://localhost cannot be used, so nothing is held: ConnectionError: refused'
+    """
+
+    def __init__(self, place: str, error: str) -> None:
+        super().__init__(place, error)
+        self.place, self.error = place, error
+
+    def __str__(self) -> str:
+        return f"locks at {self.place} cannot be used, so nothing is held: {self.error}"
+
+
 class SchemaMismatch(StoreError):
     """The database schema is older or newer than this release can work with."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
 from ...model.changes import Added, CancelRequest, Change, ExecutionQuery, Note
 from ...model.execution import Execution, State
 from ...model.instants import Micros
+from ...model.records import ExecutionRecord
 from ..shared import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
 from .history import Catalogue, History, LogBook
 from .live import LiveTable
@@ -54,7 +56,7 @@ class ExecutionTable:
 
     def _new(self, execution: Execution) -> Execution:
         self._catalogue.add(execution)
-        return replace(execution, number=self._statistics.next_number(execution.job_id))
+        return replace(execution, number=self._statistics.next_number(execution))
 
     # --- changing -----------------------------------------------------------------------------------------------
 
@@ -132,6 +134,24 @@ class ExecutionTable:
 
     def _rows(self, ids: Iterable[str]) -> Iterator[Execution]:
         return (row for row in map(self.get, ids) if row is not None)
+
+    # --- moving house -------------------------------------------------------------------------------------------
+
+    def records(self, after: str, limit: int) -> Iterator[ExecutionRecord]:
+        for row in self._rows(islice(self._catalogue.after(after), limit)):
+            logs = tuple(self.logs.after(row.id, 0))
+            yield ExecutionRecord(execution=row, keep=self.history.keeps(row.id), logs=logs)
+
+    def restore(self, record: ExecutionRecord) -> None:
+        """As it was elsewhere; one that has no number yet gets the next one."""
+        self._catalogue.add(record.execution)
+        number = record.execution.number or self._statistics.next_number(record.execution)
+        row = replace(record.execution, number=number)
+        if row.state.final:
+            self.history.add(row, keep=record.keep)
+        else:
+            self.live.put(row)
+        self.logs.restore(row.id, record.logs)
 
     # --- forgetting ---------------------------------------------------------------------------------------------
 

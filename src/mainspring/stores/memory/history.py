@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -43,6 +43,9 @@ class History:
             _remove_sorted(self._todo, id)
         self._unkept.discard(id)
         return row
+
+    def keeps(self, id: str) -> bool:
+        return id not in self._unkept
 
     def of_job(self, job_id: str) -> list[str]:
         return list(self._by_job.get(job_id, ()))
@@ -85,6 +88,9 @@ class LogBook:
     def after(self, id: str, sequence: int) -> list[tuple[int, LogLine]]:
         return [(number, line) for number, line in self._lines.get(id, ()) if number > sequence]
 
+    def restore(self, id: str, lines: Iterable[tuple[int, LogLine]]) -> None:
+        self._lines[id] = deque(lines, maxlen=LOG_LINES_KEPT)
+
     def remove(self, id: str) -> None:
         self._lines.pop(id, None)
 
@@ -108,6 +114,9 @@ class Catalogue:
 
     def children(self, parent_id: str) -> Iterable[str]:
         return self._children.get(parent_id, ())
+
+    def after(self, id: str) -> Iterable[str]:
+        return self._ids[bisect_right(self._ids, id) :]
 
     def newest_first(self, before: str | None) -> Sequence[str]:
         end = len(self._ids) if before is None else bisect_left(self._ids, before)

@@ -28,11 +28,20 @@ class JobTable:
         if seen != expected:
             return False
         self.remove(write.job.name)
-        job = write.job.with_changes(version=(write.seen_version or 0) + 1)
+        self._put(write.job.with_changes(version=(write.seen_version or 0) + 1))
+        return True
+
+    def restore(self, job: Job) -> bool:
+        """As it was elsewhere, its version too; False when there is one of that name."""
+        if job.name in self._rows:
+            return False
+        self._put(job)
+        return True
+
+    def _put(self, job: Job) -> None:
         self._rows[job.name] = job
         if job.due is not None:
             insort(self._due, (job.due, job.name))
-        return True
 
     def remove(self, name: str) -> None:
         job = self._rows.pop(name, None)

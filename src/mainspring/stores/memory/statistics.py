@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 
 from ...model.execution import Execution, State
 from ...model.job import JobStats, LiveCounts
+from ...model.records import Incarnation
 from ..shared import merge_stats
 
 
@@ -15,10 +16,12 @@ class Statistics:
         self._totals: dict[str, JobStats] = {}
         self._deltas: list[JobStats] = []
         self._numbers: Counter[str] = Counter()
+        self._names: dict[str, str] = {}
 
-    def next_number(self, job_id: str) -> int:
-        self._numbers[job_id] += 1
-        return self._numbers[job_id]
+    def next_number(self, execution: Execution) -> int:
+        self._names[execution.job_id] = execution.job
+        self._numbers[execution.job_id] += 1
+        return self._numbers[execution.job_id]
 
     def last_number(self, job_id: str) -> int:
         return self._numbers[job_id]
@@ -36,6 +39,25 @@ class Statistics:
     def exact(self, job_ids: Container[str] | None) -> dict[str, JobStats]:
         everything = _merged(self._totals, self._deltas)
         return {id: stats for id, stats in everything.items() if job_ids is None or id in job_ids}
+
+    def incarnations(self) -> list[Incarnation]:
+        """Whoever has statistics has given numbers."""
+        exact = self.exact(None)
+        return [
+            Incarnation(job_id=id, job=self._names[id], last_number=last, stats=exact.get(id))
+            for id, last in self._numbers.items()
+            if last
+        ]
+
+    def restore(self, incarnation: Incarnation) -> bool:
+        """As it was elsewhere; False when it is known already."""
+        id = incarnation.job_id
+        if self._numbers[id]:
+            return False
+        self._numbers[id], self._names[id] = incarnation.last_number, incarnation.job
+        if incarnation.stats is not None:
+            self._totals[id] = incarnation.stats
+        return True
 
     def purge(self, job_id: str) -> None:
         self._totals.pop(job_id, None)

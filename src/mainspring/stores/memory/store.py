@@ -31,6 +31,8 @@ from ...model.changes import (
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
+from ...model.records import Record, RecordKind
+from .copying import Copying
 from .executions import ExecutionTable
 from .jobs import JobTable
 from .locks import LockTable
@@ -51,6 +53,7 @@ class MemoryStore:
         self._listeners = Listeners()
         self._workers: dict[str, WorkerInfo] = {}
         self._audits: list[Audit] = []
+        self._copying = Copying(self._jobs, self._executions, self._statistics, self._audits)
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -266,6 +269,16 @@ class MemoryStore:
 
     def _audit(self, *audits: Audit | None) -> None:
         self._audits.extend(audit for audit in audits if audit is not None)
+
+    # --- moving house -------------------------------------------------------------------------------------------
+
+    async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
+        with self._lock:
+            return self._copying.out(kind, after, limit)
+
+    async def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
+        with self._lock:
+            return self._copying.into(kind, records)
 
     # --- locks --------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ from ...model.errors import StoreError
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
-from . import adding, caller, exchanging, finding, jobs, locking, running
+from ...model.records import Record, RecordKind
+from . import adding, caller, copying, exchanging, finding, jobs, locking, running
 from .database import Database
 from .opened import Opened, Place, open_place
 from .rows import is_plain
@@ -201,6 +202,14 @@ class PostgresStore:
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await locking.audits(self._db, target, limit)
+
+    # --- moving house -------------------------------------------------------------------------------------------
+
+    async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
+        return await copying.copy_out(self._db, kind, after, limit)
+
+    async def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
+        return await copying.copy_in(self._db, kind, records)
 
     # --- locks --------------------------------------------------------------------------------------------------
 

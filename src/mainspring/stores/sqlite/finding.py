@@ -62,7 +62,7 @@ def execution(tx: Transaction, id: str) -> Execution | None:
 
 def find(tx: Transaction, query: ExecutionQuery) -> list[Execution]:
     page = list(islice(_ids(tx, query, query.offset + query.limit), query.offset, query.offset + query.limit))
-    found = {row.id: row for start in range(0, len(page), _PAGE) for row in _read(tx, page[start : start + _PAGE])}
+    found = {row.id: row for start in range(0, len(page), _PAGE) for row in read(tx, page[start : start + _PAGE])}
     return [found[id] for id in page]
 
 
@@ -79,7 +79,7 @@ def logs(tx: Transaction, id: str, after: int) -> list[tuple[int, LogLine]]:
     return [(seq, LogLine(at, level, message)) for seq, at, level, message in tx.rows("logs", id, after)]
 
 
-def _read(tx: Transaction, ids: Sequence[str]) -> list[Execution]:
+def read(tx: Transaction, ids: Sequence[str]) -> list[Execution]:
     wanted = as_json(ids)
     return tx.executions("live_rows_by_id", wanted) + tx.executions("history_rows_by_id", wanted)
 

@@ -35,13 +35,13 @@ def _write_job(tx: Transaction, write: JobWrite) -> JobWritten:
 
 
 def _compare_and_set(tx: Transaction, write: JobWrite) -> bool:
-    values = _values(write.job)
+    values = values_of(write.job)
     if write.seen_version is None:
         return tx.run("job_insert", *values) == 1
     return tx.run("job_update", *values, write.seen_version) == 1
 
 
-def _values(job: Job) -> Row:
+def values_of(job: Job) -> Row:
     return (
         job.name,
         job.id,

@@ -37,7 +37,8 @@ from ...model.errors import StoreError
 from ...model.execution import Execution, State
 from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
-from . import adding, caller, claiming, finding, forks, jobs, locking, pruning, schema, working
+from ...model.records import Record, RecordKind
+from . import adding, caller, claiming, copying, finding, forks, jobs, locking, pruning, schema, working
 from .calls import Call, Work
 from .claimed import ClaimedRows
 from .connect import Hurry, checked_path, checked_synchronous, connect
@@ -305,6 +306,14 @@ class SqliteStore:
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await self._list(lambda tx: locking.audits(tx, target, limit))
+
+    # --- moving house -------------------------------------------------------------------------------------------
+
+    async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
+        return await self._list(lambda tx: copying.copy_out(tx, kind, after, limit))
+
+    async def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
+        return await self._write(lambda tx: copying.copy_in(tx, kind, records))
 
     # --- locks --------------------------------------------------------------------------------------------------
 

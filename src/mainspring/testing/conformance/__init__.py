@@ -19,6 +19,7 @@ from .base import StoreSuite
 from .cancelling import Cancelling
 from .claiming import Claiming, ClaimOrder, FutureWork, RunningAlone
 from .content import Content
+from .copying import MovingHouse
 from .equivalence import Equivalence
 from .fencing import Fencing, Heartbeats, Notes, Rescue
 from .housekeeping import AuditTrail, Retention, Workers
@@ -64,6 +65,7 @@ class StoreConformance(
     Locks,
     Content,
     WakeUps,
+    MovingHouse,
     Equivalence,
 ):
     """Every sentence of the `Store` port, as a test."""

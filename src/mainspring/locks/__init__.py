@@ -1,0 +1,1 @@
+"""Where named locks may be kept besides the store."""

@@ -1,0 +1,10 @@
+-- Every lock held now: name, token, acquired, expires, owner of the first, of the second, and so on.
+local answer = {}
+for _, each in ipairs(redis.call('ZRANGEBYSCORE', ends, '(' .. digits(now), '+inf')) do
+    name = each
+    local token, acquired, expires, owner = held()
+    if token then
+        for _, part in ipairs({name, token, acquired, expires, owner}) do table.insert(answer, part) end
+    end
+end
+return answer

@@ -1,0 +1,70 @@
+"""Whole records out of the tables and into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, cast
+
+from ...model.changes import Audit
+from ...model.errors import StoreError
+from ...model.job import Job
+from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, key_of
+from .executions import ExecutionTable
+from .jobs import JobTable
+from .statistics import Statistics
+
+R = TypeVar("R", bound=Record)
+
+
+class Copying:
+    """Moving house, for the tables of one store; whoever calls holds its lock."""
+
+    def __init__(self, jobs: JobTable, executions: ExecutionTable, statistics: Statistics, audits: list[Audit]) -> None:
+        self._jobs, self._executions, self._statistics, self._audits = jobs, executions, statistics, audits
+
+    def out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
+        if kind == "executions":
+            return list(self._executions.records(after, limit))
+        found = sorted((record for record in self._all(kind) if key_of(record) > after), key=key_of)
+        return found[:limit]
+
+    def _all(self, kind: RecordKind) -> Iterable[Record]:
+        if kind == "incarnations":
+            return self._statistics.incarnations()
+        if kind == "audits":
+            return self._audits
+        return (job.with_changes(last_number=self._statistics.last_number(job.id)) for job in self._jobs.by_name())
+
+    def into(self, kind: RecordKind, records: Sequence[Record]) -> int:
+        match kind:
+            case "incarnations":
+                return _count(self._statistics.restore, cast(Sequence[Incarnation], records))
+            case "executions":
+                return _count(self._execution, cast(Sequence[ExecutionRecord], records))
+            case "audits":
+                return _count(self._audit, cast(Sequence[Audit], records))
+            case "jobs":
+                return _count(self._jobs.restore, cast(Sequence[Job], records))
+
+    def _execution(self, record: ExecutionRecord) -> bool:
+        row = record.execution
+        if self._executions.get(row.id) is not None:
+            return False
+        holders = (
+            self._executions.live.unique_holder(row.unique_key),
+            self._executions.live.overlap_holder(row.overlap_key),
+        )
+        if not row.state.final and any(holders):
+            raise StoreError(f"execution {row.id} cannot be copied: another one holds its key")
+        self._executions.restore(record)
+        return True
+
+    def _audit(self, audit: Audit) -> bool:
+        if any(known.id == audit.id for known in self._audits):
+            return False
+        self._audits.append(audit)
+        return True
+
+
+def _count(restore: Callable[[R], bool], records: Sequence[R]) -> int:
+    return sum(restore(record) for record in records)
