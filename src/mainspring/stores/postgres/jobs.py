@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from .adding import Sorted, sorted_by_kind
 from .connections import Row
 from .database import Database, KeyHeld
 from .rows import as_json
+from .ticking import is_usual, write_ticks
 
 _COLUMNS = (
     *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
@@ -24,6 +25,7 @@ _STATS = JobStats.__struct_fields__
 PURGED_AT_ONCE = 1_000
 
 Numbered = tuple[int, JobWrite]
+Way = Callable[[Database, Sequence[JobWrite]], Awaitable[list[JobWritten]]]
 
 
 async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[JobWritten], set[Topic]]:
@@ -31,26 +33,32 @@ async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[Job
     a key in an open transaction, each is written by itself, and that one is left for later."""
     written = [JobWritten(won=False)] * len(writes)
     for batch in rounds(writes):
-        try:
-            done = await _write_batch(db, batch)
-        except KeyHeld:
-            done = [one for item in batch for one in await _write_alone(db, item)]
-        for (n, _), one in zip(batch, done, strict=True):
-            written[n] = one
+        for way, wanted in ((write_ticks, True), (_write_all, False)):
+            part = [item for item in batch if is_usual(item[1]) is wanted]
+            done = await _write(db, [write for _, write in part], way) if part else []
+            for (n, _), one in zip(part, done, strict=True):
+                written[n] = one
     return written, _topics(written)
 
 
-async def _write_alone(db: Database, item: Numbered) -> list[JobWritten]:
+async def _write(db: Database, writes: list[JobWrite], way: Way) -> list[JobWritten]:
     try:
-        return await _write_batch(db, [item])
+        return await way(db, writes)
+    except KeyHeld:
+        return [one for write in writes for one in await _write_alone(db, write)]
+
+
+async def _write_alone(db: Database, write: JobWrite) -> list[JobWritten]:
+    try:
+        return await _write_all(db, [write])
     except KeyHeld:
         return [JobWritten(won=False)]
 
 
-async def _write_batch(db: Database, batch: list[Numbered]) -> list[JobWritten]:
-    kinds = [sorted_by_kind(write.executions) for _, write in batch]
-    text = as_json([_wire(write, kind) for (_, write), kind in zip(batch, kinds, strict=True)])
-    ticks = any(write.executions for _, write in batch)  # nothing else asks for keys
+async def _write_all(db: Database, writes: Sequence[JobWrite]) -> list[JobWritten]:
+    kinds = [sorted_by_kind(write.executions) for write in writes]
+    text = as_json([_wire(write, kind) for write, kind in zip(writes, kinds, strict=True)])
+    ticks = any(write.executions for write in writes)  # nothing else asks for keys
     answers = msgspec.json.decode(await db.value("write_jobs", text, patient=not ticks))
     return [_written(kind, answer) for kind, answer in zip(kinds, answers, strict=True)]
 
@@ -129,11 +137,13 @@ async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:
 
 
 async def due_jobs(db: Database, limit: int) -> DuePage:
-    """One more row than asked for tells when to look again."""
+    """One more row than asked for tells when to look again: by its column, because `Job.due` reads the specification,
+    and one that this release cannot read must not keep all others from being found."""
     rows = await db.rows("jobs_due", limit + 1, repeat=True)
     now, upcoming = rows[0][0], rows[0][1]
-    found = [job_of(row[2:]) for row in rows if row[2] is not None]
-    return DuePage(jobs=tuple(found[:limit]), next_due=found[limit].due if len(found) > limit else upcoming, now=now)
+    found = [row[2:] for row in rows if row[2] is not None]
+    next_due = found[limit][0] if len(found) > limit else upcoming
+    return DuePage(jobs=tuple(job_of(row[1:]) for row in found[:limit]), next_due=next_due, now=now)
 
 
 async def swept(db: Database, limit: int) -> list[Job]:
