@@ -6,7 +6,8 @@
 synchronous=FULL and history kept; `cpu` is what the event loop's thread and the writer's thread used per execution.
 The bare loop claims and finishes 100 rows of one small table per commit and keeps no history. `--lanes` spreads the
 executions over so many handlers, `--unique` gives each a unique key, `--future` and `--excluded` put so many rows in
-the way which nobody may claim, `--overlap` runs so many exchanges at once, `--memory` measures the memory store.
+the way which nobody may claim, `--overlap` runs so many exchanges at once, `--work` keeps the event loop busy for so
+many microseconds per execution, as handlers and the engine would, `--memory` measures the memory store.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ async def fill(store: Store, rows: Sequence[Execution]) -> Measured:
     return meter.of(max(len(rows), 1))
 
 
-async def drain(store: Store, count: int, lanes: int, overlap: int) -> Measured:
+async def drain(store: Store, count: int, lanes: int, overlap: int, work: float) -> Measured:
     """Processor time of making the changes is the engine's own and is taken out of the loop's."""
     handlers = frozenset(f"noop-{n}" for n in range(lanes))
     meter, deciding, done, turn = Meter(), 0.0, 0, 0
@@ -115,9 +116,7 @@ async def drain(store: Store, count: int, lanes: int, overlap: int) -> Measured:
         changes: list[Change] = []
         while True:
             turn += 1
-            request = ClaimRequest(
-                owner=OWNER, handlers=handlers, queues=None, limit=BATCH // overlap, lease=30.0, turn=turn
-            )
+            request = ClaimRequest(owner=OWNER, handlers=handlers, queues=None, limit=BATCH, lease=30.0, turn=turn)
             reply = await store.exchange(changes, request)
             assert all(reply.applied)
             done += len(changes)
@@ -125,6 +124,8 @@ async def drain(store: Store, count: int, lanes: int, overlap: int) -> Measured:
                 return
             began = time.thread_time()
             changes = [completed(row, reply.now) for row in reply.claimed]
+            while time.thread_time() - began < work * len(changes):
+                pass
             deciding += time.thread_time() - began
 
     await asyncio.gather(*(exchanges() for _ in range(overlap)))
@@ -206,7 +207,7 @@ async def round_(options: argparse.Namespace, path: Path) -> dict[str, float]:
         await fill(store, executions(options.future, due=FAR * 10))
         rows = executions(options.executions, options.lanes, unique=options.unique)
         measured = {"fill": await fill(store, rows)}
-        measured["drain"] = await drain(store, options.executions, options.lanes, options.overlap)
+        measured["drain"] = await drain(store, options.executions, options.lanes, options.overlap, options.work / 1e6)
         measured["one by one"] = await one_by_one(store, options.singles)
         measured["100 callers"] = await together(store, options.singles * 10)
     finally:
@@ -226,6 +227,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--overlap", type=int, default=1)
+    parser.add_argument("--work", type=float, default=0.0)
     parser.add_argument("--future", type=int, default=0)
     parser.add_argument("--excluded", type=int, default=0)
     parser.add_argument("--unique", action="store_true")

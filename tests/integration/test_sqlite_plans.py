@@ -127,7 +127,7 @@ HOT = [
     ("next_due", (), "mainspring_live_scheduled"),
     ("promote", (START, 100), "mainspring_live_scheduled (due<?)"),
     ("candidates", ('["default/handler-0"]', 100), "mainspring_live_ready (lane=?)"),
-    ("live_rows", (SEQS, ",}"), "INTEGER PRIMARY KEY"),
+    ("live_rows", (SEQS, "{"), "INTEGER PRIMARY KEY"),
     ("live_rows_by_id", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("history_rows_by_id", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("known_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),

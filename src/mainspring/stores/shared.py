@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,10 +17,12 @@ from ..model.execution import Execution, State, encode_attempts
 from ..model.instants import Micros, seconds_to_micros
 from ..model.job import JobStats
 
+T = TypeVar("T")
+
 BLOCKED_DEFER = 5.0  # seconds a staged row waits when its running key is held
 LOG_LINES_KEPT = 1_000  # per execution; the oldest go first
 
-Candidate: TypeAlias = tuple[int, str]
+Candidate: TypeAlias = tuple[int, T]
 """One ready row as a lane lists it: (-priority, id), so that plain sorting gives the order of claiming."""
 
 
@@ -118,8 +120,9 @@ def deferred(row: Execution, now: Micros) -> Execution:
     return replace(row, due=now + seconds_to_micros(BLOCKED_DEFER))
 
 
-def picked(lanes: Mapping[str, Sequence[Candidate]], turn: int) -> Iterator[str]:
-    """Ids in the order of claiming: highest priority first; within a priority the lanes take turns.
+def picked(lanes: Mapping[str, Sequence[Candidate[T]]], turn: int) -> Iterator[T]:
+    """Ids, or whatever a store knows its rows by, in the order of claiming: highest priority first; within a priority
+    the lanes take turns.
 
     Each lane lists its best candidates, sorted. The lanes that have rows of a priority take turns in the order of
     their names, beginning with number `turn` (counted round). To claim up to n rows a store lists at most n
@@ -128,6 +131,9 @@ def picked(lanes: Mapping[str, Sequence[Candidate]], turn: int) -> Iterator[str]
     >>> list(picked({"a": [(-1, "1"), (0, "2"), (0, "3")], "b": [(0, "4")]}, turn=1))
     ['1', '4', '2', '3']
     """
+    if len(lanes) == 1:  # the usual case: nothing to take turns with
+        yield from (id for candidates in lanes.values() for _, id in candidates)
+        return
     for level in sorted({level for candidates in lanes.values() for level, _ in candidates}):
         rows = [[id for at, id in lanes[name] if at == level] for name in sorted(lanes)]
         rows = [ids for ids in rows if ids]
@@ -135,7 +141,7 @@ def picked(lanes: Mapping[str, Sequence[Candidate]], turn: int) -> Iterator[str]
         yield from _in_turns([*rows[first:], *rows[:first]])
 
 
-def _in_turns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _in_turns(rows: Sequence[Sequence[T]]) -> Iterator[T]:
     return (id for id in chain.from_iterable(zip_longest(*rows)) if id is not None)
 
 

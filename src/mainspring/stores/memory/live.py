@@ -38,7 +38,7 @@ class LiveTable:
         self._unique: dict[str, str] = {}
         self._overlap: dict[str, str] = {}
         self._future: list[tuple[Micros, str]] = []
-        self._ready: dict[Lane, list[Candidate]] = {}
+        self._ready: dict[Lane, list[Candidate[str]]] = {}
         self._deferred: set[str] = set()
 
     def __contains__(self, id: str) -> bool:
@@ -128,7 +128,7 @@ class LiveTable:
         holders = (self.unique_holder(row.running_unique_key), self.overlap_holder(row.running_overlap_key))
         return next((holder for holder in holders if holder not in (None, row.id)), None)
 
-    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, list[Candidate]]]:
+    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, list[Candidate[str]]]]:
         for key, ready in self._ready.items():
             wanted = request.queues is None or key.queue in request.queues
             if wanted and key.alone == alone and key.handler in request.handlers:

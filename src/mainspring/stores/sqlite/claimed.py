@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 from ...model.changes import Change
 from ...model.execution import Execution, State
@@ -11,10 +11,8 @@ from ...model.execution import Execution, State
 MOST = 10_000
 
 
-class Ending(NamedTuple):
-    seq: int
-    row: Execution  # as it was claimed
-    change: Change
+Ending: TypeAlias = tuple[int, Execution, Change]
+"""The `seq` of a row, the row as it was claimed, and what is to become of it."""
 
 
 class ClaimedRows:
@@ -23,8 +21,7 @@ class ClaimedRows:
 
     def remember(self, rows: Iterable[tuple[int, Execution]]) -> None:
         """After the commit of the claim. The oldest are forgotten first."""
-        for seq, row in rows:
-            self._rows[row.id] = (seq, row)
+        self._rows.update({found[1].id: found for found in rows})
         while len(self._rows) > MOST:
             del self._rows[next(iter(self._rows))]
 
@@ -33,7 +30,7 @@ class ClaimedRows:
         if len({change.id for change in changes}) < len(changes):
             return []  # what follows a change of the same row has to see it
         known = [(change, self._rows.pop(change.id, None)) for change in changes]
-        return [Ending(*found, change) for change, found in known if found is not None and _usual(found[1], change)]
+        return [(found[0], found[1], change) for change, found in known if found and _usual(found[1], change)]
 
 
 def _usual(row: Execution, change: Change) -> bool:

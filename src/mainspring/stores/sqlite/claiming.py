@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from ...model.changes import Blocked, Change, ClaimRequest, Exchanged
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
-from ..shared import Candidate, claimed, deferred, picked
+from ..shared import claimed, deferred, picked
 from .claimed import ClaimedRows
 from .settling import settle
 from .transaction import Transaction, as_json
@@ -18,7 +18,7 @@ from .transaction import Transaction, as_json
 PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
 
 _names = msgspec.json.Decoder(list[str]).decode
-_ready = msgspec.json.Decoder(list[list[tuple[int, str, int]]]).decode
+_ready = msgspec.json.Decoder(list[list[tuple[int, int]]]).decode
 
 
 def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest | None, ours: ClaimedRows) -> Exchanged:
@@ -28,10 +28,10 @@ def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest |
         return Exchanged(applied=applied, next_due=next_due, now=tx.now)
     claim = _Claim(tx, request)
     claim.take()
-    tx.after_commit.append(lambda: ours.remember(claim.numbered()))
+    tx.after_commit.append(lambda: ours.remember(claim.taken))
     return Exchanged(
         applied=applied,
-        claimed=tuple(claim.rows),
+        claimed=tuple([row for _, row in claim.taken]),
         blocked=tuple(claim.blocked),
         alone_waiting=claim.alone_waiting(),
         more=claim.more(),
@@ -68,30 +68,20 @@ class _Claim:
         self._lease = tx.now + seconds_to_micros(request.lease)
         self._limit = min(request.limit, 1) if request.alone else request.limit
         self._lanes, self._alone_lanes = self._find_lanes()
-        self._seqs: dict[str, int] = {}
         self._left = False
-        self.rows: list[Execution] = []
+        self.taken: list[tuple[int, Execution]] = []
         self.blocked: list[Blocked] = []
 
     def take(self) -> None:
-        rows = self._pick()
-        plain = [self._seqs[row.id] for row in rows if not row.staged]
+        found = self._pick()
+        plain = [seq for seq, row in found if not row.staged]
         if plain:
             self._tx.run("claim", *self._terms(), as_json(plain))
-        for row in rows:
+        for seq, row in found:
             if row.staged:
-                self._take_staged(row)
-            else:
-                self.rows.append(self._claimed(row))
-
-    def _claimed(self, row: Execution) -> Execution:
-        """Rows to which nothing had happened before are read as claimed already."""
-        if row.state is State.RUNNING:
-            return row
-        return claimed(row, self._request.owner, self._lease, self._tx.now)
-
-    def numbered(self) -> list[tuple[int, Execution]]:
-        return [(self._seqs[row.id], row) for row in self.rows]
+                self._take_staged(seq, row)
+            else:  # rows to which nothing had happened before are read as claimed already
+                self.taken.append((seq, row if row.state is State.RUNNING else self._claimed(row)))
 
     def more(self) -> bool:
         return self._left
@@ -110,46 +100,44 @@ class _Claim:
                 (alone if mark else shared).append(name)
         return shared, alone
 
-    def _pick(self) -> list[Execution]:
+    def _pick(self) -> list[tuple[int, Execution]]:
         names = self._alone_lanes if self._request.alone else self._lanes
-        ids = self._pick_ids(names) if names else []
-        if not ids:
+        seqs = self._pick_seqs(names) if names else []
+        if not seqs:
             return []
         now = self._tx.now
         terms = as_json(_Terms(State.RUNNING, 1, self._request.owner, self._lease, now, now))
-        rows = self._tx.executions("live_rows", as_json([self._seqs[id] for id in ids]), f",{terms[1:]}")
-        found = {row.id: row for row in rows}
-        return [found[id] for id in ids]
+        rows = self._tx.executions("live_rows", as_json(seqs), f"{terms[:-1]},")
+        return list(zip(seqs, rows, strict=True))
 
-    def _pick_ids(self, names: list[str]) -> list[str]:
+    def _pick_seqs(self, names: list[str]) -> list[int]:
         """List a fair share of each lane and one more; deeper only if a lane was used up to the end of its list."""
         depth = -(-self._limit // len(names)) + 1
         while True:
-            lanes = self._candidates(names, depth)
-            ids = list(islice(picked(lanes, self._request.turn), self._limit))
-            self._left = sum(map(len, lanes.values())) > len(ids)
-            if depth > self._limit or not _used_up(lanes, frozenset(ids), depth):
-                return ids
+            ready = _ready(self._tx.value("candidates", as_json(names), depth))
+            lanes = dict(zip(names, ready, strict=True))
+            seqs = list(islice(picked(lanes, self._request.turn), self._limit))
+            self._left = sum(map(len, ready)) > len(seqs)
+            if depth > self._limit or not _used_up(ready, frozenset(seqs), depth):
+                return seqs
             depth = min(depth * 4, self._limit + 1)
 
-    def _candidates(self, names: list[str], depth: int) -> dict[str, list[Candidate]]:
-        ready = _ready(self._tx.value("candidates", as_json(names), depth))
-        self._seqs = {id: seq for rows in ready for _, id, seq in rows}
-        return {name: [(level, id) for level, id, _ in rows] for name, rows in zip(names, ready, strict=True)}
-
-    def _take_staged(self, row: Execution) -> None:
-        if self._tx.run("claim_staged", *self._terms(), self._seqs[row.id]) == 1:
-            self.rows.append(self._claimed(row))
+    def _take_staged(self, seq: int, row: Execution) -> None:
+        if self._tx.run("claim_staged", *self._terms(), seq) == 1:
+            self.taken.append((seq, self._claimed(row)))
             return
         later = deferred(row, self._tx.now)
         holder = self._tx.value("running_key_holder", row.running_unique_key, row.running_overlap_key, row.id)
-        self._tx.run("defer", self._seqs[row.id], later.due)
+        self._tx.run("defer", seq, later.due)
         self.blocked.append(Blocked(later, holder))
+
+    def _claimed(self, row: Execution) -> Execution:
+        return claimed(row, self._request.owner, self._lease, self._tx.now)
 
     def _terms(self) -> tuple[str, Micros, Micros]:
         return (self._request.owner, self._lease, self._tx.now)
 
 
-def _used_up(lanes: Mapping[str, Sequence[Candidate]], ids: frozenset[str], depth: int) -> bool:
+def _used_up(ready: Sequence[Sequence[tuple[int, int]]], seqs: frozenset[int], depth: int) -> bool:
     """Whether a lane that was listed only in part gave all it listed, and might have given more."""
-    return any(len(listed) == depth and listed[-1][1] in ids for listed in lanes.values())
+    return any(len(listed) == depth and listed[-1][1] in seqs for listed in ready)

@@ -24,15 +24,15 @@ def move(tx: Transaction, endings: list[Ending]) -> list[Ending]:
     """Those that were moved. The others are not as they were claimed and have to be looked at."""
     if not endings:
         return []
-    seqs = as_json([ending.seq for ending in endings])
+    seqs = as_json([seq for seq, _, _ in endings])
     if tx.joined("history_move", [move_row(seq, change) for seq, _, change in endings]) < len(endings):
         found = frozenset(_seqs(tx.value("history_moved", seqs)))
-        endings = [ending for ending in endings if ending.seq in found]
+        endings = [ending for ending in endings if ending[0] in found]
         seqs = as_json(sorted(found))
     tx.run("live_delete", seqs)
     by_job: dict[str, list[Ending]] = {}
     for ending in endings:
-        by_job.setdefault(ending.row.job_id, []).append(ending)
+        by_job.setdefault(ending[1].job_id, []).append(ending)
     for job_id, ended in by_job.items():
         tx.count(completed_delta(job_id, ended))
         tx.ended(job_id, len(ended))
@@ -43,17 +43,17 @@ def move(tx: Transaction, endings: list[Ending]) -> list[Ending]:
 
 def completed_delta(job_id: str, endings: Sequence[Ending]) -> JobStats:
     """What completed executions of one job add to its statistics: as shared.ended_delta one by one, in one go."""
-    newest = max(endings, key=lambda ending: ending.row.id)
+    _, newest, change = max(endings, key=lambda ending: ending[1].id)
     durations = [change.at - row.started for _, row, change in endings if row.started is not None]
     return JobStats(
         job_id=job_id,
         completed=len(endings),
         duration_ms=sum(durations) / 1000,
         timed=len(durations),
-        last_id=newest.row.id,
+        last_id=newest.id,
         last_state=State.COMPLETED,
-        last_started=newest.row.started,
-        last_finished=newest.change.at,
-        last_error=newest.change.error,
-        last_failures=newest.change.failures,
+        last_started=newest.started,
+        last_finished=change.at,
+        last_error=change.error,
+        last_failures=change.failures,
     )

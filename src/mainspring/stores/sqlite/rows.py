@@ -53,6 +53,7 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _NO_ATTEMPTS = "[]"
+_UNTOLD = ((0, 0), (None, None), (None, None, None))
 
 
 class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -291,10 +292,11 @@ def history_tail(e: Execution) -> str | None:
 def _ending_tail(change: Change) -> str | None:
     """The tail of a row that had none before this change ended it."""
     numbers = (change.failures, change.crashes)
+    words = (change.reason, change.error)
     texts = (change.result_json, change.counters_json, change.metadata_json)
-    if numbers == (0, 0) and texts == (None, None, None) and change.reason is None and change.error is None:
+    if (numbers, words, texts) == _UNTOLD:
         return None
-    return _text(Tail(*numbers, False, change.reason, change.error, _NO_ATTEMPTS, *texts))
+    return _text(Tail(*numbers, False, *words, _NO_ATTEMPTS, *texts))
 
 
 def _text(tail: Tail) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ...core.ports import Topic
 from ...model.changes import Change
@@ -19,10 +19,10 @@ def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tup
     if not changes:
         return ()
     moved = move(tx, ours.take(changes))
-    free_keys(tx, (ending.row for ending in moved))
+    free_keys(tx, [row for _, row, _ in moved])
     if len(moved) == len(changes):
         return (True,) * len(changes)
-    done = {ending.change.id for ending in moved}
+    done = {change.id for _, _, change in moved}
     left = [change for change in changes if change.id not in done]
     batch = _Batch(tx, tx.numbered("live_rows_by_id", as_json(sorted({change.id for change in left}))))
     rest = iter([batch.apply(change) for change in left])
@@ -63,7 +63,7 @@ class _Batch:
             self._tx.topics.add(Topic.WORK)
         if self._ended:
             self._move()
-            free_keys(self._tx, (after for after, _ in self._ended))
+            free_keys(self._tx, [after for after, _ in self._ended])
             self._tx.topics.add(Topic.ENDED)
 
     def _move(self) -> None:
@@ -77,11 +77,10 @@ class _Batch:
             self._tx.run("log_delete", as_json(gone))
 
 
-def free_keys(tx: Transaction, ended: Iterable[Execution]) -> None:
+def free_keys(tx: Transaction, ended: Sequence[Execution]) -> None:
     """Rows that a claim deferred because of a key that is free now are ready at once."""
-    keys = [(row.unique_key, row.overlap_key) for row in ended]
-    unique = [key for key, _ in keys if key is not None]
-    overlap = [key for _, key in keys if key is not None]
+    unique = [row.unique_key for row in ended if row.unique_key is not None]
+    overlap = [row.overlap_key for row in ended if row.overlap_key is not None]
     freed = 0
     if unique:
         freed += tx.run("unblock_unique", tx.now, as_json(unique))

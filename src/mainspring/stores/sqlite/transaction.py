@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any
 
 import msgspec
@@ -79,7 +79,7 @@ class Transaction:
         while chunk:
             size = next(size for size in _CHUNKS if size <= len(chunk))
             now, rest = chunk[:size], chunk[size:]
-            self._cursor.execute(sql_for_rows(name, size), [value for row in now for value in row])
+            self._cursor.execute(sql_for_rows(name, size), list(chain.from_iterable(now)))
             chunk = rest or list(islice(left, _CHUNKS[0]))
 
     def joined(self, name: str, rows: Sequence[Row]) -> int:
@@ -90,7 +90,7 @@ class Transaction:
         for start in range(0, len(rows), _JOINED_AT_ONCE):
             part = rows[start : start + _JOINED_AT_ONCE]
             size = -(-len(part) // _JOINED_STEP) * _JOINED_STEP
-            values = [value for row in part for value in row] + [None] * (size - len(part)) * len(part[0])
+            values = [*chain.from_iterable(part), *repeat(None, (size - len(part)) * len(part[0]))]
             changed += self._cursor.execute(sql_for_rows(name, size), values).rowcount
         return changed
 
