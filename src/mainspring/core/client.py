@@ -49,6 +49,14 @@ class AlreadyRunning(CommandRefused):
         )
 
 
+class _Known:
+    """The job that the items of a batch are for: looked up again when another one is named, and now and then."""
+
+    handler: object = None
+    job: Job
+    left = 0
+
+
 class Client:
     def __init__(
         self,
@@ -87,20 +95,35 @@ class Client:
     async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution]:
         if not isinstance(items, Iterable):
             raise InvalidValue("items", presentable(items), "a list of (handler, params)")
-        return [await self._prepare_item(item, options) for item in items]
+        known = _Known()
+        return [await self._prepare_item(item, options, known) for item in items]
 
-    async def _prepare_item(self, item: Sequence[Any], options: dict[str, Any]) -> Execution:
+    async def _prepare_item(self, item: Sequence[Any], options: dict[str, Any], known: _Known) -> Execution:
         if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:
             raise InvalidValue("items", presentable(item), "(handler, params) or (handler, params, options)")
-        handler, params, own = (*item, None, None)[:3]
+        handler, params, own = item if len(item) == 3 else (*item, None, None)[:3]
         if own is not None and not isinstance(own, Mapping):
             raise InvalidValue("items", presentable(own), 'options as a mapping, such as {"priority": 5}')
-        return await self.prepare(handler, params, **{**options, **(own or {})})
+        if known.handler is not handler or not known.left:
+            known.handler, known.job, known.left = handler, await self._enqueueable(handler), MANY
+        known.left -= 1
+        return self._prepared(known.job, params, **{**options, **own} if own else options)
 
-    async def prepare(
+    async def prepare(self, handler: object, params: Mapping[str, Any] | None = None, **options: Any) -> Execution:
+        """The execution an enqueue would add, checked and rendered, but not stored yet."""
+        return self._prepared(await self._enqueueable(handler), params, **options)
+
+    async def _enqueueable(self, handler: object) -> Job:
+        job = await self._job_of(handler)
+        await self._clock.follow(self._store)
+        if job.cancelled is not None:
+            raise CommandRefused("enqueue", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
+        return job
+
+    def _prepared(
         self,
-        handler: object,
-        params: Mapping[str, Any] | None = None,
+        job: Job,
+        params: Mapping[str, Any] | None,
         *,
         start_at: Any = None,
         priority: int | None = None,
@@ -110,12 +133,9 @@ class Client:
         traceparent: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Execution:
-        """The execution an enqueue would add, checked and rendered, but not stored yet."""
-        job = await self._job_of(handler)
-        await self._clock.follow(self._store)
-        if job.cancelled is not None:
-            raise CommandRefused("enqueue", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
-        fields: dict[str, Any] = {"triggered_by": words("by", by)}
+        fields: dict[str, Any] = {}
+        if by != "system":
+            fields["triggered_by"] = words("by", by)
         if priority is not None:
             fields["priority"] = whole("priority", priority, -32_768, 32_767)
         if queue is not None:
@@ -191,8 +211,8 @@ class Client:
 
     def signature_of(self, job: Job) -> Signature | None:
         """What the job's handler takes; None when this process does not have it."""
-        known = job.spec.handler in self._registry.names
-        return self._registry.get(job.spec.handler).signature if known else None
+        handler = job.spec.handler
+        return self._registry.get(handler).signature if handler in self._registry.names else None
 
     def _params(self, job: Job, params: Mapping[str, Any] | None) -> str:
         """Parameters on top of the job's own, checked against the handler's signature where it is known here."""
@@ -203,18 +223,25 @@ class Client:
             raise InvalidValue("params", presentable(params), "a mapping of parameter names to values")
         else:
             given = params  # a record of the handler's own type
-        merged = given if signature is None else signature.validate(given)
-        return encode_payload("params", merged, self._payload_limit)
+        if signature is None:
+            return encode_payload("params", given, self._payload_limit)
+        return signature.encode(given, self._payload_limit)
 
     async def _add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Execution | None]:
         added = await self._store.add(executions, audit)
         results = self._results(executions, added)
         for execution in results:
-            if execution is not None and not execution.state.final and execution.rules.overlap == "cancel_running":
-                await cancel_superseded(self._store, execution, self._clock.now())
+            if execution is not None and execution.staged and not execution.state.final:
+                await self._cancel_superseded(execution)
         return results
 
+    async def _cancel_superseded(self, execution: Execution) -> None:
+        if execution.rules.overlap == "cancel_running":
+            await cancel_superseded(self._store, execution, self._clock.now())
+
     def _result(self, execution: Execution, added: Added) -> Execution | None:
+        if added.outcome == "added":
+            return execution
         if added.outcome == "unique_taken":
             return None
         if added.outcome == "skipped":
@@ -266,8 +293,7 @@ class Client:
         assert result is not None, "an execution without a unique key"
         if result.state is State.SKIPPED:
             raise AlreadyRunning(execution.job, result, added.holder)
-        if execution.rules.overlap == "cancel_running":
-            await cancel_superseded(self._store, execution, self._clock.now())
+        await self._cancel_superseded(execution)
         return result
 
     def _window(self, job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:

@@ -10,7 +10,6 @@ import logging
 import math
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
 from datetime import datetime
@@ -95,7 +94,6 @@ class JobContext:
 
     __slots__ = (
         "__weakref__",
-        "_began",
         "_cancel_reason",
         "_channel",
         "_clock",
@@ -112,6 +110,7 @@ class JobContext:
         "_resources",
         "_username",
         "_window",
+        "began",
         "execution",
     )
 
@@ -128,13 +127,13 @@ class JobContext:
         self.execution = execution
         """The record of this execution, as it was claimed."""
         self._clock = clock
-        self._began = clock.monotonic()
+        self.began = clock.monotonic()
         self._resources = resources
         self._username = username
         self._channel = channel
         self._log_to = logger
         self._lock = threading.Lock()
-        self._lines: deque[LogLine] = deque()
+        self._lines: list[LogLine] | None = None
         self._lines_taken = 0
         self._counted = False
         self._counters: dict[str, float] | None = None
@@ -295,7 +294,7 @@ class JobContext:
     def remaining(self) -> float | None:
         """Seconds left until the timeout, never below 0; None without a timeout."""
         timeout = self.execution.rules.timeout
-        return None if timeout is None else max(0.0, self._began + timeout - self._clock.monotonic())
+        return None if timeout is None else max(0.0, self.began + timeout - self._clock.monotonic())
 
     # --- for the worker -----------------------------------------------------------------------------------
     def cancel(self, reason: str) -> None:
@@ -311,7 +310,8 @@ class JobContext:
             progress, self._progress = self._progress, None
             counters = safe_json(self._counters, NOTES_LIMIT) if self._counted else None
             self._counted = False
-            lines = tuple(self._lines.popleft() for _ in range(len(self._lines)))
+            lines = tuple(self._lines or ())
+            self._lines = None
         return progress, counters, lines
 
     def undrain(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
@@ -319,12 +319,20 @@ class JobContext:
         with self._lock:
             self._progress = self._progress or progress
             self._counted = self._counted or counters is not None
-            self._lines.extendleft(reversed(lines))
+            self._lines = [*lines, *(self._lines or ())]
+
+    def kept(self) -> tuple[str | None, str | None]:
+        """The counters and the metadata for the record of the execution; None for what there is none of."""
+        if self._counters is None and not self._metadata:
+            return None, None
+        return self.counters_json(), self.metadata_json()
 
     def counters_json(self) -> str | None:
         """All counters, for the record; None when nothing was counted."""
+        if self._counters is None:
+            return None
         with self._lock:
-            return None if self._counters is None else safe_json(self._counters, NOTES_LIMIT)
+            return safe_json(self._counters, NOTES_LIMIT)
 
     def metadata_json(self) -> str | None:
         """The metadata, for the record; None when nothing was set. Never fails, whatever the handler put there."""
@@ -339,6 +347,8 @@ class JobContext:
             if self._lines_taken > MAX_LOG_LINES:
                 level, message = logging.WARNING, f"further lines are not kept: the limit is {MAX_LOG_LINES}"
             line = LogLine(self._clock.now(), logging.getLevelName(level), safe_text(message, MAX_LINE_LENGTH))
+            if self._lines is None:
+                self._lines = []
             self._lines.append(line)
 
 

@@ -82,7 +82,7 @@ class Node:
         self.worker = Worker(
             store,
             registry,
-            Runner(time, self._threads, self.id, resources or {}),
+            Runner(time, self._threads, self.id, resources=resources or {}, **settings.identity),
             self.leases,
             _worker_settings(settings),
             time,
@@ -192,5 +192,4 @@ def _worker_settings(settings: NodeSettings) -> WorkerSettings:
         exclude=frozenset(settings.exclude),
         lease=settings.lease,
         poll_interval=settings.poll_interval,
-        identity=settings.identity,
     )

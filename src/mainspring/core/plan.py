@@ -33,27 +33,42 @@ def new_execution(
     **fields: Any,
 ) -> Execution:
     """A pending execution of this job, with the rules the job has now."""
-    spec = job.spec
-    begin, end = window or (None, None)
     id = id or random_id(now, chance)
-    trace_id = trace_id_of(traceparent)
-    keys = staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
-    details: dict[str, Any] = {"queue": spec.queue, "priority": spec.priority} | fields | keys
+    fields |= {"id": id, "created": now, "due": now if due is None else due}
+    trace_id = None if traceparent is None else trace_id_of(traceparent)
+    fields["trace_id"] = trace_id or id.replace("-", "")
+    if trace_id is not None:
+        fields["traceparent"] = traceparent
+    if params is not None:
+        fields["params"] = params
+    if window is not None:
+        fields["window_begin"], fields["window_end"] = window
+    if unique is not None:
+        fields |= staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
+    return msgspec.structs.replace(_blank(job, trigger), **fields)
+
+
+def _blank(job: Job, trigger: str) -> Execution:
+    """What every execution of this job, as it is now, has in common."""
+    blanks: dict[str, Execution] = job.__dict__.setdefault("blanks", {})
+    if trigger not in blanks:
+        blanks[trigger] = _made_blank(job, trigger)
+    return blanks[trigger]
+
+
+def _made_blank(job: Job, trigger: str) -> Execution:
+    spec = job.spec
     return Execution(
-        id=id,
+        id="",
         job=job.name,
         job_id=job.id,
         handler=spec.handler,
         trigger=trigger,
-        trace_id=trace_id or id.replace("-", ""),
-        traceparent=traceparent if trace_id else None,
-        params=params if params is not None else job_params(job),
+        queue=spec.queue,
+        priority=spec.priority,
+        params=job_params(job),
         policy=job.policy,
-        window_begin=begin,
-        window_end=end,
-        created=now,
-        due=now if due is None else due,
-        **details,
+        **staged_keys(overlap_keys(job, trigger)),
     )
 
 

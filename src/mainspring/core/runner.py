@@ -10,15 +10,15 @@ import contextvars
 import inspect
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from ..model.errors import NonRetryable, RetryAfter
-from ..model.execution import Execution
-from ..model.instants import Micros, seconds_to_micros
+from ..model.execution import AttemptEnd, Execution
+from ..model.instants import SECOND, Micros
 from ..model.outcomes import Outcome
 from ..model.payload import safe_json, safe_text
 from .context import ExecutionCancelled, JobContext, current_context
@@ -73,17 +73,18 @@ Done: TypeAlias = Callable[[Run, Outcome | None], None]
 class Runner:
     """Made inside a running event loop."""
 
-    def __init__(self, clock: Clock, threads: Threads, worker: str, resources: Mapping[str, Any]) -> None:
+    def __init__(self, clock: Clock, threads: Threads, worker: str, **context: Any) -> None:
+        """`context` is what every handler's context is given."""
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
         self._worker = worker
-        self._resources = resources
+        self._context = context
 
-    def prepare(self, execution: Execution, handler: Handler, **identity: Any) -> Run:
-        context = JobContext(execution, clock=self._clock, resources=self._resources, **identity)
+    def prepare(self, execution: Execution, handler: Handler) -> Run:
+        context = JobContext(execution, clock=self._clock, **self._context)
         started = max(self._clock.now(), execution.claimed or 0)
-        return Run(execution, handler, context, started, self._clock.monotonic())
+        return Run(execution, handler, context, started, context.began)
 
     def begin(self, run: Run, done: Done) -> None:
         """Try once, and say later how it went: with None, when the handler was stopped before its first step."""
@@ -143,37 +144,39 @@ class Runner:
     def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
         if error is None:
             result = None if value is None else safe_json(value, RESULT_LIMIT)
-            return self._ended(run, "completed", cpu_ms=cpu_ms, result_json=result)
+            return self._ended(run, "completed", cpu_ms, result_json=result)
         if run.stopped == "handed_back" or (run.stopped == "lost" and isinstance(error, _INTERRUPTIONS)):
-            return self._ended(run, "handed_back", cpu_ms=cpu_ms)
+            return self._ended(run, "handed_back", cpu_ms)
         if run.stopped == "cancelled" and isinstance(error, _INTERRUPTIONS):
-            return self._ended(run, "cancelled", cpu_ms=cpu_ms, reason=run.execution.cancel_reason)
+            return self._ended(run, "cancelled", cpu_ms, reason=run.execution.cancel_reason)
         if run.stopped == "timeout" and isinstance(error, _INTERRUPTIONS):
             message = f"timed out after {run.execution.rules.timeout:g} s"
-            return self._ended(run, "timeout", error=message, traceback=describe_traceback(error), cpu_ms=cpu_ms)
+            return self._ended(run, "timeout", cpu_ms, error=message, traceback=describe_traceback(error))
         if isinstance(error, RetryAfter):
-            return self._ended(run, "snoozed", delay=error.delay, error=describe_error(error), cpu_ms=cpu_ms)
+            return self._ended(run, "snoozed", cpu_ms, delay=error.delay, error=describe_error(error))
         return self._failed(run, error, "error", cpu_ms)
 
     def _failed(self, run: Run, error: BaseException, reason: str, cpu_ms: float | None = None) -> Outcome:
         return self._ended(
             run,
             "failed",
+            cpu_ms,
             error=describe_error(error),
             traceback=describe_traceback(error),
             reason=reason,
             retryable=is_retryable(error, run.execution.rules.non_retryable),
-            cpu_ms=cpu_ms,
         )
 
-    def _ended(self, run: Run, end: Any, **details: Any) -> Outcome:
+    def _ended(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
+        counters_json, metadata_json = run.context.kept()
         return Outcome(
             end=end,
             started=run.started,
-            ended=run.started + seconds_to_micros(self._clock.monotonic() - run.began),
+            ended=run.started + round((self._clock.monotonic() - run.began) * SECOND),
             worker=self._worker,
-            counters_json=run.context.counters_json(),
-            metadata_json=run.context.metadata_json(),
+            cpu_ms=cpu_ms,
+            counters_json=counters_json,
+            metadata_json=metadata_json,
             **details,
         )
 

@@ -80,17 +80,14 @@ class Signature:
 
         `partial` lets required parameters be missing: defaults of a job that are completed when it is triggered.
         """
-        return self._checked(params, _NO_LIMIT, partial)[0]
+        return dict(self._checked(params, _NO_LIMIT, partial)[0])
 
     def encode(self, params: Any, limit: int = LIMIT) -> str:
         """The payload as the JSON text to store, checked like `validate` and for its size."""
         return self._checked(params, limit, False)[1]
 
     def _checked(self, params: Any, limit: int, partial: bool) -> tuple[dict[str, Any], str]:
-        plain = self._plain_whole(params) if self.shape.whole else params
-        if not isinstance(plain, Mapping):
-            raise PayloadMismatch("params", presentable(params), "an object (dict) of parameters", self._usage)
-        plain = {name: self._plain(name, value) for name, value in plain.items()}
+        plain = params if self._as_it_is(params) else self._made_plain(params)
         text = encode_payload("params", plain, limit)
         try:
             (self._partial_decoder if partial else self._decoder).decode(text)
@@ -99,6 +96,17 @@ class Signature:
         except msgspec.ValidationError as error:
             raise self._mismatch(error, plain) from None
         return plain, text
+
+    def _as_it_is(self, params: Any) -> bool:
+        """The usual case: known names and plain scalars, of which nothing has to be converted."""
+        known = type(params) is dict and not self.shape.whole and params.keys() <= self._by_name.keys()
+        return known and _SCALARS.issuperset(map(type, params.values()))
+
+    def _made_plain(self, params: Any) -> dict[str, Any]:
+        plain = self._plain_whole(params) if self.shape.whole else params
+        if not isinstance(plain, Mapping):
+            raise PayloadMismatch("params", presentable(params), "an object (dict) of parameters", self._usage)
+        return {name: self._plain(name, value) for name, value in plain.items()}
 
     def _plain(self, name: Any, value: Any) -> Any:
         parameter = self._by_name.get(name) if isinstance(name, str) else None

@@ -13,6 +13,7 @@ import msgspec
 
 from ..model.events import Started
 from ..model.execution import Execution
+from ..model.instants import SECOND
 from ..model.outcomes import Outcome
 from .heart import Leases
 from .loop import Emit
@@ -34,10 +35,9 @@ class Slots:
         clock: Clock,
         emit: Emit,
         on_end: Callable[[Run, Outcome], None],
-        **identity: Any,
     ) -> None:
         self._concurrency, self._registry, self._runner, self._leases = concurrency, registry, runner, leases
-        self._clock, self._emit, self._on_end, self._identity = clock, emit, on_end, identity
+        self._clock, self._emit, self._on_end = clock, emit, on_end
         self._pace = Pace()
         self._ahead: OrderedDict[str, tuple[Execution, float]] = OrderedDict()
         self._lost: set[Run] = set()  # handlers still at it though their lease is gone: they take room, no more
@@ -88,13 +88,17 @@ class Slots:
         self._runner.begin(run, self._ran)
 
     def _prepared(self, execution: Execution) -> Run:
-        return self._runner.prepare(execution, self._registry.get(execution.handler), **self._identity)
+        return self._runner.prepare(execution, self._registry.get(execution.handler))
 
     def _ran(self, run: Run, outcome: Outcome | None) -> None:
         """The handler is done; without an outcome, it was stopped before its first step."""
-        if not run.abandoned:
-            self._pace.ended(self._clock.monotonic() - run.began)
-            self._end(run, outcome or self._unstarted(run))
+        if run.abandoned:
+            return
+        if outcome is None:
+            outcome = self._unstarted(run)
+        else:
+            self._pace.ended((outcome.ended - outcome.started) / SECOND)
+        self._end(run, outcome)
 
     def _end(self, run: Run, outcome: Outcome) -> None:
         """The try is over. Its lease is kept until the store has accepted or refused the ending."""

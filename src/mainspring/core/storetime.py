@@ -22,6 +22,7 @@ class StoreTime:
 
     def __init__(self, clock: Clock, emit: Emit) -> None:
         self._clock, self._emit = clock, emit
+        self.monotonic = clock.monotonic
         self._seen: tuple[Micros, float] | None = None
         self._skewed = False
 
@@ -49,7 +50,4 @@ class StoreTime:
         if self._seen is None:
             return self._clock.now()
         told, at = self._seen
-        return told + round((self._clock.monotonic() - at) * SECOND)
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic()
+        return told + round((self.monotonic() - at) * SECOND)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -46,7 +45,6 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     exclude: frozenset[str] = frozenset()
     lease: float = 30.0
     poll_interval: float = 10.0
-    identity: dict[str, Any] = {}
 
 
 class _Ending(msgspec.Struct, frozen=True):
@@ -71,9 +69,7 @@ class Worker:
         self._store, self._registry, self._leases = store, registry, leases
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
         self._on_follow_up = on_follow_up
-        self._slots = Slots(
-            settings.concurrency, registry, runner, leases, clock, emit, self._ended, **settings.identity
-        )
+        self._slots = Slots(settings.concurrency, registry, runner, leases, clock, emit, self._ended)
         self._notes = Notes(store, self._slots, leases, clock, emit, settings.poll_interval)
         self._endings: list[_Ending] = []
         self._turn = 0

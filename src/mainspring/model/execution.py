@@ -23,13 +23,15 @@ class State(StrEnum):
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
 
-    @property
-    def final(self) -> bool:
-        return self in FINAL
+    final: bool
+    """Whether an execution in this state has ended for good."""
+
+    def __init__(self, name: str) -> None:
+        self.final = name not in ("pending", "running", "waiting")
 
 
-LIVE = frozenset({State.PENDING, State.RUNNING, State.WAITING})
-FINAL = frozenset(State) - LIVE
+FINAL = frozenset(state for state in State if state.final)
+LIVE = frozenset(State) - FINAL
 
 TriggeredBy: TypeAlias = Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"]
 

@@ -20,8 +20,10 @@ class Chance(Protocol):
 
 
 def random_id(now: Micros, chance: Chance) -> str:
-    fraction = (now % 1000) * 4096 // 1000
-    return _format(now // 1000, f"{fraction:03x}{chance.randbytes(10).hex()}", version=7)
+    millis, micros = divmod(now, 1000)
+    time, luck = f"{millis & 0xFFFFFFFFFFFF:012x}", chance.randbytes(8)
+    tail = luck.hex()
+    return f"{time[:8]}-{time[8:]}-7{micros * 4096 // 1000:03x}-{'89ab'[luck[7] & 3]}{tail[:3]}-{tail[3:15]}"
 
 
 def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:

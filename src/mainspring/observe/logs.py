@@ -49,6 +49,8 @@ class LogLines:
         return f"LogLines({self._logger.name!r})"
 
     def __call__(self, event: Event, /) -> None:
+        if _is_routine(event) and not self._logger.isEnabledFor(INFO):
+            return  # two events of every execution: unheard, they should cost next to nothing
         match event:
             case Started():
                 self._line(INFO, "job_start", _of(event.execution))
@@ -126,6 +128,11 @@ class LogLines:
         record = logger.makeRecord(logger.name, level, __file__, 0, text, (), None, name, extra)
         record.exc_text = traceback.rstrip("\n") if traceback else None  # every formatter appends it
         logger.handle(record)
+
+
+def _is_routine(event: Event) -> bool:
+    kind = type(event)
+    return kind is Started or (kind is Ended and event.state is State.COMPLETED)  # type: ignore[union-attr]
 
 
 def _ending(event: Ended) -> tuple[int, str]:
