@@ -13,13 +13,27 @@ from ..model.events import Skipped, Ticked
 from ..model.execution import Execution
 from ..model.ids import Chance
 from ..model.instants import SECOND, Micros
+from ..model.job import Job
 from . import ticks
 from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store, Topic
 from .supersede import cancel_superseded
 
+PAGE = 1_000
 BATCH = 100
+"""Jobs read and jobs written at once: few enough that the first of many start while the last are still being made."""
+AT_ONCE = 2
+LOST_PAUSE = 0.25
 UNREADABLE_PAUSE = 60.0
+
+
+class _Writing:
+    """The batches of one pass: how many may be under way, and what became of them."""
+
+    def __init__(self) -> None:
+        self.room = asyncio.Semaphore(AT_ONCE)
+        self.lost = 0
+        self.errors: list[Exception] = []
 
 
 class Scheduler:
@@ -47,27 +61,51 @@ class Scheduler:
 
     async def step(self) -> float:
         """One pass; returns the seconds until the next one is needed."""
-        page = await self._store.due_jobs(BATCH + len(self._unreadable))
+        page = await self._store.due_jobs(PAGE + len(self._unreadable))
         self.last_check = page.now
-        writes = self._writes(page)
-        if writes:
-            for write, written in zip(writes, await self._store.write_jobs(writes), strict=True):
-                await self._announce(write, written, page.now)
-        if len(writes) >= BATCH:
+        wanted = self._readable(page)
+        lost = await self._make(wanted, page.now) if wanted else 0
+        if len(wanted) >= PAGE:
             return 0.0
-        return self._until(page.next_due, page.now)
+        delay = self._until(page.next_due, page.now)
+        return min(delay, LOST_PAUSE) if lost else delay
 
-    def _writes(self, page: DuePage) -> list[JobWrite]:
-        """What is due. A job that this release cannot read is left to nodes that can, and looked at again later."""
+    def _readable(self, page: DuePage) -> list[Job]:
+        """Without the jobs that this release could not read: they are left to nodes that can, and tried again later."""
         again = self._clock.monotonic()
         self._unreadable = {job: until for job, until in self._unreadable.items() if until > again}
-        wanted = [job for job in page.jobs if (job.id, job.version) not in self._unreadable]
-        made = one_by_one("schedule", wanted, lambda job: ticks.materialise(job, page.now, self._chance), self._emit)
+        return [job for job in page.jobs if (job.id, job.version) not in self._unreadable]
+
+    async def _make(self, jobs: list[Job], now: Micros) -> int:
+        """Make what these jobs are due, batch by batch: while the store writes one, the next is computed. Returns how
+        many were lost to others; who takes a tick may still fail to make it."""
+        writing = _Writing()
+        async with asyncio.TaskGroup() as group:
+            for start in range(0, len(jobs), BATCH):
+                writes = self._writes(jobs[start : start + BATCH], now)
+                await writing.room.acquire()
+                group.create_task(self._write(writes, now, writing), name="mainspring-ticks")
+        if writing.errors:
+            raise writing.errors[0]
+        return writing.lost
+
+    def _writes(self, jobs: list[Job], now: Micros) -> list[JobWrite]:
+        made = one_by_one("schedule", jobs, lambda job: ticks.materialise(job, now, self._chance), self._emit)
         readable = {job.id for job, _ in made}
-        for job in wanted:
-            if job.id not in readable:
-                self._unreadable[job.id, job.version] = again + UNREADABLE_PAUSE
+        until = self._clock.monotonic() + UNREADABLE_PAUSE
+        self._unreadable |= {(job.id, job.version): until for job in jobs if job.id not in readable}
         return [write for _, write in made]
+
+    async def _write(self, writes: list[JobWrite], now: Micros, writing: _Writing) -> None:
+        """What fails is told when all batches have ended: one of them must not cut short the others."""
+        try:
+            for write, written in zip(writes, await self._store.write_jobs(writes), strict=True):
+                writing.lost += not written.won
+                await self._announce(write, written, now)
+        except Exception as error:
+            writing.errors.append(error)
+        finally:
+            writing.room.release()
 
     async def _announce(self, write: JobWrite, written: JobWritten, now: Micros) -> None:
         if not written.won:
