@@ -24,7 +24,7 @@ from .equivalence import Equivalence
 from .fencing import Fencing, Heartbeats, Notes, Rescue
 from .housekeeping import AuditTrail, Retention, Workers
 from .jobs import JobDeletion, JobReading, JobWrites
-from .locks import Locks
+from .locks import Locks, StoreLocks
 from .queries import Children, Finding
 from .settling import KeptOrNot, Settling
 from .staging import FreedKeys, Staging
@@ -63,6 +63,7 @@ class StoreConformance(
     Workers,
     AuditTrail,
     Locks,
+    StoreLocks,
     Content,
     WakeUps,
     MovingHouse,

@@ -1,4 +1,8 @@
-"""Named locks with an owner, an end and a token that only grows."""
+"""Named locks with an owner, an end and a token that only grows.
+
+`Locks` asks for nothing but the port `LockBackend`: whatever keeps locks besides a store is plugged into it as if it
+were one. `StoreLocks` is what only stores do.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,17 @@ from ...model.changes import LockRow
 from .base import StoreSuite, World, stored
 
 
-class Locks(StoreSuite):
-    async def take(self, world: World, name: str = "l", owner: str = "a", ttl: float = 60) -> LockRow:
-        row = await world.store.lock_take(name, owner, ttl)
-        assert row is not None
-        return row
+async def take(world: World, name: str = "l", owner: str = "a", ttl: float = 60) -> LockRow:
+    row = await world.store.lock_take(name, owner, ttl)
+    assert row is not None
+    return row
 
+
+class Locks(StoreSuite):
     @pytest.mark.req("LCK-1")
     @stored
     async def test_taken_once_by_anyone(self, world: World) -> None:
-        row = await self.take(world)
+        row = await take(world)
         assert row == LockRow(name="l", owner="a", token=row.token, acquired=world.now, expires=world.after(60))
         assert await world.store.lock_take("l", "b", 60) is None
         assert await world.store.lock_take("l", "a", 60) is None
@@ -27,7 +32,7 @@ class Locks(StoreSuite):
 
     @stored
     async def test_locks_are_listed_by_name(self, world: World) -> None:
-        rows = [await self.take(world, name) for name in ("b", "a", "ü")]
+        rows = [await take(world, name) for name in ("b", "a", "ü")]
         assert await world.store.locks() == [rows[1], rows[0], rows[2]]
 
     @pytest.mark.req("LCK-1")
@@ -42,18 +47,18 @@ class Locks(StoreSuite):
     @pytest.mark.req("LCK-1", "LCK-2")
     @stored
     async def test_its_time_runs_out_by_the_stores_clock(self, world: World) -> None:
-        first = await self.take(world)
+        first = await take(world)
         world.clock.advance(59)
         assert await world.store.lock_take("l", "b", 60) is None
         world.clock.advance(2)
         assert await world.store.locks() == []
-        second = await self.take(world, owner="b")
+        second = await take(world, owner="b")
         assert (second.owner, second.token > first.token) == ("b", True)
 
     @pytest.mark.req("LCK-1")
     @stored
     async def test_renewed_from_now_under_its_token(self, world: World) -> None:
-        row = await self.take(world)
+        row = await take(world)
         world.clock.advance(50)
         assert not await world.store.lock_renew("l", row.token + 1, 60)
         assert not await world.store.lock_renew("other", row.token, 60)
@@ -66,11 +71,11 @@ class Locks(StoreSuite):
     @pytest.mark.req("LCK-1")
     @stored
     async def test_what_is_over_cannot_be_renewed_or_released(self, world: World) -> None:
-        row = await self.take(world)
+        row = await take(world)
         world.clock.advance(61)
         assert not await world.store.lock_renew("l", row.token, 60)
         assert not await world.store.lock_release("l", row.token)
-        taken = await self.take(world, owner="b")
+        taken = await take(world, owner="b")
         assert not await world.store.lock_renew("l", row.token, 60)
         assert not await world.store.lock_release("l", row.token)
         assert await world.store.locks() == [taken]
@@ -78,19 +83,19 @@ class Locks(StoreSuite):
     @pytest.mark.req("LCK-1")
     @stored
     async def test_released_under_its_token(self, world: World) -> None:
-        row = await self.take(world)
+        row = await take(world)
         assert not await world.store.lock_release("l", row.token + 1)
         assert await world.store.lock_release("l", row.token)
         assert not await world.store.lock_release("l", row.token)
         assert await world.store.locks() == []
-        assert (await self.take(world)).token > row.token
+        assert (await take(world)).token > row.token
 
     @pytest.mark.req("LCK-1")
     @stored
     async def test_tokens_only_grow(self, world: World) -> None:
         tokens = []
         for n in range(5):
-            row = await self.take(world, owner=f"o{n}", ttl=1)
+            row = await take(world, owner=f"o{n}", ttl=1)
             tokens.append(row.token)
             if n % 2:
                 await world.store.lock_release("l", row.token)
@@ -100,8 +105,29 @@ class Locks(StoreSuite):
 
     @pytest.mark.req("LCK-1")
     @stored
+    async def test_kept_for_a_while_after_release(self, world: World) -> None:
+        row = await take(world)
+        assert await world.store.lock_release("l", row.token, keep_for=5)
+        assert await world.store.lock_take("l", "b", 60) is None
+        [held] = await world.store.locks()
+        assert held.expires == world.after(5)
+        world.clock.advance(6)
+        assert (await take(world, owner="b")).token > row.token
+
+    @stored
+    async def test_another_handle_respects_it(self, world: World) -> None:
+        row = await take(world)
+        async with world.second() as other:
+            assert await other.lock_take("l", "b", 60) is None
+            assert await other.lock_release("l", row.token)
+        assert (await take(world)).token > row.token
+
+
+class StoreLocks(StoreSuite):
+    @pytest.mark.req("LCK-1")
+    @stored
     async def test_housekeeping_forgets_only_those_whose_time_is_over(self, world: World) -> None:
-        over, held, kept = [await self.take(world, name, ttl=ttl) for name, ttl in (("o", 1), ("h", 60), ("k", 60))]
+        over, held, kept = [await take(world, name, ttl=ttl) for name, ttl in (("o", 1), ("h", 60), ("k", 60))]
         assert await world.store.lock_release("k", kept.token, keep_for=5)
         world.clock.advance(2)
         assert await world.store.prune_workers(60) == 0
@@ -110,33 +136,14 @@ class Locks(StoreSuite):
         assert await world.store.lock_renew("h", held.token, 60)
         world.clock.advance(100)
         assert await world.store.prune_workers(60) == 0
-        assert (await self.take(world, "o")).token > max(over.token, held.token, kept.token)
-
-    @pytest.mark.req("LCK-1")
-    @stored
-    async def test_kept_for_a_while_after_release(self, world: World) -> None:
-        row = await self.take(world)
-        assert await world.store.lock_release("l", row.token, keep_for=5)
-        assert await world.store.lock_take("l", "b", 60) is None
-        [held] = await world.store.locks()
-        assert held.expires == world.after(5)
-        world.clock.advance(6)
-        assert (await self.take(world, owner="b")).token > row.token
+        assert (await take(world, "o")).token > max(over.token, held.token, kept.token)
 
     @stored
     async def test_released_by_an_administrator_with_an_audit_record(self, world: World) -> None:
-        await self.take(world)
+        await take(world)
         refused, taken = world.audit("l", "release"), world.audit("l", "release")
         assert not await world.store.lock_release("free", None, audit=refused)
         assert not await world.store.lock_release("l", -1, audit=refused)
         assert await world.store.lock_release("l", None, audit=taken)
         assert await world.store.locks() == []
         assert await world.store.audits() == [taken]
-
-    @stored
-    async def test_another_handle_respects_it(self, world: World) -> None:
-        row = await self.take(world)
-        async with world.second() as other:
-            assert await other.lock_take("l", "b", 60) is None
-            assert await other.lock_release("l", row.token)
-        assert (await self.take(world)).token > row.token

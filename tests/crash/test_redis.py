@@ -1,0 +1,100 @@
+"""Redis flushed, frozen and killed under three processes that lock on it: ticks and endings do not depend on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mainspring import any_of, once
+from tests.crash.handlers import Witnessed
+from tests.crash.processes import Processes, until
+from tests.crash.redis_node import build_guarded
+from tests.valkey_server import Valkey, new_valkey
+
+NODES = 3
+JOBS = 4
+TICKS = 40
+PERIOD = timedelta(milliseconds=100)
+PATIENCE = 60.0
+
+
+@pytest.mark.req("LCK-1", "LCK-3", "REL-1", "TIM-1")
+async def test_no_fault_of_redis_doubles_a_tick_or_an_ending(tmp_path: Path, processes: Processes) -> None:
+    server = new_valkey()
+    server.start()
+    url = server.url(socket_timeout=0.3, socket_connect_timeout=0.3)
+    app = build_guarded(tmp_path, redis_url=url)
+    await app.open()
+    started = [processes.start("redis_node", f"redis_url={url}") for _ in range(NODES)]
+    await until(lambda: _taking_part(app), PATIENCE)
+    await _with_ticking_jobs(tmp_path, url)
+    wanted = 0
+    for fault in (_flushed, _frozen, _killed, _flushed):
+        wanted += 20
+        await app.enqueue_many([("guarded", {"n": n}) for n in range(20)])
+        await until(lambda wanted=wanted: len(app.ledger.lines("locked")) >= wanted - 15, PATIENCE, "locks are taken")
+        await fault(server, app)
+    await until(lambda: _completed(app) >= JOBS * TICKS + wanted, PATIENCE, "all has run, faults or not")
+    _judge(app, wanted)
+    assert [process.alive for process in started] == [True] * NODES
+    assert await app.try_lock("afterwards", ttl=1)
+    await app.close()
+    server.remove()
+
+
+async def _flushed(server: Valkey, app: Witnessed) -> None:
+    for _ in range(3):
+        server.flush()
+        await asyncio.sleep(0.05)
+
+
+async def _frozen(server: Valkey, app: Witnessed) -> None:
+    server.freeze()
+    await _some_ticks(app)
+    server.thaw()
+
+
+async def _killed(server: Valkey, app: Witnessed) -> None:
+    server.kill()
+    await _some_ticks(app)
+    server.start()
+
+
+async def _some_ticks(app: Witnessed) -> None:
+    """Ticks go on without Redis, unless all of them have been."""
+    wanted = min(len(app.ledger.lines("began")) + 5, JOBS * TICKS)
+    await until(lambda: len(app.ledger.lines("began")) >= wanted, PATIENCE, "ticks go on without Redis")
+
+
+async def _with_ticking_jobs(folder: Path, url: str) -> None:
+    app = build_guarded(folder, redis_url=url)
+    start = datetime.now(UTC) + timedelta(seconds=0.5)
+    instants = [once(start + number * PERIOD) for number in range(TICKS)]
+    for number in range(JOBS):
+        app.schedule(f"ticks-{number}", "tick", any_of(*instants), overlap="allow", grace="10m")
+    await app.open()
+    await app.close()
+
+
+async def _taking_part(app: Witnessed) -> bool:
+    return len(await app.workers()) == NODES
+
+
+def _completed(app: Witnessed) -> int:
+    return len(app.ledger.lines("accepted", state="completed"))
+
+
+def _judge(app: Witnessed, guarded: int) -> None:
+    ticked = Counter((line["job"], line["tick"]) for line in app.ledger.lines("ticked"))
+    runs = Counter((line["job"], line["tick"]) for line in app.ledger.lines("began"))
+    assert ticked == runs
+    assert ticked.total() == len(ticked) == JOBS * TICKS
+    accepted = Counter(line["id"] for line in app.ledger.lines("accepted", state="completed"))
+    assert accepted.total() == len(accepted) == JOBS * TICKS + guarded
+    locked = app.ledger.lines("locked")
+    assert {line["id"] for line in locked} < set(accepted)
+    assert len({line["fence"] for line in locked}) == len(locked) >= guarded
