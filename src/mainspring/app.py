@@ -303,6 +303,10 @@ class Mainspring:
     async def job_view(self, name: str) -> JobView:
         return await (await self._ready()).queries.job(name)
 
+    async def waiting_for_code(self) -> dict[str, int]:
+        """Jobs whose code no running process has, and how many of their executions wait for it."""
+        return await (await self._ready()).queries.waiting_for_code()
+
     async def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
         """Newest first; filters: status, running, tenant, trace_id, trigger, since, until, limit, offset, before."""
         return await (await self._ready()).queries.executions(job, **filters)

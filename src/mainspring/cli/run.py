@@ -126,12 +126,12 @@ class OrphanWatch:
 
     async def _tell(self) -> None:
         try:
-            waiting = [view for view in await self._app.jobs() if view.orphaned and view.live.pending]
+            waiting = await self._app.waiting_for_code()
         except MainspringError:
             return  # it stops already, or the store has trouble of which others tell
-        for view in waiting:
-            fields = {"job": view.name, "pending": view.live.pending}
-            text = f"job={view.name} pending={view.live.pending}: no running process declares it, so nobody runs them"
+        for name, pending in waiting.items():
+            fields = {"job": name, "pending": pending}
+            text = f"job={name} pending={pending}: no running process declares it, so nobody runs them"
             logger.warning("job_orphaned " + text, extra={"event": "job_orphaned", **fields})
 
 

@@ -37,6 +37,21 @@ class Queries:
         job = await self._catalogue.read(name)
         return (await self._views([job], [job.id]))[0]
 
+    async def waiting_for_code(self) -> dict[str, int]:
+        """Jobs of code that no running process declares, and how many of their executions wait. It looks at what is
+        live, which is little, and never at all jobs, of which there may be a million."""
+        live = await self._store.live_counts()
+        declared = {name for worker in await self.workers() for name in worker.declares}
+        known = {job.id for job in await self._store.jobs(sorted(declared))}
+        strangers = {id for id, counts in live.items() if counts.pending} - known
+        names = [
+            execution.job
+            for id in sorted(strangers)[:MAX_PAGE]
+            for execution in await self._store.find(ExecutionQuery(job_id=id, limit=1))
+        ]
+        jobs = await self._store.jobs(names) if names else []
+        return {job.name: live[job.id].pending for job in jobs if job.origin == "code" and job.id in strangers}
+
     async def _views(self, jobs: Sequence[Job], ids: Sequence[str] | None) -> list[JobView]:
         stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
         workers = await self.workers()
