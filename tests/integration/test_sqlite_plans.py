@@ -133,7 +133,7 @@ HOT = [
     ("known_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("claim", ("w", 1, 1, SEQS), "INTEGER PRIMARY KEY"),
     ("live_delete", (SEQS,), "INTEGER PRIMARY KEY"),
-    ("history_move", (1, 1, "w", START, 0, 1, None, None), "live USING INTEGER PRIMARY KEY"),
+    ("history_move", (1, START, None, None, 0, 1, "w"), "live USING INTEGER PRIMARY KEY"),
     ("history_moved", (SEQS,), "live USING INTEGER PRIMARY KEY"),
     ("beat_leases", (IDS, "w"), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("beat_renew", (1, SEQS), "INTEGER PRIMARY KEY"),

@@ -6,7 +6,8 @@ too: the copy takes only rows that still run under the token and the owner of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,8 @@ from .claimed import Ending
 from .rows import move_row
 from .transaction import Transaction, as_json
 
+K = TypeVar("K")
+
 _seqs = msgspec.json.Decoder(list[int]).decode
 
 
@@ -25,20 +28,33 @@ def move(tx: Transaction, endings: list[Ending]) -> list[Ending]:
     if not endings:
         return []
     seqs = as_json([seq for seq, _, _ in endings])
-    if tx.joined("history_move", [move_row(seq, change) for seq, _, change in endings]) < len(endings):
+    if _copy(tx, endings) < len(endings):
         found = frozenset(_seqs(tx.value("history_moved", seqs)))
         endings = [ending for ending in endings if ending[0] in found]
         seqs = as_json(sorted(found))
     tx.run("live_delete", seqs)
-    by_job: dict[str, list[Ending]] = {}
-    for ending in endings:
-        by_job.setdefault(ending[1].job_id, []).append(ending)
-    for job_id, ended in by_job.items():
+    for job_id, ended in grouped(endings, lambda ending: ending[1].job_id).items():
         tx.count(completed_delta(job_id, ended))
         tx.ended(job_id, len(ended))
     if endings:
         tx.topics.add(Topic.ENDED)
     return endings
+
+
+def _copy(tx: Transaction, endings: Sequence[Ending]) -> int:
+    """How many. One statement for all that have the same terms, as they usually have."""
+    by_terms = grouped(endings, lambda ending: (ending[2].todo, ending[2].keep, ending[2].owner))
+    return sum(
+        tx.joined("history_move", [move_row(seq, change) for seq, _, change in ended], *terms)
+        for terms, ended in by_terms.items()
+    )
+
+
+def grouped(endings: Sequence[Ending], key: Callable[[Ending], K]) -> dict[K, list[Ending]]:
+    groups: dict[K, list[Ending]] = {}
+    for ending in endings:
+        groups.setdefault(key(ending), []).append(ending)
+    return groups
 
 
 def completed_delta(job_id: str, endings: Sequence[Ending]) -> JobStats:

@@ -184,16 +184,8 @@ def history_row(seq: int, ended: Execution, keep: bool = True) -> Row:
 
 def move_row(seq: int, change: Change) -> Row:
     """Parameters of history_move.sql."""
-    return (
-        seq,
-        change.token,
-        change.owner,
-        change.at,
-        change.todo,
-        change.keep,
-        None if change.attempt is None else _encode([change.attempt]).decode(),
-        _ending_tail(change),
-    )
+    attempts = None if change.attempt is None else _encode([change.attempt]).decode()
+    return (seq, change.at, attempts, _ending_tail(change))
 
 
 def phase_of(execution: Execution, now: Micros) -> int:

@@ -25,7 +25,7 @@ from .rows import Row, executions
 from .statements import sql, sql_for_rows
 
 _CHUNKS = (64, 16, 4, 1)  # rows per statement: few sizes, so that each is prepared once
-_JOINED_AT_ONCE, _JOINED_STEP = 128, 16
+_JOINED_AT_ONCE, _JOINED_STEP = 128, 4
 
 
 class Transaction:
@@ -82,16 +82,17 @@ class Transaction:
             self._cursor.execute(sql_for_rows(name, size), list(chain.from_iterable(now)))
             chunk = rest or list(islice(left, _CHUNKS[0]))
 
-    def joined(self, name: str, rows: Sequence[Row]) -> int:
+    def joined(self, name: str, rows: Sequence[Row], *values: Any) -> int:
         """As `bulk`, for a statement that joins the rows given with those of a table; how many rows it changed.
 
-        Rows of NULLs, which match nothing, fill up the last statement, so that few sizes have to be prepared."""
+        Rows of NULLs, which match nothing, fill up the last statement, so that few sizes have to be prepared.
+        """
         changed = 0
         for start in range(0, len(rows), _JOINED_AT_ONCE):
             part = rows[start : start + _JOINED_AT_ONCE]
             size = -(-len(part) // _JOINED_STEP) * _JOINED_STEP
-            values = [*chain.from_iterable(part), *repeat(None, (size - len(part)) * len(part[0]))]
-            changed += self._cursor.execute(sql_for_rows(name, size), values).rowcount
+            given = [*chain.from_iterable(part), *repeat(None, (size - len(part)) * len(part[0])), *values]
+            changed += self._cursor.execute(sql_for_rows(name, size), given).rowcount
         return changed
 
     def audit(self, *audits: Audit | None) -> None:
