@@ -75,10 +75,13 @@ def rounds(writes: Sequence[JobWrite]) -> list[list[Numbered]]:
 
 
 def _wire(write: JobWrite, kinds: Sorted) -> dict[str, Any]:
-    job = write.job
-    fields = {name: getattr(job, name) for name in _COLUMNS if name != "last_number"}
-    row = fields | {"version": (write.seen_version or 0) + 1, "due": job.due, "defaults": defaults(job)}
+    row = job_row(write.job, (write.seen_version or 0) + 1)
     return {"job": row, "seen": write.seen_version, "audit": write.audit} | kinds.wire()
+
+
+def job_row(job: Job, version: int) -> dict[str, Any]:
+    fields = {name: getattr(job, name) for name in _COLUMNS if name != "last_number"}
+    return fields | {"version": version, "due": job.due, "defaults": defaults(job)}
 
 
 def defaults(job: Job) -> str:
