@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
@@ -23,22 +24,27 @@ PURGED_AT_ONCE = 1_000
 
 
 def write_jobs(tx: Transaction, writes: Sequence[JobWrite]) -> list[JobWritten]:
-    return [_write_job(tx, write) for write in writes]
-
-
-def _write_job(tx: Transaction, write: JobWrite) -> JobWritten:
-    if not _compare_and_set(tx, write):
-        return JobWritten(won=False)
-    tx.audit(write.audit)
-    tx.topics.add(Topic.JOBS)
-    return JobWritten(won=True, added=tuple(add(tx, write.executions)))
+    """The executions of all writes that won are added together: a page of ticks shares its statements."""
+    won = [_compare_and_set(tx, write) for write in writes]
+    winners = [write for write, mine in zip(writes, won, strict=True) if mine]
+    added = iter(add(tx, [execution for write in winners for execution in write.executions]))
+    if winners:
+        tx.topics.add(Topic.JOBS)
+    for write in winners:
+        tx.audit(write.audit)
+    return [
+        JobWritten(won=True, added=tuple(islice(added, len(write.executions)))) if mine else JobWritten(won=False)
+        for write, mine in zip(writes, won, strict=True)
+    ]
 
 
 def _compare_and_set(tx: Transaction, write: JobWrite) -> bool:
-    values = values_of(write.job)
+    job = write.job
     if write.seen_version is None:
-        return tx.run("job_insert", *values) == 1
-    return tx.run("job_update", *values, write.seen_version) == 1
+        return tx.run("job_insert", *values_of(job)) == 1
+    if write.only_plan:
+        return tx.run("job_plan", job.name, job.id, write.seen_version, job.next_run, job.last_tick, job.due) == 1
+    return tx.run("job_update", *values_of(job), write.seen_version) == 1
 
 
 def values_of(job: Job) -> Row:
