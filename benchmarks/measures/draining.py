@@ -1,0 +1,62 @@
+"""How fast waiting jobs are run: filled first, then drained by so many processes at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.crew import Contestant, Crew, Failed
+from benchmarks.places import Place
+
+
+def drain(contestant: Contestant, place: Place, items: int, processes: int = 1, keep: int = 0) -> dict[str, Any]:
+    """Jobs per second from the first start to the last one, and the CPU that each job cost.
+
+    The database holds exactly these jobs, or `keep` more of the same kind that stay behind.
+    """
+    contestant.ask("prepare", url=place.url)
+    contestant.ask("fill", url=place.url, items=items + keep, variant=contestant.variant)
+    place.settle()
+    return drain_filled(contestant, place, items, processes, keep)
+
+
+def drain_filled(contestant: Contestant, place: Place, items: int, processes: int, keep: int = 0) -> dict[str, Any]:
+    before = contestant.ask("state", url=place.url)
+    crew = Crew(contestant, place.url, processes, place.folder)
+    try:
+        crew.wait_until_ready()
+        worker, server = crew.cpu(), place.server_cpu()
+        crew.go()
+        crew.wait_for(items)
+        worker, server = _spent(crew.cpu(), worker), _spent(place.server_cpu(), server)
+        tally = crew.tally
+        count, seconds = tally.count, tally.last - tally.first
+        memory = crew.memory()
+    finally:
+        crew.stop()
+    _check_all_done(contestant, before, contestant.ask("state", url=place.url), items, keep, count)
+    if count < 1 or seconds <= 0:
+        raise Failed(f"{contestant.name}: {count} jobs in {seconds} s is no measurement")
+    return {
+        "rate": count / seconds,
+        "items": count,
+        "seconds": seconds,
+        "worker_us": None if worker is None else worker / count * 1e6,
+        "server_us": None if server is None else server / count * 1e6,
+        "memory_mb": memory,
+    }
+
+
+def _spent(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
+
+
+def _check_all_done(
+    contestant: Contestant, before: dict[str, Any], after: dict[str, Any], items: int, keep: int, count: int
+) -> None:
+    """Nothing is left, and whoever keeps a history has all of it."""
+    if count < items:
+        raise Failed(f"{contestant.name}: {count} of {items} jobs ran")
+    if after["left"] > keep:
+        raise Failed(f"{contestant.name}: {after['left']} of {items} jobs are left")
+    if "done" in after and after["done"] - before["done"] < items:
+        raise Failed(f"{contestant.name}: the history holds {after['done'] - before['done']} of {items} jobs")
