@@ -17,14 +17,12 @@ from uuid import UUID
 
 from ...model.changes import ExecutionQuery, LogLine
 from ...model.execution import FINAL, LIVE, Execution, State
-from .rows import FUTURE, READY, RUNNING, WAITING
+from .rows import FUTURE, READY, RUNNING, SLACK, WAITING, first_id
 from .statements import sql
 from .transaction import Transaction, as_json
 
 _PHASES = {State.PENDING: (FUTURE, READY), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
 _PAGE = 50  # executions read per statement
-_SLACK = 600_000  # milliseconds by which the time in an id may differ from its creation; migration 0003 says the same
-_LAST_MILLI = (1 << 48) - 1
 
 
 class Search(NamedTuple):
@@ -102,15 +100,9 @@ def _id_range(query: ExecutionQuery) -> tuple[str | None, str | None]:
     """Where the ids of what was created in this range of time begin and end, but for the strays."""
     begin, end = query.created_from, query.created_to
     return (
-        None if begin is None else _first_id(begin // 1000 - _SLACK),
-        None if end is None else _first_id(end // 1000 + _SLACK + 1),
+        None if begin is None else first_id(begin // 1000 - SLACK),
+        None if end is None else first_id(end // 1000 + SLACK + 1),
     )
-
-
-def _first_id(millis: int) -> str:
-    """What all ids of this millisecond begin with, as migration 0003 writes it."""
-    within = min(max(millis, 0), _LAST_MILLI)
-    return f"{within >> 16:08x}-{within & 0xFFFF:04x}"
 
 
 def _by_state(query: ExecutionQuery, narrow: bool) -> list[Search]:

@@ -8,6 +8,7 @@ decodes into an `Execution` in one go.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,6 +21,9 @@ from ...model.instants import Micros
 Row: TypeAlias = tuple[Any, ...]
 
 FUTURE, READY, RUNNING, WAITING = range(4)
+SLACK = 600_000  # milliseconds by which the time in an id may differ from that of its creation
+_TIME_IN_ID = 13  # characters
+_LAST_MILLI = (1 << 48) - 1
 _PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
 
 
@@ -107,6 +111,7 @@ def execution_row(seq: int, execution: Execution, number: int) -> Row:
         execution.tenant,
         execution.parent_id,
         foreign_trace(execution),
+        is_stray(execution),
         body(execution, number),
     )
 
@@ -204,6 +209,23 @@ def foreign_trace(execution: Execution) -> str | None:
     """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
     own = execution.trace_id == execution.id.replace("-", "")
     return None if own or not execution.trace_id else execution.trace_id
+
+
+def is_stray(execution: Execution) -> bool:
+    """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
+    first, last = _near(execution.created // 1000)
+    return not first <= execution.id[:_TIME_IN_ID] <= last
+
+
+@lru_cache(maxsize=256)
+def _near(millis: int) -> tuple[str, str]:
+    return first_id(millis - SLACK), first_id(millis + SLACK)
+
+
+def first_id(millis: int) -> str:
+    """What all ids of this millisecond begin with."""
+    within = min(max(millis, 0), _LAST_MILLI)
+    return f"{within >> 16:08x}-{within & 0xFFFF:04x}"
 
 
 def body(e: Execution, number: int) -> str:

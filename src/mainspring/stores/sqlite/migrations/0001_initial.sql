@@ -84,6 +84,7 @@ CREATE TABLE mainspring_executions (
     tenant        TEXT,
     parent_id     TEXT,
     foreign_trace TEXT,                              -- the trace id, unless it is the row's own id
+    stray         INTEGER NOT NULL DEFAULT 0,        -- 1: its id does not tell when it was created
     body          TEXT NOT NULL
 );
 
