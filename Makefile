@@ -5,6 +5,7 @@
 #   make test                  lint, types, import contracts and every test suite
 #   make unit | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
 #   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
+#   make copy-check [ROWS=100000]  that many executions moved from store to store and back: nothing may change
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -27,7 +28,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit conformance integration acceptance simulate crash faults docs plans
+        unit conformance integration acceptance simulate crash faults docs plans copy-check
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -86,6 +87,9 @@ unit conformance integration acceptance docs: $(INSTALLED)
 
 plans: $(INSTALLED)
 	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/test_postgres_plans.py $(ARGS)
+
+copy-check: $(INSTALLED)
+	@COPY_ROWS=$(or $(ROWS),100000) $(RUN) -m pytest -q -s tests/integration/test_moving.py -k journey $(ARGS)
 
 simulate: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)

@@ -25,6 +25,7 @@ COMPARED: tuple[RecordKind, ...] = ("executions", "incarnations", "audits", "job
 """Executions first: they tell which numbers the target has given."""
 
 PAGE = 500
+UNTOLD_LEASE = 30.0
 SHOWN = 5
 _NUL, _REPLACED = b"\\u0000", "\ufffd".encode()  # what PostgreSQL cannot store, and what it stores for it
 
@@ -107,7 +108,8 @@ def canonical(record: Record) -> bytes:
 
 async def refuse_workers(store: Store, which: str) -> None:
     now = await store.now()
-    alive = [worker for worker in await store.workers() if worker.seen >= now - int(worker.lease * SECOND)]
+    found = await store.workers()
+    alive = [worker for worker in found if worker.seen >= now - int((worker.lease or UNTOLD_LEASE) * SECOND)]
     if alive:
         names = ", ".join(f"{worker.host}:{worker.pid}" for worker in alive[:SHOWN])
         raise CopyRefused(f"processes are at work in the {which} database ({names}); stop them first")
