@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
@@ -16,26 +17,54 @@ from .transaction import Transaction, as_json
 _names = msgspec.json.Decoder(list[str]).decode
 
 
-def add(tx: Transaction, executions: Sequence[Execution], audits: Sequence[Audit] = ()) -> list[Added]:
+class Add:
+    """One call of the store's `add`. Those that wait together are carried out together."""
+
+    def __init__(self, executions: Sequence[Execution], audits: Sequence[Audit] = ()) -> None:
+        self.executions = executions
+        self.audits = audits
+
+    def __call__(self, tx: Transaction) -> list[Added]:
+        [added] = add_all(tx, [self])
+        return added
+
+
+def add_all(tx: Transaction, calls: Sequence[Add]) -> list[list[Added]]:
+    """As one after the other, with shared statements."""
+    results = iter(add(tx, [execution for call in calls for execution in call.executions]))
+    return [_audited(tx, call, list(islice(results, len(call.executions)))) for call in calls]
+
+
+def _audited(tx: Transaction, call: Add, added: list[Added]) -> list[Added]:
+    if call.audits and any(item.outcome in _RECORDED for item in added):
+        tx.audit(*call.audits)
+    return added
+
+
+_RECORDED = ("added", "skipped")
+
+
+def add(tx: Transaction, executions: Sequence[Execution]) -> list[Added]:
     if not executions:
         return []
     batch = _Batch(tx, executions)
     added = [batch.add(execution) for execution in executions]
     batch.write()
-    if any(item.outcome in ("added", "skipped") for item in added):
-        tx.audit(*audits)
+    if any(item.outcome in _RECORDED for item in added):
         tx.topics.add(Topic.WORK)
     return added
 
 
 class _Batch:
-    """Rows whose fate does not hang on a key are collected and written together at the end."""
+    """Rows whose fate does not hang on a key that is held are collected and written together."""
 
     def __init__(self, tx: Transaction, executions: Sequence[Execution]) -> None:
         self._tx = tx
-        self._known = set(_names(tx.value("known_ids", as_json([execution.id for execution in executions]))))
+        self._known = _known(tx, executions)
+        self._held = _held(tx, executions)
         self._executions: list[Row] = []
         self._plain: list[Row] = []
+        self._keyed: list[Row] = []
 
     def add(self, execution: Execution) -> Added:
         if execution.id in self._known:
@@ -44,18 +73,32 @@ class _Batch:
             self._record(execution)
         elif is_plain(execution):
             self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
+        elif self._takes_free_keys(execution):
+            self._keyed.append(live_row(self._note(execution), execution, self._tx.now))
         else:
+            self.write()
             return self._add_keyed(execution)
         return Added(execution.id, "added")
 
     def write(self) -> None:
         self._tx.bulk("execution_insert", self._executions)
         self._tx.bulk("live_insert_plain", self._plain)
+        self._tx.bulk("live_insert", self._keyed)
+        self._executions, self._plain, self._keyed = [], [], []
+
+    def _takes_free_keys(self, execution: Execution) -> bool:
+        """False when a key was held before, or taken by another row of this batch, or is to be chosen among slots."""
+        keys = _keys(execution)
+        if execution.overlap_slots > 1 or not self._held.isdisjoint(keys):
+            return False
+        self._held.update(keys)
+        return True
 
     def _add_keyed(self, execution: Execution) -> Added:
         choices = overlap_choices(execution)
         for candidate in [in_slot(execution, key) for key in choices] or [execution]:
             if self._insert(candidate):
+                self._held.update(_keys(candidate))
                 return Added(execution.id, "added")
             holder = self._tx.value("unique_holder", execution.unique_key)
             if holder is not None:
@@ -83,3 +126,25 @@ class _Batch:
         self._known.add(execution.id)
         self._executions.append(execution_row(seq, execution, self._tx.next_number(execution)))
         return seq
+
+
+def _known(tx: Transaction, executions: Sequence[Execution]) -> set[str]:
+    """Ids that exist already. For one alone a list is a detour."""
+    if len(executions) == 1:
+        return {id for (id,) in tx.rows("known_id", executions[0].id)}
+    return set(_names(tx.value("known_ids", as_json([execution.id for execution in executions]))))
+
+
+def _keys(execution: Execution) -> list[tuple[str, str]]:
+    keys = (("unique", execution.unique_key), ("overlap", execution.overlap_key))
+    return [(kind, key) for kind, key in keys if key is not None]
+
+
+def _held(tx: Transaction, executions: Sequence[Execution]) -> set[tuple[str, str]]:
+    """Keys these executions want and other rows hold."""
+    held: set[tuple[str, str]] = set()
+    if unique := [execution.unique_key for execution in executions if execution.unique_key is not None]:
+        held |= {("unique", key) for key in _names(tx.value("held_unique", as_json(unique)))}
+    if overlap := [execution.overlap_key for execution in executions if execution.overlap_key is not None]:
+        held |= {("overlap", key) for key in _names(tx.value("held_overlap", as_json(overlap)))}
+    return held

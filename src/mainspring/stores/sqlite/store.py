@@ -227,7 +227,7 @@ class SqliteStore:
     # --- executions ---------------------------------------------------------------------------------------------
 
     async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
-        return await self._write(lambda tx: adding.add(tx, executions, audit))
+        return await self._write(adding.Add(executions, audit))
 
     def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added]:
         return caller.add_in(self.path, self._clock, connection, list(executions))

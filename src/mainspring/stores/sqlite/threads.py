@@ -10,9 +10,11 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 from ...core.ports import Clock, Topic
+from .adding import Add, add_all
 from .calls import Call, Post
 from .connect import Hurry, begin, explained
 from .connection_thread import CALLS_AT_ONCE, Connect, ConnectionThread, Forking
@@ -119,9 +121,8 @@ class Writer(ConnectionThread):
         """All calls in the transaction that has begun. None: one of them failed and nothing was done."""
         tx = Transaction(connection, self._clock)
         try:
-            for call in calls:
-                tx.tick()
-                call.result, call.error = call.work(tx), None
+            for _, group in groupby(calls, key=lambda call: isinstance(call.work, Add)):
+                _serve_group(tx, list(group))
             tx.flush()
             connection.execute("COMMIT")
         except Exception as error:
@@ -152,6 +153,19 @@ class Writer(ConnectionThread):
         if topics:
             self._tell(post, topics)
         post.send()
+
+
+def _serve_group(tx: Transaction, calls: list[Call[Any]]) -> None:
+    """Calls that came one after the other, all of them enqueues, which share their statements, or none."""
+    enqueues = [call.work for call in calls if isinstance(call.work, Add)]
+    if enqueues:
+        tx.tick()
+        for call, added in zip(calls, add_all(tx, enqueues), strict=True):
+            call.result, call.error = added, None
+        return
+    for call in calls:
+        tx.tick()
+        call.result, call.error = call.work(tx), None
 
 
 def attempt(call: Call[Any], tx: Transaction, path: str) -> None:

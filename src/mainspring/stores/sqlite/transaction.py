@@ -33,7 +33,8 @@ class Transaction:
         self._cursor = connection.cursor()
         self._cursor.row_factory = None
         self._clock = clock
-        self._numbers: dict[str, tuple[str, int]] = {}
+        self._numbers: dict[str, int] = {}
+        self._jobs: dict[str, str] = {}
         self._deltas: dict[str, JobStats] = {}
         self._ended: Counter[str] = Counter()
         self._seq: int | None = None
@@ -104,15 +105,19 @@ class Transaction:
 
     def next_seq(self) -> int:
         """The number of the next execution row. Used or not: only order and uniqueness matter."""
-        last = self.value("last_seq") or 0 if self._seq is None else self._seq
-        self._seq = last + 1
+        if self._seq is None:
+            self._seq = self.value("last_seq") or 0
+        self._seq += 1
         return self._seq
 
     def next_number(self, execution: Execution) -> int:
         """The number of this execution among those of its job."""
-        known = self._numbers.get(execution.job_id)
-        last = self.value("incarnation_number", execution.job_id) or 0 if known is None else known[1]
-        self._numbers[execution.job_id] = (execution.job, last + 1)
+        job_id = execution.job_id
+        last = self._numbers.get(job_id)
+        if last is None:
+            last = self.value("incarnation_number", job_id) or 0
+            self._jobs[job_id] = execution.job
+        self._numbers[job_id] = last + 1
         return last + 1
 
     def ended(self, job_id: str, count: int = 1) -> None:
@@ -127,8 +132,8 @@ class Transaction:
 
     def flush(self) -> None:
         """Save numbers and statistics. The last step before the commit."""
-        for job_id, (job, last) in self._numbers.items():
-            self.run("incarnation_save", job_id, job, last)
+        for job_id, last in self._numbers.items():
+            self.run("incarnation_save", job_id, self._jobs[job_id], last)
         for job_id, count in self._ended.items():
             self.run("incarnation_ended", job_id, count)
         for delta in self._deltas.values():

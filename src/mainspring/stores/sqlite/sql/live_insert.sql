@@ -2,5 +2,5 @@
 INSERT INTO mainspring_live (
     seq, id, job_id, phase, lane, priority, due, token, owner, lease, claimed, started, parent_id,
     unique_key, overlap_key, running_unique_key, running_overlap_key, staged, cancel_requested, cancel_reason, tail
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/
 ON CONFLICT DO NOTHING

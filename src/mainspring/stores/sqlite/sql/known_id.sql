@@ -1,0 +1,1 @@
+SELECT id FROM mainspring_executions WHERE id = ?1
