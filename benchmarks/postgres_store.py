@@ -274,8 +274,8 @@ def execution(**fields: Any) -> Execution:
     return Execution(**{**plain, "params": '{"number":12345}', "policy": POLICY, "created": now, "due": now, **fields})
 
 
-async def run(parts: Iterable[str], version: str, rows: int, rounds: int) -> None:
-    server = new_postgres(version, fsync="on", full_page_writes="on")
+async def run(parts: Iterable[str], version: str, rows: int, rounds: int, fsync: str) -> None:
+    server = new_postgres(version, fsync=fsync, full_page_writes="on")
     server.start()
     bench = Bench(server, server.new_database(), rows)
     await bench.open()
@@ -292,8 +292,9 @@ def main() -> None:
     arguments.add_argument("--version", default="15")
     arguments.add_argument("--rows", type=int, default=20_000)
     arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--fsync", default="on", help="off: on a machine whose disk is busy, to compare CPU")
     given = arguments.parse_args()
-    asyncio.run(run(given.parts, given.version, given.rows, given.rounds))
+    asyncio.run(run(given.parts, given.version, given.rows, given.rounds, given.fsync))
 
 
 if __name__ == "__main__":

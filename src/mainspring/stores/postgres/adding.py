@@ -1,6 +1,7 @@
 """Adding executions: those that ask for no key in one statement, the others one by one, in order.
 
-The usual ones, bare of everything but their job and parameters, travel as arrays; the rest as JSON.
+The usual ones, bare of everything but their job, parameters and a unique key, travel as arrays and are inserted by one
+statement; the rest travels as JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ...model.changes import Added, Audit
 from ...model.execution import Execution
 from .arrays import numbers, texts
 from .database import Database
+from .endings import SEPARATOR
 from .rows import as_json, body, foreign_trace, incoming, is_bare, is_plain, lane_of
 
 
@@ -50,29 +52,51 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
     if not executions:
         return []
     kinds = sorted_by_kind(executions)
-    bare = [row for _, row in kinds.plain] if all(is_bare(row) for _, row in kinds.plain) else []
-    plain = [] if bare else [incoming(row) for _, row in kinds.plain]
-    others = [incoming(row) for _, row in kinds.others]
-    parts = [as_json(part) if part else None for part in (plain, others, audits)]
-    known, outcomes = await db.row("add", *bare_literals(bare), *parts, repeat=True)
+    rows = ([incoming(row) for _, row in kind] for kind in (kinds.plain, kinds.others))
+    parts = [as_json(part) if part else None for part in (*rows, audits)]
+    known, outcomes = await db.row("add", *parts, repeat=True)
     return kinds.answer(decoded(known), decoded(outcomes))
+
+
+def all_bare(executions: Sequence[Execution]) -> bool:
+    return all(map(is_bare, executions)) and len({row.id for row in executions}) == len(executions)
+
+
+async def add_bare(
+    db: Database, executions: Sequence[Execution], *, news: str | None = None, patient: bool = True
+) -> list[Added]:
+    """Executions that are `all_bare`. `news` are told to other processes with the commit."""
+    refused = await db.value("add_bare", *bare_literals(executions), news, repeat=True, patient=patient)
+    added = [Added(row.id, "added") for row in executions]
+    for position, outcome, holder in decoded(refused):
+        added[position - 1] = Added(executions[position - 1].id, outcome, holder)
+    return added
 
 
 def bare_literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
     """The fields of the schema's type `bare`."""
-    if not rows:
-        return (None,) * 9
+    ids = [row.id for row in rows]
+    dues = [row.due for row in rows]
+    created = [row.created for row in rows]
     return (
-        numbers([row.id for row in rows]),
-        texts([row.job_id for row in rows]),
-        texts([lane_of(row) for row in rows]),
-        numbers([row.priority for row in rows]),
-        numbers([row.created for row in rows]),
-        numbers([row.due for row in rows]),
+        numbers(ids),
+        numbers(created),
+        SEPARATOR.join(map(body, rows)),
+        *(one_or_all([getattr(row, name) for row in rows]) for name in ("job_id", "job")),
+        one_or_all(list(map(lane_of, rows))),
+        one_or_all([row.priority for row in rows]),
+        None if dues == created else numbers(dues),
         texts([foreign_trace(row) for row in rows]),
-        texts([body(row) for row in rows]),
-        texts([row.job for row in rows]),
+        texts([row.unique_key for row in rows]),
+        min(ids),
+        max(ids),
     )
+
+
+def one_or_all(values: list[Any]) -> str | None:
+    """One stands for all when they are the same."""
+    some = values[:1] if values.count(values[0]) == len(values) else values
+    return texts(some) if isinstance(values[0], str) else numbers(some)
 
 
 def decoded(text: str | None) -> list[Any]:

@@ -12,8 +12,9 @@ from ...core.ports import Topic
 from ...model.changes import Blocked, Change, ClaimRequest, Exchanged
 from ...model.execution import Execution
 from ...model.instants import seconds_to_micros
-from .arrays import NOTHING, changes_literals, texts
+from .arrays import NOTHING, Literals, changes_literals, texts
 from .database import Database
+from .endings import NO_ENDINGS, endings_literals
 from .rows import executions, is_id
 
 T = TypeVar("T")
@@ -24,13 +25,30 @@ _decode_blocked = msgspec.json.Decoder(list[tuple[Execution, str | None]]).decod
 
 async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest | None) -> tuple[Exchanged, set[Topic]]:
     """The answer, and what others should be told."""
-    applied = [False] * len(changes)
-    *earlier, last = rounds(changes)
-    for batch in earlier:
-        await _exchange(db, batch, None, applied)
-    answer, freed = await _exchange(db, last, claim, applied)
-    answer = msgspec.structs.replace(answer, applied=tuple(applied))
-    return answer, _topics(changes, applied, freed)
+    usual = endings_literals(changes) if changes else NO_ENDINGS
+    if usual is not None:
+        answer, done, freed = await _exchange(db, usual, NOTHING, claim)
+        applied = _applied(len(changes), done)
+        topics = {Topic.ENDED} if True in applied else set()
+    else:
+        answer, applied, freed = await _in_rounds(db, changes, claim)
+        topics = _topics(changes, applied)
+    return msgspec.structs.replace(answer, applied=tuple(applied)), topics | {Topic.WORK} if freed else topics
+
+
+async def _in_rounds(
+    db: Database, changes: Sequence[Change], claim: ClaimRequest | None
+) -> tuple[Exchanged, list[bool], bool]:
+    applied, freed, answer = [False] * len(changes), False, Exchanged()
+    batches = rounds(changes)
+    for number, batch in enumerate(batches, 1):
+        settled = changes_literals([change for _, change in batch]) if batch else NOTHING
+        terms = claim if number == len(batches) else None
+        answer, done, freed_now = await _exchange(db, NO_ENDINGS, settled, terms)
+        freed = freed or freed_now
+        for (position, _), did in zip(batch, _applied(len(batch), done), strict=True):
+            applied[position] = did
+    return answer, applied, freed
 
 
 def rounds(changes: Sequence[Change]) -> list[list[tuple[int, Change]]]:
@@ -46,22 +64,26 @@ def rounds(changes: Sequence[Change]) -> list[list[tuple[int, Change]]]:
 
 
 async def _exchange(
-    db: Database, batch: list[tuple[int, Change]], claim: ClaimRequest | None, applied: list[bool]
-) -> tuple[Exchanged, bool]:
-    settled = changes_literals([change for _, change in batch]) if batch else NOTHING
-    done, freed, taken, blocked, count, alone, next_due, now = await db.row("exchange", *settled, *_terms(claim))
-    positions = range(1, len(batch) + 1) if done is None else map(int, filter(None, done.split(",")))
-    for position in positions:
-        applied[batch[position - 1][0]] = True
+    db: Database, usual: Literals, others: Literals, claim: ClaimRequest | None
+) -> tuple[Exchanged, str | None, bool]:
+    done, freed, taken, blocked, count, alone, next_due, now = await db.row("exchange", *usual, *others, *_terms(claim))
     answer = Exchanged(
         claimed=tuple(executions(taken)),
-        blocked=tuple(Blocked(row, holder) for row, holder in _decode_blocked(f"[{blocked or ''}]")),
+        blocked=tuple(Blocked(row, holder) for row, holder in _decode_blocked(f"[{blocked}]")) if blocked else (),
         alone_waiting=bool(alone),
         more=claim is not None and count >= claim.limit,
         next_due=next_due,
         now=now,
     )
-    return answer, bool(freed)
+    return answer, done, bool(freed)
+
+
+def _applied(count: int, positions: str | None) -> list[bool]:
+    """None stands for all."""
+    if positions is None:
+        return [True] * count
+    done = set(map(int, filter(None, positions.split(","))))
+    return [position in done for position in range(1, count + 1)]
 
 
 def _terms(claim: ClaimRequest | None) -> tuple[Any, ...]:
@@ -83,7 +105,6 @@ def _names(names: frozenset[str]) -> str:
     return texts(sorted(names)) or "{}"
 
 
-def _topics(changes: Sequence[Change], applied: Iterable[bool], freed: bool) -> set[Topic]:
+def _topics(changes: Sequence[Change], applied: Iterable[bool]) -> set[Topic]:
     done = [change for change, did in zip(changes, applied, strict=True) if did]
-    topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
-    return topics | {Topic.WORK} if freed else topics
+    return {Topic.ENDED if change.to.final else Topic.WORK for change in done}

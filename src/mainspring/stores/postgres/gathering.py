@@ -1,21 +1,27 @@
-"""Enqueues that arrive while another one is on its way go out together: one statement, one wait for the disk.
+"""Enqueues that arrive while others are on their way go out together: one statement, one wait for the disk.
 
-Only rows that ask for no key are gathered. A key may be held by somebody's open transaction, and whoever asks for it
-has to wait for that; strangers must not.
+Only bare rows are gathered. Those that ask for a unique key may meet somebody's open transaction that is about to take
+it, and have to wait for its end; strangers must not. A statement that meets such a key gives up at once, and each of
+its callers goes on alone; as long as one waits for a key, whoever asks for the same key goes alone from the start.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Coroutine, Sequence
 from itertools import accumulate, pairwise
+from typing import Any
 
+from ...core.ports import Topic
 from ...model.changes import Added
 from ...model.execution import Execution
-from .adding import add
-from .database import Database
+from .adding import add_bare
+from .database import Database, KeyHeld
+from .wakeups import Announcer
 
 ROWS_AT_ONCE = 1_000
+STATEMENTS_AT_ONCE = 2  # one is prepared here while the other is on its way to the disk
 
 
 class _Wait:
@@ -27,36 +33,66 @@ class _Wait:
 
 
 class Gatherer:
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, announcer: Announcer) -> None:
+        self._db, self._announcer = db, announcer
         self._waiting: list[_Wait] = []
-        self._busy = False
-        self._task: asyncio.Task[None] | None = None
+        self._under_way = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._held: Counter[str] = Counter()  # keys that somebody here waits for
 
     async def add(self, executions: Sequence[Execution]) -> list[Added]:
-        """Returns after the commit that holds these rows."""
-        if self._busy:
+        """Returns after the commit that holds these rows, all of them bare."""
+        if self._held and any(row.unique_key in self._held for row in executions):
+            return await self._add_alone(executions)
+        if self._under_way:
             wait = _Wait(executions)
             self._waiting.append(wait)
-            return await wait.answer
-        self._busy = True
-        try:
-            return await add(self._db, executions)
-        finally:
-            self._busy = False
             self._go_on()
+            return await wait.answer
+        self._under_way += 1
+        try:
+            return await self._add(executions)
+        except KeyHeld:
+            pass
+        finally:
+            self._under_way -= 1
+            self._go_on()
+        return await self._add_alone(executions)
+
+    async def _add(self, executions: Sequence[Execution], *, patient: bool = False) -> list[Added]:
+        news = self._announcer.leading(Topic.WORK)
+        added = await add_bare(self._db, executions, news=news, patient=patient)
+        if news is None:
+            self._announcer.announce({Topic.WORK})
+        return added
+
+    async def _add_alone(self, executions: Sequence[Execution]) -> list[Added]:
+        """Until whoever is about to take a key has made up his mind."""
+        keys = [row.unique_key for row in executions if row.unique_key is not None]
+        self._held.update(keys)
+        try:
+            return await self._add(executions, patient=True)
+        finally:
+            self._held.subtract(keys)
+            self._held += Counter()  # drops what nobody waits for any more
 
     def _go_on(self) -> None:
-        if self._waiting:
-            self._busy = True
-            self._task = asyncio.create_task(self._send_waiting(), name="mainspring-enqueue")
+        if self._waiting and self._under_way < STATEMENTS_AT_ONCE:
+            self._under_way += 1
+            self._start(self._send_waiting())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="mainspring-enqueue")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _send_waiting(self) -> None:
         try:
             while self._waiting:
                 await self._send(self._next())
+                await asyncio.sleep(0)  # those just answered may have more
         finally:
-            self._busy = False
+            self._under_way -= 1
 
     def _next(self) -> list[_Wait]:
         """Whoever waits, up to a number of rows; at least one."""
@@ -66,30 +102,24 @@ class Gatherer:
         return chosen
 
     async def _send(self, waits: list[_Wait]) -> None:
+        """Nobody pays for a neighbour: if they cannot go together, each goes alone."""
         try:
-            added = await add(self._db, [execution for wait in waits for execution in wait.executions])
-        except Exception as error:
-            await self._send_each(waits, error)
+            added = await self._add([execution for wait in waits for execution in wait.executions])
+        except Exception:
+            for wait in waits:
+                self._start(self._send_alone(wait))
             return
         ends = accumulate((len(wait.executions) for wait in waits), initial=0)
         for wait, (first, last) in zip(waits, pairwise(ends), strict=True):
-            _answer(wait, added[first:last])
+            if not wait.answer.done():  # cancelled meanwhile
+                wait.answer.set_result(added[first:last])
 
-    async def _send_each(self, waits: list[_Wait], error: Exception) -> None:
-        """Nobody pays for a neighbour's mistake."""
-        for wait in waits:
-            try:
-                added = await add(self._db, wait.executions) if len(waits) > 1 else error
-            except Exception as own:
-                added = own
-            _answer(wait, added)
-
-
-def _answer(wait: _Wait, added: list[Added] | Exception) -> None:
-    """Whoever was cancelled meanwhile hears nothing."""
-    if wait.answer.done():
-        return
-    if isinstance(added, Exception):
-        wait.answer.set_exception(added)
-    else:
-        wait.answer.set_result(added)
+    async def _send_alone(self, wait: _Wait) -> None:
+        try:
+            added = await self._add_alone(wait.executions)
+        except Exception as error:
+            if not wait.answer.done():
+                wait.answer.set_exception(error)
+        else:
+            if not wait.answer.done():
+                wait.answer.set_result(added)

@@ -68,7 +68,7 @@ class Opened:
     ) -> None:
         self.db, self.beats, self.ear = db, beats, ear
         self.announcers = PerLoop(announcer)
-        self.gatherers = PerLoop(lambda: Gatherer(db))
+        self.gatherers = PerLoop(lambda: Gatherer(db, self.announcers.here()))
         self.tidying = tidying
 
     async def close(self) -> None:

@@ -7,9 +7,9 @@ schema), which decodes into an `Execution` in one go.
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 
 import msgspec
-from msgspec.structs import astuple
 
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros
@@ -90,9 +90,14 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
     progress: str | None = None
 
 
-_FIELDS = Execution.__struct_fields__
-_FATE = _FIELDS.index("unique_key")  # from here on: keys, and what happens to an execution
-_NO_FATE = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE:]
+# What tells bare executions apart; all else is as in one that was just made.
+_TELLING = (
+    *("id", "job", "job_id", "handler", "queue", "trigger", "triggered_by", "trace_id", "traceparent", "params"),
+    *("policy", "tick", "window_begin", "window_end", "retry_of", "priority", "created", "due", "unique_key"),
+    "overlap_slots",
+)
+_rest = attrgetter(*(name for name in Execution.__struct_fields__ if name not in _TELLING))
+_BARE = _rest(Execution(id="", job="", job_id="", handler=""))
 
 _encode = msgspec.json.Encoder().encode
 _decode_many = msgspec.json.Decoder(list[Execution]).decode
@@ -118,9 +123,9 @@ def is_plain(execution: Execution) -> bool:
 
 
 def is_bare(execution: Execution) -> bool:
-    """Nothing has happened to it and it belongs to nobody: the usual case, with a shorter insert."""
-    untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
-    return untouched and execution.tenant is None and execution.parent_id is None and not is_stray(execution)
+    """Nothing has happened to it and it belongs to nobody: the usual case, with a shorter insert. It may ask for a
+    unique key."""
+    return _rest(execution) == _BARE and not is_stray(execution)
 
 
 def is_stray(execution: Execution) -> bool:

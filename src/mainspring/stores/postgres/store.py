@@ -33,7 +33,6 @@ from ...model.records import Record, RecordKind
 from . import adding, caller, copying, exchanging, finding, jobs, locking, running
 from .database import Database
 from .opened import Opened, Place, open_place
-from .rows import is_plain
 from .wakeups import Listeners
 
 
@@ -124,11 +123,12 @@ class PostgresStore:
     # --- executions ---------------------------------------------------------------------------------------------
 
     async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
-        if audit or not all(map(is_plain, executions)):
-            added = await adding.add(self._db, executions, audit)
-        else:
+        if executions and not audit and adding.all_bare(executions):
             added = await self._open_parts.gatherers.here().add(executions)
-        self._tell({Topic.WORK} if added else set())
+            self._listeners.tell([Topic.WORK])
+        else:
+            added = await adding.add(self._db, executions, audit)
+            self._tell({Topic.WORK} if added else set())
         return added
 
     def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:

@@ -66,15 +66,27 @@ class Announcer:
 
     def announce(self, topics: set[Topic]) -> None:
         self._news |= topics
-        if self._task is None or self._task.done():
+        if not self._active():
             self._task = asyncio.create_task(self._send(), name="mainspring-notify")
+
+    def leading(self, topic: Topic) -> str | None:
+        """What to say in a statement that makes news itself, if nothing was said for a while: that saves whoever is
+        idle a round trip. None: `announce` it afterwards."""
+        if self._active():
+            return None
+        self._task = asyncio.create_task(self._send(INTERVAL), name="mainspring-notify")
+        return f"{self._origin} {topic}"
 
     async def close(self) -> None:
         """What is left is sent before the connections go."""
         await end(self._task)
         await self._flush()
 
-    async def _send(self) -> None:
+    def _active(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    async def _send(self, pause: float = 0.0) -> None:
+        await asyncio.sleep(pause)
         while self._news:
             await self._flush()
             await asyncio.sleep(INTERVAL)

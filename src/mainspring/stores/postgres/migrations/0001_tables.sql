@@ -105,7 +105,7 @@ CREATE TABLE mainspring.live (
     metadata            text,
     progress            text,
     body                text NOT NULL,
-    CONSTRAINT live_id PRIMARY KEY (id) WITH (fillfactor = 80)
+    CONSTRAINT live_id PRIMARY KEY (id) WITH (fillfactor = 45)  -- room for the entry that a claim adds
 ) WITH (
     fillfactor = 60,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,

@@ -7,17 +7,10 @@ AS $$ SELECT CASE WHEN value IS NULL THEN '' ELSE ',"' || name || '":' || to_jso
 CREATE FUNCTION mainspring.field(name text, value bigint) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT CASE WHEN value IS NULL THEN '' ELSE ',"' || name || '":' || value END $$;
 
--- The usual row has little to say beyond its body; the rest is asked for only when there is some.
-CREATE FUNCTION mainspring.as_json(r mainspring.live) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+-- What a live row has to say beyond what every one has; the usual one nothing.
+CREATE FUNCTION mainspring.rest_of(r mainspring.live) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT r.body
-        || ',"id":"' || r.id || '","created":' || r.created || ',"due":' || r.due || ',"token":' || r.token
-        || CASE r.phase WHEN 2 THEN ',"state":"running"' WHEN 3 THEN ',"state":"waiting"' ELSE '' END
-        || mainspring.field('owner', r.owner)
-        || mainspring.field('lease', r.lease)
-        || mainspring.field('claimed', r.claimed)
-        || mainspring.field('started', r.started)
-        || CASE WHEN r.failures = 0 AND r.crashes = 0 AND NOT r.alone AND NOT r.staged AND num_nonnulls(
+    SELECT CASE WHEN r.failures = 0 AND r.crashes = 0 AND NOT r.alone AND NOT r.staged AND num_nonnulls(
             r.number, r.unique_key, r.overlap_key, r.running_unique_key, r.running_overlap_key, r.cancel_requested,
             r.cancel_reason, r.reason, r.error, r.attempts, r.result, r.counters, r.metadata, r.progress
         ) = 0 THEN '}' ELSE
@@ -40,6 +33,25 @@ AS $$
             || mainspring.field('progress_json', r.progress)
             || '}'
         END
+$$;
+
+CREATE FUNCTION mainspring.as_json(r mainspring.live) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT concat(
+        r.body, ',"id":"', r.id, '","created":', r.created, ',"due":', r.due, ',"token":', r.token,
+        CASE r.phase WHEN 2 THEN ',"state":"running"' WHEN 3 THEN ',"state":"waiting"' END,
+        mainspring.field('owner', r.owner), mainspring.field('lease', r.lease),
+        mainspring.field('claimed', r.claimed), mainspring.field('started', r.started), mainspring.rest_of(r)
+    )
+$$;
+
+-- A row just claimed; `same` is what all rows of the claim have in common.
+CREATE FUNCTION mainspring.as_claimed(r mainspring.live, same text) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT concat(
+        r.body, ',"id":"', r.id, '","created":', r.created, ',"due":', r.due, ',"token":', r.token,
+        ',"started":', r.started, same, mainspring.rest_of(r)
+    )
 $$;
 
 -- The number an execution was given by `fold`; NULL when that has not happened yet.

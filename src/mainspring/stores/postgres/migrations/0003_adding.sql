@@ -31,18 +31,30 @@ AS $$ SELECT CASE state WHEN 'running' THEN 2 WHEN 'waiting' THEN 3
                         ELSE CASE WHEN due <= now THEN 1 ELSE 0 END END::smallint $$;
 
 -- Of rows just inserted, those that have ended before: they go again. Looked up after the insert, because what ended
--- in between has left the live table, but is in history by now.
-CREATE FUNCTION mainspring.take_back(added uuid[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
+-- in between has left the live table, but is in history by now. New ids are of the last moments, in which hardly
+-- anything else has ended yet: one look at the range they span is enough as a rule.
+CREATE FUNCTION mainspring.take_back(added uuid[], low uuid, high uuid) RETURNS uuid[] LANGUAGE plpgsql AS $$
 DECLARE
     ended uuid[];
 BEGIN
+    IF NOT EXISTS (SELECT FROM mainspring.history h WHERE h.id >= low AND h.id <= high) THEN
+        RETURN NULL;
+    END IF;
     SELECT array_agg(h.id) INTO ended
-    FROM unnest(added) a (id)
-    CROSS JOIN LATERAL (SELECT h.id FROM mainspring.history h WHERE h.id = a.id LIMIT 1) h;
+    FROM mainspring.history h WHERE h.id >= low AND h.id <= high AND h.id = ANY (added);
     IF ended IS NOT NULL THEN
         DELETE FROM mainspring.live WHERE id = ANY (ended);
     END IF;
     RETURN ended;
+END
+$$;
+
+CREATE FUNCTION mainspring.take_back(added uuid[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT mainspring.take_back(x.ids, x.ids[1], x.ids[cardinality(x.ids)])
+        FROM (SELECT array_agg(a.id ORDER BY a.id) AS ids FROM unnest(added) a (id)) x
+    );
 END
 $$;
 
@@ -84,43 +96,6 @@ BEGIN
         SELECT array_agg(r.id) FROM unnest(rows) r
         WHERE r.id = ANY (ended) OR r.id <> ALL (coalesce(added, '{}'))
     );
-END
-$$;
-
--- The usual case, as arrays: pending rows that ask for nothing and belong to nobody. Half the work of the JSON above.
-CREATE TYPE mainspring.bare AS (
-    ids uuid[], job_ids text[], lanes text[], priorities integer[], created bigint[], dues bigint[],
-    foreign_traces text[], bodies text[], jobs text[]
-);
-
--- Returns the ids that were known already.
-CREATE FUNCTION mainspring.add_bare(rows mainspring.bare, now bigint) RETURNS uuid[] LANGUAGE plpgsql AS $$
-DECLARE
-    added uuid[];
-    ended uuid[];
-BEGIN
-    FOR try IN 1..2 LOOP
-        WITH inserted AS (
-            INSERT INTO mainspring.live (id, job_key, phase, lane, priority, created, due, foreign_trace, body)
-            SELECT r.id, i.key, mainspring.phase_of(NULL, r.due, now), r.lane, r.priority, r.created, r.due,
-                   r.foreign_trace, r.body
-            FROM unnest(
-                rows.ids, rows.job_ids, rows.lanes, rows.priorities, rows.created, rows.dues, rows.foreign_traces,
-                rows.bodies
-            ) r (id, job_id, lane, priority, created, due, foreign_trace, body)
-            CROSS JOIN LATERAL (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = r.job_id LIMIT 1) i
-            ON CONFLICT (id) DO NOTHING
-            RETURNING id
-        )
-        SELECT added || array_agg(id) INTO added FROM inserted;
-        EXIT WHEN cardinality(added) = cardinality(rows.ids);
-        PERFORM mainspring.know_jobs(rows.job_ids, rows.jobs);
-    END LOOP;
-    ended := mainspring.take_back(added);
-    IF ended IS NULL AND cardinality(added) = cardinality(rows.ids) THEN
-        RETURN NULL;
-    END IF;
-    RETURN ARRAY(SELECT id FROM unnest(rows.ids) id WHERE id = ANY (ended) OR id <> ALL (coalesce(added, '{}')));
 END
 $$;
 
@@ -272,10 +247,9 @@ BEGIN
 END
 $$;
 
--- `known` are the ids of bare and plain rows that were known already, `outcomes` what became of the others.
-CREATE FUNCTION mainspring.add(
-    bare mainspring.bare, plain json, others json, audits json, OUT known uuid[], OUT outcomes json
-) LANGUAGE plpgsql
+-- `known` are the ids of plain rows that were known already, `outcomes` what became of the others.
+CREATE FUNCTION mainspring.add(plain json, others json, audits json, OUT known uuid[], OUT outcomes json)
+LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -283,22 +257,112 @@ CREATE FUNCTION mainspring.add(
 AS $$
 DECLARE
     now bigint := mainspring.now_micros();
-    given integer := coalesce(cardinality(bare.ids), 0) + coalesce(json_array_length(plain), 0);
 BEGIN
-    IF bare.ids IS NOT NULL THEN
-        known := mainspring.add_bare(bare, now);
-    END IF;
     IF plain IS NOT NULL THEN
-        known := known || mainspring.add_plain(mainspring.incoming(plain), now);
+        known := mainspring.add_plain(mainspring.incoming(plain), now);
     END IF;
     IF others IS NOT NULL THEN
         outcomes := mainspring.add_each(mainspring.incoming(others), now);
     END IF;
     IF audits IS NOT NULL AND (
-        given > coalesce(cardinality(known), 0)
+        json_array_length(plain) > coalesce(cardinality(known), 0)
         OR EXISTS (SELECT FROM json_array_elements(outcomes) one WHERE one->>0 IN ('added', 'skipped'))
     ) THEN
         PERFORM mainspring.write_audits(audits);
     END IF;
+END
+$$;
+
+-- The usual rows, as arrays: pending, of nobody in particular, with a unique key at most. One job, lane or priority may
+-- stand for all; a due time left out is that of the creation. `low` and `high` are the smallest and the greatest id.
+CREATE TYPE mainspring.bare AS (
+    ids uuid[], created bigint[], bodies text[], job_ids text[], jobs text[], lanes text[], priorities integer[],
+    dues bigint[], foreign_traces text[], unique_keys text[], low uuid, high uuid
+);
+
+-- Those not inserted are looked at one by one. Returns [[position, outcome, holder], ...] of them, NULL when there are
+-- none. Waits hardly at all for a key that an open transaction is about to take: the caller asks again, and holds no
+-- connection meanwhile that others could use. `news` are told to who listens, with the commit.
+CREATE FUNCTION mainspring.add_bare(rows mainspring.bare, news text) RETURNS json LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET lock_timeout = '10ms'
+AS $$
+DECLARE
+    now bigint := mainspring.now_micros();
+    keys integer[] := mainspring.keys_of(rows.job_ids, rows.jobs);
+    added uuid[];
+    ended uuid[];
+BEGIN
+    WITH inserted AS (
+        INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, unique_key, foreign_trace, body)
+        SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, keys[1]),
+            coalesce(r.priority, rows.priorities[1]),
+            CASE WHEN coalesce(r.due, r.created) <= now THEN 1 ELSE 0 END, coalesce(r.lane, rows.lanes[1]),
+            r.unique_key, r.foreign_trace, r.body
+        FROM unnest(
+            rows.ids, rows.created, rows.bodies, keys, rows.lanes, rows.priorities, rows.dues, rows.foreign_traces,
+            rows.unique_keys
+        ) r (id, created, body, key, lane, priority, due, foreign_trace, unique_key)
+        ON CONFLICT DO NOTHING
+        RETURNING id
+    )
+    SELECT array_agg(i.id) INTO added FROM inserted i;
+    ended := mainspring.take_back(added, rows.low, rows.high);
+    IF news IS NOT NULL THEN
+        PERFORM pg_notify(split_part('mainspring.', '.', 1), news);
+    END IF;
+    IF ended IS NULL AND cardinality(added) = cardinality(rows.ids) THEN
+        RETURN NULL;
+    END IF;
+    RETURN mainspring.add_missed(rows, added, ended, now);
+END
+$$;
+
+-- The keys of jobs, in the order given.
+CREATE FUNCTION mainspring.keys_of(job_ids text[], jobs text[]) RETURNS integer[] LANGUAGE plpgsql AS $$
+DECLARE
+    keys integer[];
+BEGIN
+    FOR try IN 1..2 LOOP
+        keys := ARRAY(
+            SELECT (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = x.job_id) FROM unnest(job_ids) x (job_id)
+        );
+        EXIT WHEN array_position(keys, NULL) IS NULL;
+        PERFORM mainspring.know_jobs(job_ids, jobs);
+    END LOOP;
+    RETURN keys;
+END
+$$;
+
+CREATE FUNCTION mainspring.add_missed(rows mainspring.bare, added uuid[], ended uuid[], now bigint) RETURNS json
+LANGUAGE plpgsql AS $$
+DECLARE
+    r mainspring.incoming;
+    n integer;
+    one record;
+    refused json[] := '{}';
+BEGIN
+    FOR n IN
+        SELECT x.n FROM unnest(rows.ids) WITH ORDINALITY x (id, n)
+        WHERE x.id = ANY (ended) OR x.id <> ALL (coalesce(added, '{}')) ORDER BY x.n
+    LOOP
+        r.id := rows.ids[n];
+        r.created := rows.created[n];
+        r.due := coalesce(rows.dues[n], r.created);
+        r.body := rows.bodies[n];
+        r.job_id := coalesce(rows.job_ids[n], rows.job_ids[1]);
+        r.lane := coalesce(rows.lanes[n], rows.lanes[1]);
+        r.priority := coalesce(rows.priorities[n], rows.priorities[1]);
+        r.foreign_trace := rows.foreign_traces[n];
+        r.unique_key := rows.unique_keys[n];
+        SELECT * INTO one FROM mainspring.add_one(r, now);
+        IF one.outcome <> 'added' THEN
+            refused := refused || json_build_array(n, one.outcome, one.holder);
+        END IF;
+    END LOOP;
+    RETURN nullif(array_to_json(refused)::text, '[]')::json;
 END
 $$;

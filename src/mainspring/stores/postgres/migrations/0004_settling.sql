@@ -162,6 +162,69 @@ BEGIN
 END
 $$;
 
+-- The usual endings: each a first try that completed, all of one owner. Their attempts are written here, from what
+-- tells them apart. One token may stand for all. `worker` is the owner as JSON.
+CREATE TYPE mainspring.endings AS (
+    ids uuid[], tokens integer[], owner text, worker text, ats bigint[], tries bigint[], cpus double precision[],
+    results text[]
+);
+
+-- As settle_final, with a third of the work left out.
+CREATE FUNCTION mainspring.settle_usual(batch mainspring.endings, now bigint, OUT applied integer[], OUT freed boolean)
+LANGUAGE plpgsql
+    SET enable_nestloop = off
+AS $$
+DECLARE
+    same text := ',"worker":' || batch.worker || ',"started":';
+    unique_keys text[];
+    overlap_keys text[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM mainspring.live l
+        WHERE l.id = ANY (batch.ids) AND greatest(l.phase, 1::smallint) = 2 AND l.owner = batch.owner
+            AND l.token = batch.tokens[CASE cardinality(batch.tokens) WHEN 1 THEN 1 ELSE array_position(batch.ids, l.id) END]
+        RETURNING array_position(batch.ids, l.id) AS n, l.id, l.job_key, l.number, l.started, l.unique_key, l.overlap_key,
+            l.created, l.due, l.claimed, l.cancel_requested, l.token, l.staged, l.stray, l.running_unique_key,
+            l.running_overlap_key, l.cancel_reason, l.tenant, l.parent_id, l.foreign_trace, l.attempts, l.result,
+            l.counters, l.metadata, l.progress, l.body
+    ), moved AS (
+        INSERT INTO mainspring.history (
+            id, created, due, claimed, started, finished, cancel_requested, number, token, job_key, failures, crashes,
+            alone, staged, todo, keep, stray, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
+            cancel_reason, tenant, parent_id, foreign_trace, attempts, result, counters, metadata, progress, body
+        )
+        SELECT g.id, g.created, g.due, g.claimed, g.started, batch.ats[g.n], g.cancel_requested, g.number, g.token,
+            g.job_key, 0, 0, false, g.staged, false, true, g.stray, 'completed', g.unique_key, g.overlap_key,
+            g.running_unique_key, g.running_overlap_key, g.cancel_reason, g.tenant, g.parent_id, g.foreign_trace,
+            mainspring.with_attempt(g.attempts, concat(
+                '{"number":1', same, batch.tries[g.n], ',"ended":', batch.ats[g.n], ',"end":"completed"',
+                ',"cpu_ms":' || batch.cpus[g.n], '}'
+            )),
+            coalesce(batch.results[g.n], g.result), g.counters, g.metadata, g.progress, g.body
+        FROM gone g
+    ), counted AS (
+        INSERT INTO mainspring.delta (
+            job_key, completed, duration_ms, timed, ids, last_id, last_state, last_started, last_finished
+        )
+        SELECT s.job_key, s.completed, s.duration / 1000.0, s.timed, s.ids, batch.ids[s.newest[1]], 'completed',
+            s.newest[2], batch.ats[s.newest[1]]
+        FROM (
+            SELECT g.job_key, count(*) AS completed, coalesce(sum(batch.ats[g.n] - g.started), 0) AS duration,
+                count(g.started) AS timed, array_agg(g.id) FILTER (WHERE g.number IS NULL) AS ids,
+                max(ARRAY[g.n, g.started]) AS newest  -- positions are in the order of ids
+            FROM gone g GROUP BY g.job_key
+        ) s
+    )
+    SELECT array_agg(g.n), array_agg(g.unique_key) FILTER (WHERE g.unique_key IS NOT NULL),
+        array_agg(g.overlap_key) FILTER (WHERE g.overlap_key IS NOT NULL)
+    INTO applied, unique_keys, overlap_keys FROM gone g;
+    freed := false;
+    IF unique_keys IS NOT NULL OR overlap_keys IS NOT NULL THEN
+        freed := mainspring.unblock(unique_keys, overlap_keys, now);
+    END IF;
+END
+$$;
+
 -- When some changes end rows and others do not, all rows are locked first, in the order of their ids.
 CREATE FUNCTION mainspring.settle(batch mainspring.changes, now bigint, OUT applied integer[], OUT freed boolean)
 LANGUAGE plpgsql AS $$

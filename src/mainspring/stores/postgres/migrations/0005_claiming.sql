@@ -108,6 +108,9 @@ DECLARE
     lanes text[];
     order_of_lanes text[];
     until bigint := now + lease_for;
+    same text := concat(
+        ',"state":"running","owner":', to_json(new_owner)::text, ',"lease":', until, ',"claimed":', now
+    );
     trading uuid[];
     picked uuid[];
     one uuid;
@@ -135,7 +138,7 @@ BEGIN
                 phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
                 started = coalesce(l.started, now)
             WHERE l.ctid = ANY (ARRAY(SELECT place FROM best WHERE NOT best.staged))
-            RETURNING l.priority, l.id, mainspring.as_json(l) AS text
+            RETURNING l.priority, l.id, mainspring.as_claimed(l, same) AS text
         )
         SELECT (SELECT string_agg(m.text, ',' ORDER BY m.priority DESC, m.id) FROM mine m),
             array_agg(b.id ORDER BY b.priority DESC, b.id),
@@ -164,7 +167,7 @@ BEGIN
                 phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
                 started = coalesce(l.started, now)
             WHERE l.ctid = ANY (ARRAY(SELECT place FROM placed WHERE NOT placed.staged))
-            RETURNING l.id, mainspring.as_json(l) AS text
+            RETURNING l.id, mainspring.as_claimed(l, same) AS text
         )
         SELECT string_agg(m.text, ',' ORDER BY p.n), array_agg(p.id ORDER BY p.n),
             array_agg(p.id ORDER BY p.n) FILTER (WHERE p.staged)
@@ -198,7 +201,7 @@ $$;
 -- A claim alone may be committed without waiting for the disk: should it be lost, the row waits as before, and the
 -- fence holds the claimer's identity besides the number.
 CREATE FUNCTION mainspring.exchange(
-    batch mainspring.changes, new_owner text, handlers text[], queues text[], lease_for bigint, wanted integer,
+    usual mainspring.endings, batch mainspring.changes, new_owner text, handlers text[], queues text[], lease_for bigint, wanted integer,
     turn integer, only_alone boolean,
     OUT applied text, OUT freed boolean, OUT claimed text, OUT blocked text, OUT taken integer,
     OUT alone_waiting boolean, OUT next_due bigint, OUT now bigint
@@ -212,7 +215,12 @@ DECLARE
     done integer[];
 BEGIN
     now := mainspring.now_micros();
-    IF batch.ids IS NULL THEN
+    IF usual.ids IS NOT NULL THEN
+        SELECT s.applied, s.freed INTO done, freed FROM mainspring.settle_usual(usual, now) s;
+        IF cardinality(done) IS DISTINCT FROM cardinality(usual.ids) THEN
+            applied := coalesce(array_to_string(done, ','), '');
+        END IF;
+    ELSIF batch.ids IS NULL THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     ELSE
         SELECT s.applied, s.freed INTO done, freed FROM mainspring.settle(batch, now) s;

@@ -101,7 +101,7 @@ DECLARE
 BEGIN
     PERFORM pg_notify(split_part('mainspring.', '.', 1), 'work');
     IF json_typeof(request) = 'object' AND (request->'plain' IS NOT NULL OR request->'others' IS NOT NULL) THEN
-        SELECT * INTO done FROM mainspring.add(NULL, request->'plain', request->'others', NULL);
+        SELECT * INTO done FROM mainspring.add(request->'plain', request->'others', NULL);
         RETURN json_build_object('known', done.known, 'outcomes', done.outcomes);
     END IF;
     many := CASE WHEN json_typeof(request) = 'array' THEN request ELSE json_build_array(request) END;
