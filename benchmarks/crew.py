@@ -36,6 +36,7 @@ class Contestant:
     variant: str = "plain"
     work: str = "work"
     ping: str = "ping"
+    from_start: bool = False  # the clock starts with the worker, because it runs no job before it has read all of them
 
     def command(self, action: str, **options: Any) -> list[str]:
         if self.peer is None:
@@ -67,12 +68,12 @@ def environment() -> dict[str, str]:
 class Crew:
     """So many worker processes of one contestant, on one place. They import, wait, and start at the same moment."""
 
-    def __init__(self, contestant: Contestant, url: str, processes: int, folder: Path) -> None:
+    def __init__(self, contestant: Contestant, url: str, processes: int, folder: Path, items: int = 0) -> None:
         self.contestant = contestant
         self._path = folder / "tally"
         self.tally = Tally.create(self._path)
         self._log = folder / "log"
-        options = {"url": url, "tally": self._path, "variant": contestant.variant}
+        options = {"url": url, "tally": self._path, "variant": contestant.variant, "items": items}
         command = contestant.command(contestant.work, **options)
         with self._log.open("ab") as log:
             self._processes = [

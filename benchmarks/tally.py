@@ -77,11 +77,11 @@ class Tally:
 
     # --- the harness's side -------------------------------------------------------------------------------------
     def go(self) -> None:
-        self._cells[GO] = 1.0
+        self._cells[GO] = time.monotonic()
 
-    def stop_going(self) -> None:
-        """For a second crew of workers on the same tally."""
-        self._cells[GO] = self._cells[READY] = 0.0
+    @property
+    def started(self) -> float:
+        return self._cells[GO]
 
     @property
     def ready(self) -> int:

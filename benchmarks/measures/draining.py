@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from benchmarks.crew import Contestant, Crew, Failed
 from benchmarks.places import Place
+
+PATIENCE = 10.0
 
 
 def drain(contestant: Contestant, place: Place, items: int, processes: int = 1, keep: int = 0) -> dict[str, Any]:
@@ -21,7 +24,7 @@ def drain(contestant: Contestant, place: Place, items: int, processes: int = 1, 
 
 def drain_filled(contestant: Contestant, place: Place, items: int, processes: int, keep: int = 0) -> dict[str, Any]:
     before = contestant.ask("state", url=place.url)
-    crew = Crew(contestant, place.url, processes, place.folder)
+    crew = Crew(contestant, place.url, processes, place.folder, items)
     try:
         crew.wait_until_ready()
         worker, server = crew.cpu(), place.server_cpu()
@@ -29,11 +32,12 @@ def drain_filled(contestant: Contestant, place: Place, items: int, processes: in
         crew.wait_for(items)
         worker, server = _spent(crew.cpu(), worker), _spent(place.server_cpu(), server)
         tally = crew.tally
-        count, seconds = tally.count, tally.last - tally.first
+        count, seconds = tally.count, tally.last - (tally.started if contestant.from_start else tally.first)
         memory = crew.memory()
+        after = _settled(contestant, place, keep)
     finally:
         crew.stop()
-    _check_all_done(contestant, before, contestant.ask("state", url=place.url), items, keep, count)
+    _check_all_done(contestant, before, after, items, keep, count)
     if count < 1 or seconds <= 0:
         raise Failed(f"{contestant.name}: {count} jobs in {seconds} s is no measurement")
     return {
@@ -44,6 +48,14 @@ def drain_filled(contestant: Contestant, place: Place, items: int, processes: in
         "server_us": None if server is None else server / count * 1e6,
         "memory_mb": memory,
     }
+
+
+def _settled(contestant: Contestant, place: Place, keep: int) -> dict[str, Any]:
+    """What the store holds once the last jobs have not only started but ended."""
+    deadline = time.monotonic() + PATIENCE
+    while (found := contestant.ask("state", url=place.url))["left"] > keep and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
 
 
 def _spent(after: float | None, before: float | None) -> float | None:
