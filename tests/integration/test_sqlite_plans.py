@@ -153,6 +153,9 @@ HOT = [
     ("prune_window", ("job-1", "", "[]", "", None, 100), "mainspring_executions_job (job_id=? AND id>?)"),
     ("purge_next", ("job-1", 100), "mainspring_executions_job (job_id=?)"),
     ("live_counts", (), "mainspring_incarnations_live"),
+    ("ids_after", ("x", 10), "sqlite_autoindex_mainspring_executions_1 (id>?)"),
+    ("unkept_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
+    ("logs_of", (IDS,), "PRIMARY KEY (execution_id=?)"),
     ("logs", ("x", 0), "PRIMARY KEY (execution_id=? AND seq>?)"),
 ]
 
