@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from mainspring.model.changes import Change, ClaimRequest, ExecutionQuery, PruneRule
+from mainspring.model.changes import Change, ClaimRequest, ExecutionQuery, JobWrite, PruneRule
 from mainspring.model.execution import Execution, State
 from mainspring.model.ids import random_id
 from mainspring.model.instants import SECOND
@@ -180,6 +180,18 @@ async def prune_nothing(store: PostgresStore) -> None:
     assert await store.prune(rule, 500) == 0
 
 
+async def tick(store: PostgresStore) -> None:
+    """Once as planned, once with every job's execution still alive."""
+    for expected in ("added", "skipped"):
+        jobs = await store.jobs_after("idle5", 20)
+        ticks = [execution(job=job.name, job_id=job.id, overlap_key=job.id) for job in jobs]
+        writes = [
+            JobWrite(job=job, seen_version=job.version, executions=(tick,), only_plan=True)
+            for job, tick in zip(jobs, ticks, strict=True)
+        ]
+        assert {added.outcome for written in await store.write_jobs(writes) for added in written.added} == {expected}
+
+
 STEPS: dict[str, Any] = {
     "claim": claim,
     "claim from two lanes": claim_from_two_lanes,
@@ -188,6 +200,8 @@ STEPS: dict[str, Any] = {
     "add with a key": lambda store: store.add([execution(unique_key="k", overlap_key="o") for _ in range(3)]),
     "add for a tenant": lambda store: store.add([execution(tenant="t1", parent_id="p1") for _ in range(20)]),
     "due jobs": lambda store: store.due_jobs(100),
+    "some jobs": lambda store: store.jobs([f"idle{n}" for n in range(1, 100, 5)]),
+    "tick": tick,
     "walk over jobs": lambda store: store.jobs_after("idle5", 50),
     "newest": lambda store: store.find(ExecutionQuery(limit=20)),
     "page": lambda store: store.find(ExecutionQuery(limit=20, before="019b0000-0000-7000-8000-000000000000")),
@@ -209,6 +223,8 @@ STEPS: dict[str, Any] = {
     "cancels": lambda store: store.cancels(OWNER),
     "one execution": lambda store: store.execution("019b0000-0000-7000-8000-000000000000"),
     "log lines": lambda store: store.logs("019b0000-0000-7000-8000-000000000000"),
+    "executions to copy": lambda store: store.copy_out("executions", "019b0000-0000-7000-8000-000000000000", 20),
+    "jobs to copy": lambda store: store.copy_out("jobs", "idle5", 20),
     "prune nothing": prune_nothing,
     "fold nothing": lambda store: store.fold(100),
 }

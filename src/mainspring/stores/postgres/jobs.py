@@ -12,6 +12,7 @@ from ...model.changes import Audit, DuePage, JobWrite, JobWritten
 from ...model.execution import State, encode_policy
 from ...model.job import Job, JobStats, LiveCounts
 from .adding import Sorted, sorted_by_kind
+from .arrays import texts
 from .connections import Row
 from .database import Database, KeyHeld
 from .rows import as_json
@@ -131,8 +132,8 @@ async def purge_all(db: Database) -> None:
 
 
 async def jobs(db: Database, names: Sequence[str] | None) -> list[Job]:
-    wanted = None if names is None else as_json(list(names))
-    return [job_of(row) for row in await db.rows("jobs", wanted, repeat=True)]
+    found = db.rows("jobs_all", repeat=True) if names is None else db.rows("jobs", texts(names) or "{}", repeat=True)
+    return [job_of(row) for row in await found]
 
 
 async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:

@@ -1,5 +1,6 @@
 SELECT j.name, j.id, j.version, j.origin, j.declared, j.overrides, j.release, j.next_run, j.last_tick, j.anchor,
-    j.paused, j.paused_by, j.pause_note, j.resume, j.cancelled, j.sweep, j.created, j.updated, coalesce(i.last_number, 0)
-FROM mainspring.job j LEFT JOIN mainspring.incarnation i ON i.job_id = j.id
-WHERE $1::text IS NULL OR j.name = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))
+    j.paused, j.paused_by, j.pause_note, j.resume, j.cancelled, j.sweep, j.created, j.updated,
+    coalesce((SELECT i.last_number FROM mainspring.incarnation i WHERE i.job_id = j.id), 0)
+FROM mainspring.job j
+WHERE j.name = ANY ($1::text::text[])
 ORDER BY j.name
