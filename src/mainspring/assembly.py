@@ -197,9 +197,11 @@ def make_store(settings: config.Settings, clock: Clock) -> Store:
         from .stores.postgres import PostgresStore
 
         return PostgresStore(url.url)
-    raise ConfigurationError(
-        f"database {url.scheme}:// is not supported by this release; use sqlite:/// or postgresql://"
-    )
+    if url.scheme == "mongodb":
+        from .stores.mongo import MongoStore
+
+        return MongoStore(url.url)
+    raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; use sqlite:///")
 
 
 def make_locks(settings: config.Settings, store: Store) -> LockBackend:

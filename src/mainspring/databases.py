@@ -24,15 +24,17 @@ class Standing(msgspec.Struct, frozen=True):
 
 async def standing(url: str) -> Standing:
     """Without changing anything."""
-    if _scheme(url) == "sqlite":
+    scheme = _scheme(url)
+    if scheme == "sqlite":
         return _sqlite_standing(url)
-    return await _postgres(url, migrate=False)
+    return await (_mongo if scheme == "mongodb" else _postgres)(url, migrate=False)
 
 
 async def migrate(url: str) -> Standing:
     """Apply what is missing. Safe while others do the same, and while an application runs."""
-    if _scheme(url) == "postgresql":
-        return await _postgres(url, migrate=True)
+    scheme = _scheme(url)
+    if scheme != "sqlite":
+        return await (_mongo if scheme == "mongodb" else _postgres)(url, migrate=True)
     from .assembly import SystemClock
     from .stores.sqlite import SqliteStore
 
@@ -44,7 +46,10 @@ async def migrate(url: str) -> Standing:
 
 def script(url: str, after: int = 0) -> str:
     """The SQL of the migrations after that number, for an administrator to read and apply. Nothing is connected to."""
-    if _scheme(url) == "postgresql":
+    scheme = _scheme(url)
+    if scheme == "mongodb":
+        raise ConfigurationError("database_url: MongoDB has no SQL; `mainspring db migrate` creates the indexes")
+    if scheme == "postgresql":
         from .stores.postgres.opened import Place
         from .stores.postgres.schema import script as postgres_script
 
@@ -56,7 +61,7 @@ def script(url: str, after: int = 0) -> str:
 
 def _scheme(url: str) -> str:
     scheme = parse_url(url).scheme
-    if scheme not in ("sqlite", "postgresql"):
+    if scheme not in ("sqlite", "postgresql", "mongodb"):
         raise ConfigurationError(f"database_url: a {scheme}:// database has no schema to migrate")
     return scheme
 
@@ -76,6 +81,20 @@ async def _postgres(url: str, *, migrate: bool) -> Standing:
     finally:
         await source.close()
     return Standing(without_password(url), found.schema, found.current, found.newest, found.pending)
+
+
+async def _mongo(url: str, *, migrate: bool) -> Standing:
+    from .stores.mongo import schema
+    from .stores.mongo.clock import ServerTime
+    from .stores.mongo.opened import Source
+
+    source = Source(url, None, None, ServerTime())
+    db = source.connect()
+    try:
+        found = await (schema.migrate if migrate else schema.status_of)(db)
+    finally:
+        await source.close(db)
+    return Standing(without_password(url), found.prefix, found.current, found.newest, found.pending)
 
 
 def _sqlite_standing(url: str) -> Standing:

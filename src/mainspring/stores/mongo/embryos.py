@@ -1,0 +1,139 @@
+"""Executions that a tick is about to bring: laid down unseen, brought to life once, by whoever comes first.
+
+A tick is a write to its job and the executions that follow from it, in documents of their own. Were they inserted after
+the write, a scheduler that had stopped in between could insert one again that another had inserted meanwhile, which had
+run and had been deleted. So they are laid down first, as embryos that no reader sees and no index knows. The write that
+wins names them in the job's outbox. Coming to life consumes the embryo: it can happen once, however often it is tried.
+
+An embryo belongs to the version of the job that its writer saw. A writer that saw a later version takes it over. Once
+the job has left that version, and its outbox does not name it, nobody can need it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pymongo import ReturnDocument
+from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
+
+from ...model.changes import Added, JobWrite
+from ...model.execution import Execution
+from ..shared import in_slot, overlap_choices, skipped_record
+from .adding import overlap_holder, unique_holder
+from .database import Database, duplicate_index, repeated
+from .documents import document, execution_of
+
+_DUPLICATE = 11000
+_TRIES = 20
+_FORGOTTEN = timedelta(days=1)
+_UNBORN = {"embryo": {"$exists": True}}
+
+
+async def lay_embryos(db: Database, write: JobWrite) -> frozenset[str]:
+    """Lay down all that the write would add; the ids that exist already."""
+    version = write.seen_version or 0
+    embryos = [_embryo(execution, write.job.name, write.job.id, version) for execution in write.executions]
+    try:
+        await repeated(lambda: db.executions.insert_many(embryos, ordered=False))
+        return frozenset()
+    except BulkWriteError as error:
+        failed = error.details["writeErrors"]
+        if error.details.get("writeConcernErrors") or any(one["code"] != _DUPLICATE for one in failed):
+            raise
+    again = [embryos[one["index"]] for one in failed]
+    return frozenset([doc["_id"] for doc in again if not await _lay_again(db, doc, version)])
+
+
+def _embryo(execution: Execution, job: str, job_id: str, version: int) -> dict[str, Any]:
+    row, at = document(execution), datetime.now(UTC)
+    about = {"job": job, "job_id": job_id, "version": version, "row": row, "at": at}
+    return {"_id": execution.id, "hidden": True, "embryo": about}
+
+
+async def _lay_again(db: Database, doc: dict[str, Any], version: int) -> bool:
+    """Over one that an earlier version left. False when the execution is born, or was."""
+    for _ in range(_TRIES):
+        older = {"_id": doc["_id"], "embryo.version": {"$lt": version}}
+        if (await db.executions.update_one(older, {"$set": {"embryo": doc["embryo"]}})).matched_count:
+            return True
+        stored = await db.executions.find_one({"_id": doc["_id"]}, {"embryo.version": 1})
+        if stored is not None:
+            return "embryo" in stored
+        try:
+            await db.executions.insert_one(doc)
+            return True
+        except DuplicateKeyError:
+            continue
+    raise PyMongoError(f"execution {doc['_id']} comes and goes all the time")
+
+
+async def forget_embryos(db: Database, job: str, ids: Sequence[str], version: int) -> None:
+    """Of a write that lost, or died: those that no outbox names, now that the job has left that version."""
+    stored = await db.jobs.find_one({"_id": job}, {"id": 1, "version": 1, "outbox.executions": 1})
+    if stored is not None and stored["version"] <= version:
+        return  # somebody who saw the same version may still win with them
+    named = frozenset((stored or {}).get("outbox", {}).get("executions", ()))
+    lost = [id for id in ids if id not in named]
+    if stored is not None or version > 0:
+        await db.executions.delete_many({"_id": {"$in": lost}, "embryo.version": version})
+
+
+async def forget_old_embryos(db: Database, limit: int) -> None:
+    """What writers that died have left."""
+    old = datetime.now(UTC) - _FORGOTTEN
+    for doc in await db.executions.find({"embryo.job": {"$gt": ""}}, {"embryo.row": 0}).limit(limit).to_list():
+        about = doc["embryo"]
+        await forget_embryos(db, about["job"], [doc["_id"]], about["version"])
+        if about["version"] > 0 or about["at"].replace(tzinfo=UTC) > old:
+            continue
+        if await db.jobs.find_one({"_id": about["job"]}, {"_id": 1}) is None:
+            await db.executions.delete_one({"_id": doc["_id"], "embryo.version": 0})
+
+
+# --- birth ----------------------------------------------------------------------------------------------------------
+
+
+async def bring_to_life(db: Database, id: str, number: int) -> Added:
+    """As `add` does, from the embryo. Whoever comes second finds it done."""
+    doc = await db.executions.find_one({"_id": id, **_UNBORN})
+    if doc is None:
+        return await born(db, id)
+    execution = execution_of(doc["embryo"]["row"])
+    for _ in range(_TRIES):
+        if execution.state.final:
+            return await _become(db, id, document(execution), number, Added(id, "added"))
+        holder = await unique_holder(db, execution.unique_key)
+        if holder is not None:
+            await db.executions.delete_one({"_id": id, **_UNBORN})
+            return Added(id, "unique_taken", holder)
+        choices = overlap_choices(execution)
+        for row in [in_slot(execution, key) for key in choices] or [execution]:
+            try:
+                return await _become(db, id, document(row), number, Added(id, "added"))
+            except DuplicateKeyError as error:
+                if duplicate_index(error.details or {}) != "overlap_key":
+                    break
+        else:
+            holder = await overlap_holder(db, choices[0])
+            return await _become(db, id, document(skipped_record(execution)), number, Added(id, "skipped", holder))
+    raise PyMongoError(f"the keys of execution {id} change hands all the time")
+
+
+async def _become(db: Database, id: str, row: dict[str, Any], number: int, answer: Added) -> Added:
+    """The embryo turns into the row in one step; it may have done so already, through somebody else."""
+    done = await db.executions.find_one_and_update(
+        {"_id": id, **_UNBORN},
+        [{"$replaceWith": {"$literal": {**row, "number": number}}}],
+        projection={"_id": 1},
+        return_document=ReturnDocument.AFTER,
+    )
+    return answer if done is not None else await born(db, id)
+
+
+async def born(db: Database, id: str) -> Added:
+    """What became of one that has come to life through somebody else."""
+    stored = await db.executions.find_one({"_id": id}, {"state": 1, "reason": 1})
+    skipped = stored is not None and (stored.get("state"), stored.get("reason")) == ("skipped", "overlap")
+    return Added(id, "skipped" if skipped else "added")

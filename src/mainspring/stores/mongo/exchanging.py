@@ -1,0 +1,48 @@
+"""Settle, then claim: the claim sees the keys that the settle freed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.ports import Topic
+from ...model.changes import Change, ClaimRequest, Exchanged
+from . import auditing
+from .claiming import claim as claim_rows
+from .claiming import keys_of, wake_waiters
+from .database import Database
+from .looking import look
+from .settling import settle
+
+
+async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest | None) -> tuple[Exchanged, set[Topic]]:
+    """The answer, and what others should be told."""
+    applied = await settle(db, changes) if changes else []
+    done = [change for change, did in zip(changes, applied, strict=True) if did]
+    audited = [change.id for change in done if change.audit is not None]
+    if audited:
+        await auditing.move_out(db, db.executions, audited)
+    ended = [change.id for change in done if change.to.final]
+    topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
+    if claim is None:
+        return await _without_claim(db, applied, ended, topics)
+    found = await claim_rows(db, claim, ended)
+    answer = Exchanged(
+        applied=tuple(applied),
+        claimed=tuple(found.rows),
+        blocked=tuple(found.blocked),
+        alone_waiting=found.alone_waiting,
+        more=found.more,
+        next_due=found.next_due,
+        now=found.now,
+    )
+    return answer, topics
+
+
+async def _without_claim(
+    db: Database, applied: Sequence[bool], ended: Sequence[str], topics: set[Topic]
+) -> tuple[Exchanged, set[Topic]]:
+    outlook = await look(db, None, 1, waiters=bool(ended))
+    if outlook.waiters:
+        await wake_waiters(db, await keys_of(db, ended))
+        topics = {*topics, Topic.WORK}
+    return Exchanged(applied=tuple(applied), next_due=outlook.next_due, now=outlook.now), topics

@@ -1,0 +1,60 @@
+"""Incarnations of jobs: which executions belong to a job of that name, their numbers and their statistics.
+
+One document for each `job_id`, made before its first execution is; it outlives the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pymongo import ReturnDocument, UpdateOne
+
+from ...model.execution import Execution
+from .database import Database, repeated
+
+
+class Incarnations:
+    """Remembers which ones this process knows to exist: they are never deleted."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def unknown(self, executions: Iterable[Execution]) -> dict[str, str]:
+        """Names of jobs by id, of which this process does not know yet."""
+        return {e.job_id: e.job for e in executions if e.job_id not in self._known}
+
+    async def know(self, db: Database, executions: Iterable[Execution]) -> None:
+        await self.know_jobs(db, self.unknown(executions))
+
+    async def know_jobs(self, db: Database, names: dict[str, str]) -> None:
+        new = {job_id: name for job_id, name in names.items() if job_id not in self._known}
+        if new:
+            await register(db, new)
+            self._known.update(new)
+
+
+async def register(db: Database, names: dict[str, str]) -> None:
+    """`names` by job id."""
+    writes = [
+        UpdateOne({"_id": job_id}, {"$setOnInsert": {"job": name, "last_number": 0, "folds": 0}}, upsert=True)
+        for job_id, name in sorted(names.items())
+    ]
+    await repeated(lambda: db.incarnations.bulk_write(writes, ordered=False))
+
+
+async def ids_of(db: Database, job: str) -> list[str]:
+    return [doc["_id"] async for doc in db.incarnations.find({"job": job}, {"_id": 1})]
+
+
+async def next_numbers(db: Database, job_id: str, count: int) -> range:
+    """So many new numbers. Whoever dies with them leaves a gap."""
+    after = await db.incarnations.find_one_and_update(
+        {"_id": job_id},
+        {"$inc": {"last_number": count}},
+        projection={"last_number": 1},
+        return_document=ReturnDocument.AFTER,
+        upsert=True,
+    )
+    assert after is not None  # it was made, if need be
+    last = int(after["last_number"])
+    return range(last - count + 1, last + 1)

@@ -1,0 +1,119 @@
+"""One question before a claim: which rows are ready, lane by lane, when is the next one due, and what time is it.
+
+Lanes are found by skipping along the index, the best rows of each from the index alone: rows of other handlers, other
+queues or the future are never looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...model.changes import ClaimRequest
+from ...model.execution import lane
+from ...model.instants import Micros
+from ..shared import Candidate
+from .database import Database
+
+_ALONE = "/alone"
+_NAMED_LANES = 200
+"""Up to so many lanes are asked for by name; beyond, all lanes that exist are looked at."""
+
+
+class Outlook(msgspec.Struct):
+    """`lanes` are those the request may claim from, `staged` the ids among them that trade keys."""
+
+    now: Micros = 0
+    next_due: Micros | None = None
+    waiters: bool = False
+    lanes: dict[str, list[Candidate[str]]] = {}
+    alone: dict[str, list[Candidate[str]]] = {}
+    staged: set[str] = set()
+
+    def wanted(self, request: ClaimRequest) -> dict[str, list[Candidate[str]]]:
+        return self.alone if request.alone else self.lanes
+
+
+async def look(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Outlook:
+    """`most` rows of each lane; `waiters` asks whether any row waits for a key."""
+    parts = [_future(db)]
+    if waiters:
+        parts.append(_waiters(db))
+    if request is not None and request.handlers and request.queues != frozenset():
+        parts.append(_ready(db, request, most))
+    now = {"$project": {"_id": 0, "now": db.time.now()}}
+    outlook = Outlook()
+    async for doc in await db.meta.aggregate([{"$match": {"_id": "schema"}}, now, *parts]):
+        _read(outlook, doc)
+    return outlook
+
+
+def _read(outlook: Outlook, doc: dict[str, Any]) -> None:
+    if "now" in doc:
+        outlook.now = int(doc["now"])
+    elif "due" in doc:
+        outlook.next_due = int(doc["due"])
+    elif "waits" in doc:
+        outlook.waiters = True
+    else:
+        name, rows = doc["_id"], doc["rows"]
+        alone = name.endswith(_ALONE)
+        lanes = outlook.alone if alone else outlook.lanes
+        lanes[name.removesuffix(_ALONE) if alone else name] = [(-row["priority"], row["_id"]) for row in rows]
+        outlook.staged.update(row["_id"] for row in rows if row.get("staged"))
+
+
+def _future(db: Database) -> dict[str, Any]:
+    pipeline = [{"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": 1}, {"$project": {"_id": 0, "due": 1}}]
+    return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
+
+
+def _waiters(db: Database) -> dict[str, Any]:
+    found = {"$project": {"_id": 0, "waits": {"$literal": True}}}
+    pipeline = [{"$match": {"waits_for": {"$exists": True}}}, {"$limit": 1}, found]
+    return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
+
+
+def _ready(db: Database, request: ClaimRequest, most: int) -> dict[str, Any]:
+    best = [
+        {"$sort": {"priority": -1, "_id": 1}},
+        {"$limit": most},
+        {"$project": {"_id": 1, "priority": 1, "staged": 1}},
+    ]
+    lookup = {
+        "from": db.executions.name,
+        "localField": "_id",
+        "foreignField": "ready",
+        "pipeline": best,
+        "as": "rows",
+    }
+    return {
+        "$unionWith": {
+            "coll": db.executions.name,
+            "pipeline": [*lanes_pipeline(request), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}],
+        }
+    }
+
+
+def lanes_pipeline(request: ClaimRequest) -> list[dict[str, Any]]:
+    """The lanes that have ready rows this request may claim."""
+    names = _names(request)
+    if names is not None:
+        return [{"$match": {"ready": {"$in": names}}}, {"$group": {"_id": "$ready"}}]
+    parts = {"$split": ["$_id", "/"]}
+    tests = [{"$in": [{"$arrayElemAt": [parts, 1]}, {"$literal": sorted(request.handlers)}]}]
+    if request.queues is not None:
+        tests.append({"$in": [{"$arrayElemAt": [parts, 0]}, {"$literal": sorted(request.queues)}]})
+    return [
+        {"$match": {"ready": {"$gt": ""}}},
+        {"$group": {"_id": "$ready"}},
+        {"$match": {"$expr": {"$and": tests}}},
+    ]
+
+
+def _names(request: ClaimRequest) -> list[str] | None:
+    if request.queues is None or len(request.queues) * len(request.handlers) * 2 > _NAMED_LANES:
+        return None
+    names = [lane(queue, handler) for queue in sorted(request.queues) for handler in sorted(request.handlers)]
+    return [*names, *(f"{name}{_ALONE}" for name in names)]

@@ -1,0 +1,174 @@
+"""The schema is its indexes and a version: applied by numbered steps, checked whenever a store opens.
+
+Every starting process may apply them: creating an index that exists does nothing, and the version only grows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from pymongo import IndexModel
+from pymongo.errors import OperationFailure, PyMongoError
+
+from ...model.errors import SchemaMismatch, StoreError
+from .database import Database, explained
+
+NEWEST = 1
+_MIGRATE = "run `mainspring db migrate`"
+_CONFLICTS = (85, 86)  # an index of that name or those keys exists, with other options
+
+
+class Index(msgspec.Struct, frozen=True):
+    collection: str
+    name: str
+    keys: tuple[tuple[str, int], ...]
+    only: dict[str, Any] = {}
+    unique: bool = False
+    expires: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As the server lists them."""
+        found: dict[str, Any] = {"key": dict(self.keys)}
+        if self.only:
+            found["partialFilterExpression"] = self.only
+        if self.unique:
+            found["unique"] = True
+        if self.expires is not None:
+            found["expireAfterSeconds"] = self.expires
+        return found
+
+    def model(self) -> IndexModel:
+        options = {name: value for name, value in self.options.items() if name != "key"}
+        return IndexModel(list(self.keys), name=self.name, **options)
+
+
+def _executions(name: str, *keys: tuple[str, int], only: dict[str, Any] | None = None, unique: bool = False) -> Index:
+    return Index("executions", name, keys, only or {}, unique)
+
+
+_EXISTS = {"$exists": True}
+
+INDEXES = (
+    # Claims: the best of each lane, without reading a document.
+    _executions("ready", ("ready", 1), ("priority", -1), ("_id", 1), ("staged", 1), only={"ready": _EXISTS}),
+    _executions("future", ("due", 1), only={"future": True}),
+    _executions("lease", ("lease", 1), only={"state": "running"}),
+    _executions("waits_for", ("waits_for", 1), only={"waits_for": _EXISTS}),
+    _executions("unique_key", ("unique_key", 1), only={"live": True, "unique_key": _EXISTS}, unique=True),
+    _executions("overlap_key", ("overlap_key", 1), only={"live": True, "overlap_key": _EXISTS}, unique=True),
+    _executions("cancels", ("owner", 1), ("_id", 1), only={"live": True, "cancel_requested": _EXISTS}),
+    # Reading: newest first by job, by rare state, by tenant, parent and foreign trace.
+    _executions("job", ("job_id", 1), ("live", 1), ("_id", -1), ("state", 1)),
+    _executions("job_rare", ("job_id", 1), ("state", 1), ("_id", -1), only={"rare": True}),
+    _executions("rare", ("state", 1), ("_id", -1), only={"rare": True}),
+    _executions("tenant", ("tenant", 1), ("_id", -1), only={"tenant": _EXISTS}),
+    _executions("parent", ("parent_id", 1), ("_id", -1), ("state", 1), only={"parent_id": _EXISTS}),
+    _executions("trace", ("trace_id", 1), ("_id", -1), only={"trace_id": _EXISTS}),
+    _executions("stray", ("stray", 1), ("_id", -1), only={"stray": True}),
+    # What is still to be done.
+    _executions("todo", ("todo", 1), ("_id", 1), only={"todo": True}),
+    _executions("delta", ("job_id", 1), ("_id", 1), only={"delta": _EXISTS}),
+    _executions("embryo", ("embryo.job", 1), only={"embryo": _EXISTS}),
+    _executions("audits", ("audits._id", 1), only={"audits": _EXISTS}),
+    Index("jobs", "due", (("due", 1), ("_id", 1)), {"due": _EXISTS}),
+    Index("jobs", "sweep", (("sweep", 1), ("_id", 1)), {"sweep": True}),
+    Index("jobs", "outbox", (("outbox.id", 1),), {"outbox": _EXISTS}),
+    Index("incarnations", "job", (("job", 1),)),
+    Index("audits", "target", (("target", 1), ("_id", -1))),
+    Index("workers", "seen", (("seen", 1),)),
+    Index("locks", "expires", (("expires", 1),)),
+    Index("locks", "audits", (("audits._id", 1),), {"audits": _EXISTS}),
+    Index("news", "at", (("at", 1),), expires=120),
+)
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Where a database stands: `current` is 0 when there is nothing of ours."""
+
+    prefix: str
+    current: int
+    newest: int = NEWEST
+
+    @property
+    def pending(self) -> list[int]:
+        return list(range(self.current + 1, self.newest + 1))
+
+
+async def prepare(db: Database) -> None:
+    """For a store that opens: create what is missing in a database that is older, check what should be there."""
+    try:
+        found = await status(db)
+        if found.current < NEWEST:
+            await _apply(db)
+        else:
+            _refuse_newer(found)
+            await _check(db)
+    except PyMongoError as error:
+        raise explained(error, db.name) from error
+
+
+async def migrate(db: Database) -> Status:
+    """For an administrator: also puts back an index that somebody has dropped."""
+    try:
+        _refuse_newer(await status(db))
+        await _apply(db)
+        return await status(db)
+    except PyMongoError as error:
+        raise explained(error, db.name) from error
+
+
+async def status_of(db: Database) -> Status:
+    """Without changing anything."""
+    try:
+        return await status(db)
+    except PyMongoError as error:
+        raise explained(error, db.name) from error
+
+
+async def status(db: Database) -> Status:
+    found = await db.meta.find_one({"_id": "schema"})
+    return Status(db.prefix, int(found["version"]) if found else 0)
+
+
+def _refuse_newer(found: Status) -> None:
+    if found.current > NEWEST:
+        remedy = "update this installation of mainspring, or use a prefix of its own"
+        raise SchemaMismatch(found.current, NEWEST, remedy)
+
+
+async def _apply(db: Database) -> None:
+    """Step 1 creates all collections and indexes; steps to come go here, in order, each safe to repeat."""
+    for collection in sorted({index.collection for index in INDEXES}):
+        models = [index.model() for index in INDEXES if index.collection == collection]
+        try:
+            await getattr(db, collection).create_indexes(models)
+        except OperationFailure as error:
+            if error.code not in _CONFLICTS:
+                raise
+            raise StoreError(f"{db.name}: {error.details and error.details.get('errmsg')}; {_REPAIR}") from error
+    for collection in ("logs", "purges"):  # transactions may write to what exists already only
+        await getattr(db, collection).create_index("_id")
+    await db.meta.update_one({"_id": "schema"}, {"$max": {"version": NEWEST}}, upsert=True)
+
+
+_REPAIR = f"drop that index and {_MIGRATE}"
+
+
+async def _check(db: Database) -> None:
+    for collection in sorted({index.collection for index in INDEXES}):
+        there = {index["name"]: index async for index in await getattr(db, collection).list_indexes()}
+        for index in INDEXES:
+            if index.collection == collection:
+                _check_one(db, index, there.get(index.name))
+
+
+def _check_one(db: Database, index: Index, found: Any) -> None:
+    place = f"{db.name}: the index {index.name!r} of {db.prefix}.{index.collection}"
+    if found is None:
+        raise StoreError(f"{place} is missing; {_MIGRATE}")
+    known = ("key", "unique", "partialFilterExpression", "expireAfterSeconds", "sparse", "collation", "hidden")
+    options = {name: dict(found[name]) if name == "key" else found[name] for name in known if name in found}
+    if options != index.options or list(options["key"]) != [name for name, _ in index.keys]:
+        raise StoreError(f"{place} is {options}, not {index.options}; {_REPAIR}")

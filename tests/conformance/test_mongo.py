@@ -1,0 +1,86 @@
+"""The MongoDB store passes the conformance suite on a replica set and on a server that stands alone.
+
+The server's clock is what a store goes by, and nothing can set it: here the store is given the FakeClock of each test
+in the place of the server's time. The second handle is a second store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+import pymongo
+
+from mainspring.core.ports import Clock, Store
+from mainspring.stores.mongo import MongoStore
+from mainspring.stores.mongo.database import COLLECTIONS
+from mainspring.testing.conformance import StoreConformance
+from tests.mongo_server import mongo
+
+
+class ClockTime:
+    """The server's time, as a test has it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> Any:
+        return {"$literal": self._clock.now()}
+
+    def told(self, hello: dict[str, Any]) -> int:
+        return self._clock.now()
+
+
+class Ground:
+    """One database, emptied for each test; its indexes stay."""
+
+    def __init__(self, kind: str) -> None:
+        self.url = mongo(kind).new_database()
+        self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(self.url)
+
+    def clear(self) -> None:
+        database = self._client.get_default_database()
+        for name in COLLECTIONS:
+            wanted = {"_id": {"$ne": "schema"}} if name == "meta" else {}
+            database[f"mainspring.{name}"].delete_many(wanted)
+
+
+@cache
+def ground(kind: str) -> Ground:
+    return Ground(kind)
+
+
+class MongoSuite(StoreConformance):
+    kind = "replica_set"
+    scripts = 8
+
+    @asynccontextmanager
+    async def open_store(self, clock: Clock) -> AsyncIterator[Store]:
+        ground(self.kind).clear()
+        async with opened(self.kind, clock) as store:
+            yield store
+
+    @asynccontextmanager
+    async def second_store(self, store: Store, clock: Clock) -> AsyncIterator[Store]:
+        async with opened(self.kind, clock) as other:
+            yield other
+
+
+class TestMongoReplicaSet(MongoSuite):
+    pass
+
+
+class TestMongoStandalone(MongoSuite):
+    kind = "standalone"
+
+
+@asynccontextmanager
+async def opened(kind: str, clock: Clock) -> AsyncIterator[MongoStore]:
+    store = MongoStore(ground(kind).url, time=ClockTime(clock))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
