@@ -10,14 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import TypeAlias, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from ..model.changes import Change
-from ..model.execution import Execution, State, encode_attempts
+from ..model.execution import Attempt, Execution, State
 from ..model.instants import Micros, seconds_to_micros
 from ..model.job import JobStats
 
 T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
 
 BLOCKED_DEFER = 5.0  # seconds a staged row waits when its running key is held
 LOG_LINES_KEPT = 1_000  # per execution; the oldest go first
@@ -72,26 +75,38 @@ def settled(row: Execution, change: Change, now: Micros) -> Execution:
     A pending row is due after the delay and forgets claim and progress; a final one has ended and holds no lease.
     Keys, token and a cancel request stay with the row in every case.
     """
-    after = replace(
+    to = change.to
+    pending = to is State.PENDING
+    final = to is State.COMPLETED or to.final
+    return replace(
         row,
-        state=change.to,
+        state=to,
         owner=None,
         lease=None,
         failures=change.failures,
         crashes=change.crashes,
         alone=change.alone,
         started=row.started if change.started is None else change.started,
-        attempts_json=row.attempts_json if change.attempt is None else encode_attempts([*row.attempts, change.attempt]),
+        finished=change.at if final else row.finished,
+        attempts_json=_with_attempt(row.attempts_json, change.attempt),
         reason=change.reason,
         error=change.error,
         result_json=row.result_json if change.result_json is None else change.result_json,
         counters_json=row.counters_json if change.counters_json is None else change.counters_json,
         metadata_json=row.metadata_json if change.metadata_json is None else change.metadata_json,
         todo=change.todo,
+        due=now + seconds_to_micros(change.delay) if pending else row.due,
+        claimed=None if pending else row.claimed,
+        progress_json=None if pending else row.progress_json,
     )
-    if change.to is State.PENDING:
-        return replace(after, due=now + seconds_to_micros(change.delay), claimed=None, progress_json=None)
-    return replace(after, finished=change.at) if change.to.final else after
+
+
+def _with_attempt(attempts: str, attempt: Attempt | None) -> str:
+    """A JSON array with one more item. The text is spliced: what was recorded before need not be read for that."""
+    if attempt is None:
+        return attempts
+    item = _encode(attempt).decode()
+    return f"[{item}]" if attempts == "[]" else f"{attempts[:-1]},{item}]"
 
 
 # --- claiming ---------------------------------------------------------------------------------------------------
@@ -152,14 +167,15 @@ def ended_delta(row: Execution) -> JobStats:
     """What one finished execution adds to the statistics of its job. Skipped ones only count as skipped."""
     if row.state is State.SKIPPED:
         return JobStats(job_id=row.job_id, skipped=1)
+    duration = row.duration_ms
     return JobStats(
         job_id=row.job_id,
         completed=int(row.state is State.COMPLETED),
         partial=int(row.state is State.PARTIAL),
         failed=int(row.state is State.FAILED),
         cancelled=int(row.state is State.CANCELLED),
-        duration_ms=row.duration_ms or 0.0,
-        timed=int(row.duration_ms is not None),
+        duration_ms=duration or 0.0,
+        timed=int(duration is not None),
         last_id=row.id,
         last_state=row.state,
         last_started=row.started,

@@ -1,7 +1,7 @@
 """The memory store: everything in dictionaries, gone with the process. For tests, simulation and trying things out.
 
 executions.py  live and finished rows together: adding, changing, reading, forgetting
-live.py        rows that have not ended: lanes, due times, keys
+live.py sorted_queue.py         rows that have not ended: lanes, due times, keys
 history.py     rows that have, their log lines, what retention deletes
 statistics.py  totals by job, deltas not folded yet, execution numbers
 jobs.py locks.py wakeups.py     one table each

@@ -6,8 +6,8 @@ staged rows that found their running key taken: only those are due at once when 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from ...model.changes import Blocked, ClaimRequest
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros, seconds_to_micros
 from ..shared import Candidate, claimed, deferred, picked
+from .sorted_queue import SortedQueue
 
 
 class Lane(NamedTuple):
@@ -37,8 +38,8 @@ class LiveTable:
         self._rows: dict[str, Execution] = {}
         self._unique: dict[str, str] = {}
         self._overlap: dict[str, str] = {}
-        self._future: list[tuple[Micros, str]] = []
-        self._ready: dict[Lane, list[Candidate[str]]] = {}
+        self._future: SortedQueue[tuple[Micros, str]] = SortedQueue()
+        self._ready: dict[Lane, SortedQueue[Candidate[str]]] = {}
         self._deferred: set[str] = set()
 
     def __contains__(self, id: str) -> bool:
@@ -52,14 +53,12 @@ class LiveTable:
 
     def put(self, row: Execution) -> None:
         """Insert the row, or replace the one of the same id."""
-        self.take(row.id)
+        if row.id in self._rows:
+            self.take(row.id)
         self._rows[row.id] = row
-        if row.unique_key is not None:
-            self._unique[row.unique_key] = row.id
-        if row.overlap_key is not None:
-            self._overlap[row.overlap_key] = row.id
+        self._hold_keys(row)
         if row.state is State.PENDING:
-            insort(self._future, (row.due, row.id))
+            self._future.add((row.due, row.id))
 
     def take(self, id: str) -> Execution | None:
         """Remove the row from the table and all its indexes."""
@@ -67,13 +66,22 @@ class LiveTable:
         if row is None:
             return None
         self._deferred.discard(id)
+        self._forget_keys(row)
+        if row.state is State.PENDING and not self._future.remove((row.due, id)):
+            self._leave_lane(row)
+        return row
+
+    def _hold_keys(self, row: Execution) -> None:
+        if row.unique_key is not None:
+            self._unique[row.unique_key] = row.id
+        if row.overlap_key is not None:
+            self._overlap[row.overlap_key] = row.id
+
+    def _forget_keys(self, row: Execution) -> None:
         if row.unique_key is not None:
             del self._unique[row.unique_key]
         if row.overlap_key is not None:
             del self._overlap[row.overlap_key]
-        if row.state is State.PENDING and not _removed(self._future, (row.due, id)):
-            self._leave_lane(row)
-        return row
 
     def running(self) -> list[Execution]:
         return [row for row in self._rows.values() if row.state is State.RUNNING]
@@ -93,42 +101,58 @@ class LiveTable:
 
     def promote(self, now: Micros) -> Micros | None:
         """Future rows whose time has come become ready. Returns when the next one will."""
-        ripe = bisect_left(self._future, (now + 1, ""))
-        for _, id in self._future[:ripe]:
+        ripe = self._future.count_below((now + 1, ""))
+        for _, id in self._future.first(ripe):
             row = self._rows[id]
-            insort(self._ready.setdefault(_lane(row), []), (-row.priority, id))
-        del self._future[:ripe]
-        return self._future[0][0] if self._future else None
+            self._ready.setdefault(_lane(row), SortedQueue()).add((-row.priority, id))
+        self._future.drop_first(ripe)
+        return next((due for due, _ in self._future.first(1)), None)
 
     def claim(self, request: ClaimRequest, now: Micros) -> Claimed:
         limit = min(request.limit, 1) if request.alone else request.limit
-        lanes = {lane(key.queue, key.handler): ready[:limit] for key, ready in self._lanes(request, request.alone)}
+        lanes = {lane(key.queue, key.handler): ready.first(limit) for key, ready in self._lanes(request, request.alone)}
+        ids = list(islice(picked(lanes, request.turn), limit))
+        picks = [self._rows[id] for id in ids]
+        self._leave_lanes(picks)
+        until = now + seconds_to_micros(request.lease)
         rows, blocked = [], []
-        for id in list(islice(picked(lanes, request.turn), limit)):
-            match self._claim_row(self._rows[id], request, now):
-                case Blocked() as refused:
-                    blocked.append(refused)
-                case row:
-                    rows.append(row)
+        for row in picks:
+            holder = self._conflict(row) if row.staged else None
+            if holder is None:
+                rows.append(self._claim_row(row, request.owner, until, now))
+            else:
+                blocked.append(Blocked(self._defer(row, now), holder))
         more = any(self._lanes(request, request.alone))
         return Claimed(rows, blocked, more, any(self._lanes(request, alone=True)))
 
-    def _claim_row(self, row: Execution, request: ClaimRequest, now: Micros) -> Execution | Blocked:
-        holder = self._conflict(row) if row.staged else None
-        if holder is None:
-            taken = claimed(row, request.owner, now + seconds_to_micros(request.lease), now)
-            self.put(taken)
-            return taken
+    def _leave_lanes(self, picks: Sequence[Execution]) -> None:
+        """Those picked of a lane are its first ones."""
+        for key, count in Counter(_lane(row) for row in picks).items():
+            self._ready[key].drop_first(count)
+            if not self._ready[key]:
+                del self._ready[key]
+
+    def _claim_row(self, row: Execution, owner: str, until: Micros, now: Micros) -> Execution:
+        taken = claimed(row, owner, until, now)
+        if row.staged:
+            self._forget_keys(row)
+            self._hold_keys(taken)
+        self._deferred.discard(row.id)
+        self._rows[row.id] = taken
+        return taken
+
+    def _defer(self, row: Execution, now: Micros) -> Execution:
         later = deferred(row, now)
-        self.put(later)
+        self._rows[row.id] = later
+        self._future.add((later.due, later.id))
         self._deferred.add(row.id)
-        return Blocked(later, holder)
+        return later
 
     def _conflict(self, row: Execution) -> str | None:
         holders = (self.unique_holder(row.running_unique_key), self.overlap_holder(row.running_overlap_key))
         return next((holder for holder in holders if holder not in (None, row.id)), None)
 
-    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, list[Candidate[str]]]]:
+    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, SortedQueue[Candidate[str]]]]:
         for key, ready in self._ready.items():
             wanted = request.queues is None or key.queue in request.queues
             if wanted and key.alone == alone and key.handler in request.handlers:
@@ -136,7 +160,7 @@ class LiveTable:
 
     def _leave_lane(self, row: Execution) -> None:
         key = _lane(row)
-        _removed(self._ready[key], (-row.priority, row.id))
+        self._ready[key].remove((-row.priority, row.id))
         if not self._ready[key]:
             del self._ready[key]
 
@@ -148,12 +172,3 @@ def _lane(row: Execution) -> Lane:
 def _waits_for(row: Execution, ended: Execution) -> bool:
     unique = row.running_unique_key is not None and row.running_unique_key == ended.unique_key
     return unique or (row.running_overlap_key is not None and row.running_overlap_key == ended.overlap_key)
-
-
-def _removed(items: list[tuple[int, str]], item: tuple[int, str]) -> bool:
-    """Take one item out of a sorted list; False when it is not in it."""
-    at = bisect_left(items, item)
-    if at == len(items) or items[at] != item:
-        return False
-    del items[at]
-    return True
