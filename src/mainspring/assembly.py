@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from . import config
@@ -34,6 +34,9 @@ from .model.instants import Micros
 from .model.payload import presentable
 from .version import VERSION
 
+if TYPE_CHECKING:
+    from .wakeups.redis import RedisWakeups
+
 OPEN_PATIENCE = 5.0
 
 
@@ -50,7 +53,8 @@ class Parts:
     """Everything that hangs on one store in one process. A forked child needs parts of its own."""
 
     def __init__(self, store: Store, registry: Registry, settings: config.Settings, clock: Clock, emit: Emit) -> None:
-        self.store = store
+        self.wakeups = make_wakeups(settings)
+        self.store = store = announcing(store, self.wakeups)
         self.pid = os.getpid()
         self._settings = settings
         self.chance = random.Random(int.from_bytes(os.urandom(16)))
@@ -147,7 +151,10 @@ class Parts:
         if heart is not None:
             await heart.stop()
 
-    async def close_locks(self) -> None:
+    async def close_links(self) -> None:
+        """Whatever is connected beside the store."""
+        if self.wakeups is not None:
+            await self.wakeups.close()
         if self.locks.backend is not self.store:
             await self.locks.backend.close()
 
@@ -214,6 +221,22 @@ def make_locks(settings: config.Settings, store: Store) -> LockBackend:
         await store.copy_in("audits", [audit])
 
     return RedisLocks(settings.redis_url or "", record)
+
+
+def make_wakeups(settings: config.Settings) -> RedisWakeups | None:
+    if not settings.redis_wakeups:
+        return None
+    from .wakeups.redis import RedisWakeups
+
+    return RedisWakeups(settings.redis_url or "")
+
+
+def announcing(store: Store, wakeups: RedisWakeups | None) -> Store:
+    if wakeups is None:
+        return store
+    from .wakeups.store import AnnouncingStore
+
+    return cast(Store, AnnouncingStore(store, wakeups))
 
 
 def node_settings(settings: config.Settings) -> NodeSettings:

@@ -1,6 +1,6 @@
 """Locks on Redis pass the lock suite of the stores, on a real server; the second handle is a second client.
 
-The server's own clock is what locks go by: here the scripts read it from a key, which the FakeClock of each test writes.
+The server's own clock is what locks go by: here scripts read it from a key, which the FakeClock of each test writes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.ports import Clock, Store
-from mainspring.locks.redis import RedisLocks, split_prefix
+from mainspring.locks.redis import RedisLocks
 from mainspring.model.changes import Audit, LockRow
+from mainspring.redis_client import split_prefix
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.locks import Locks
@@ -123,7 +124,7 @@ async def compared(steps: Sequence[tuple[str, str, float]]) -> None:
             else:
                 clock.advance(0.001)
                 with valkey().client() as client:
-                    client.delete(*locks._keys)
+                    client.delete(*locks.keys)
                 for row in await memory.locks():
                     await memory.lock_release(row.name, None)
             assert [unnumbered(row) for row in await memory.locks()] == [unnumbered(row) for row in await locks.locks()]
@@ -146,7 +147,7 @@ async def test_locks_that_ran_out_leave_nothing_behind() -> None:
         for n in range(3):
             assert await locks.lock_take(f"later-{n}", "me", 1)
         with valkey().client() as client:
-            assert client.hlen(locks._keys[0]) == client.zcard(locks._keys[1]) == 3
+            assert client.hlen(locks.keys[0]) == client.zcard(locks.keys[1]) == 3
 
 
 @pytest.mark.req("LCK-3")
@@ -160,7 +161,7 @@ async def test_tokens_grow_even_when_the_server_has_lost_everything() -> None:
             tokens.append(row.token)
             assert await locks.lock_release("l", row.token)
         with valkey().client() as client:
-            client.delete(*locks._keys)
+            client.delete(*locks.keys)
     await locks.close()
     assert tokens == sorted(set(tokens))
 

@@ -1,0 +1,1 @@
+"""Ways to wake up other processes besides the store's own."""
