@@ -36,6 +36,7 @@ MEANING = {
     "prune": "true: at start, remove jobs of code that no running process declares",
     "locks": "where locks are kept: in the `store`, or on `redis`",
     "redis_url": "the Redis or Valkey server, if one is used: `redis://host:6379/0?prefix=shop`",
+    "redis_wakeups": "true: processes also wake each other through `redis_url`",
 }
 
 

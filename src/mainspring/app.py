@@ -123,7 +123,7 @@ class Mainspring:
         parts, self._parts = self._parts, None
         if parts is not None and parts.opened and parts.here:
             await parts.stop_inline()
-            await parts.close_locks()
+            await parts.close_links()
             if self._given_store is None:
                 await parts.store.close()
 

@@ -60,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     prune: bool = False
     locks: str = "store"
     redis_url: str | None = None
+    redis_wakeups: bool = False
     values: Mapping[str, Any] = {}
     environ: Mapping[str, str] = {}
 
@@ -191,11 +192,9 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
         limit = f"less than stop_timeout ({duration_text(settings.stop_timeout)}, {_origin('stop_timeout', given)})"
         raise InvalidValue(field, duration_text(settings.stop_reserve), limit)
 
-    if settings.locks == "redis" and settings.redis_url is None:
-        raise ConfigurationError(
-            f"{_told('locks', given)}: redis needs redis_url, such as redis://localhost:6379/0; "
-            'set it, or locks = "store"'
-        )
+    for name, wanted in (("locks", settings.locks == "redis"), ("redis_wakeups", settings.redis_wakeups)):
+        if wanted and settings.redis_url is None:
+            raise ConfigurationError(f"{_told(name, given)} needs redis_url, such as redis://localhost:6379/0")
 
 
 def _told(name: str, given: Mapping[str, _Given]) -> str:
@@ -360,4 +359,5 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "prune": _switch,
     "locks": lambda field, value: choice(field, value, LOCKS),
     "redis_url": lambda field, value: redis_url(value, field),
+    "redis_wakeups": _switch,
 }

@@ -1,4 +1,4 @@
-"""A process whose work is guarded by locks on Redis: python -m tests.crash.redis_node FOLDER redis_url=redis://..."""
+"""A process woken and locked through Redis: python -m tests.crash.redis_node FOLDER redis_url=redis://..."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.crash.processes import end_with_parent
 
 
 def build_guarded(folder: Path, **settings: Any) -> Witnessed:
-    app = build(folder, locks="redis", **settings)
+    app = build(folder, locks="redis", redis_wakeups=True, **settings)
 
     @app.job("guarded", retry=AT_ONCE, max_attempts=200)
     async def guarded(ctx: JobContext, n: int) -> None:

@@ -242,7 +242,9 @@ async def test_an_answer_that_is_none_is_no_lock(memory_nodes: Nodes) -> None:
 
 @pytest.mark.req("LCK-3", "OPS-2")
 def test_settings_that_cannot_work() -> None:
-    with pytest.raises(ConfigurationError, match="redis needs redis_url, such as redis://localhost"):
+    with pytest.raises(
+        ConfigurationError, match=r"locks \(from argument locks\) needs redis_url, such as redis://localhost"
+    ):
         Mainspring("memory://", locks="redis")
     with pytest.raises(InvalidValue, match="allowed: 'store' or 'redis'"):
         Mainspring("memory://", locks="zookeeper")
