@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, time, tzinfo
+from functools import cached_property
 from typing import Literal, Self, get_args
 
 import msgspec
 
-from .cron import normalise, rule, words
+from .cron import Rule, normalise, rule, words
 from .timeline import Gap, Overlap
 from .trigger import Trigger, utc
 from .values import WEEKDAYS, choice, day_of_month, minute, second, time_of_day, weekday, whole, zone
@@ -34,14 +35,24 @@ class CalendarTrigger(Trigger, frozen=True):
         return "at_end", "first"
 
     def next_after(self, instant: datetime) -> datetime | None:
-        after, where, changes = utc(instant), known_zone(self.zone), self.changes
-        found = [next_instant(rule(text), where, *changes, after) for text in self.rules()]
+        after = utc(instant)
+        if len(self._walks) == 1:
+            return next_instant(*self._walks[0], after)
+        found = [next_instant(*walk, after) for walk in self._walks]
         return min((tick for tick in found if tick is not None), default=None)
 
     def previous(self, instant: datetime) -> datetime | None:
-        until, where, changes = utc(instant), known_zone(self.zone), self.changes
-        found = [previous_instant(rule(text), where, *changes, until) for text in self.rules()]
+        until = utc(instant)
+        if len(self._walks) == 1:
+            return previous_instant(*self._walks[0], until)
+        found = [previous_instant(*walk, until) for walk in self._walks]
         return max((tick for tick in found if tick is not None), default=None)
+
+    @cached_property
+    def _walks(self) -> list[tuple[Rule, tzinfo, Gap, Overlap]]:
+        """What there is to walk, looked up once: the same trigger is asked again and again."""
+        gap, overlap = self.changes
+        return [(rule(text), known_zone(self.zone), gap, overlap) for text in self.rules()]
 
     def with_zone(self, tz: str | tzinfo) -> Self:
         return self if self.zone is not None else msgspec.structs.replace(self, tz=_zone(tz, warn=False))

@@ -1,14 +1,16 @@
 """Cron expressions: grammar, errors that name the field, and walking of plain local time.
 
-Five fields, or six with the seconds first: `[second] minute hour day-of-month month day-of-week`. The walking is
-cronsim's; this module checks each field beforehand so that an error says what is wrong, and refuses to guess.
+Five fields, or six with the seconds first: `[second] minute hour day-of-month month day-of-week`. What a field means
+and which days match is cronsim's; this module checks each field beforehand so that an error says what is wrong, and
+refuses to guess.
 """
 
 from __future__ import annotations
 
-import copy
 import re
-from datetime import datetime
+from bisect import bisect_left
+from calendar import monthrange
+from datetime import MAXYEAR, MINYEAR, date, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -33,6 +35,7 @@ _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _TERM = re.compile(r"(?P<first>\*|[A-Z]{3}|[0-9]+)(?:-(?P<last>[A-Z]{3}|[0-9]+))?(?:/(?P<step>[0-9]+))?")
 _NTH_WEEKDAY = re.compile(r"(?P<day>[A-Z]{3}|[0-9])(?:L|#(?P<nth>[1-5]))")
 _FIRST_DAY = datetime(2000, 1, 1)
+_MONTHS_KEPT = 48  # of each expression
 
 
 class _Field(NamedTuple):
@@ -87,32 +90,122 @@ def _count_remedy(text: str) -> str:
 
 
 class Rule:
-    """A parsed expression that walks naive local time in both directions. Immutable, safe to share."""
+    """A parsed expression that walks naive local time in both directions. Safe to share: nothing but a cache changes.
 
-    __slots__ = ("_backward", "_forward", "text", "wildcard")
+    cronsim reads the fields and says which days match; the days of a month are kept, and the time of day is looked up
+    in tables, because a scheduler asks for the next match far more often than a month comes.
+    """
+
+    __slots__ = ("_calendar", "_days", "_hours", "_minutes", "_months", "_seconds", "text", "wildcard")
 
     def __init__(self, text: str) -> None:
         fields = _checked_fields(text)
         self.text = text
         # Debian's distinction: such a job follows the wall clock of every real minute, whatever DST does.
         self.wildcard = fields[-5].startswith("*") or fields[-4].startswith("*")
-        self._forward = _simulator(text, fields)
-        self._backward = copy.copy(self._forward)
-        self._backward.tick_direction = -1
+        self._calendar = _simulator(text, fields)
+        self._seconds = _values(frozenset(self._calendar.seconds), 60)
+        self._minutes = _values(frozenset(self._calendar.minutes), 60)
+        self._hours = _values(frozenset(self._calendar.hours), 24)
+        self._months = _values(frozenset(self._calendar.months), 13)
+        self._days: dict[tuple[int, int], list[int]] = {}
         if self.after(_FIRST_DAY - SECOND) is None:
             raise InvalidValue("cron", text, "an expression that matches some date", "This one never fires")
 
     def after(self, local: datetime) -> datetime | None:
         """The first match later than `local`, or None within the horizon."""
-        walker = copy.copy(self._forward)
-        walker.dt = local.replace(microsecond=0)
-        return next(walker, None)
+        start = local.replace(microsecond=0) + SECOND
+        year, month, day = start.year, start.month, start.day
+        days = self._days_of(year, month)
+        place = bisect_left(days, day)
+        if place < len(days) and days[place] == day:
+            clock = self._clock_from(start.hour, start.minute, start.second)
+            if clock is not None:
+                return datetime(year, month, day, *clock)
+            place += 1
+        last_year = min(year + HORIZON_YEARS, MAXYEAR)
+        while place >= len(days):
+            following = self._months.next[month + 1]
+            year, month = (year, following) if following is not None else (year + 1, self._months.first)
+            if year > last_year:
+                return None
+            days, place = self._days_of(year, month), 0
+        return datetime(year, month, days[place], self._hours.first, self._minutes.first, self._seconds.first)
 
     def until(self, local: datetime) -> datetime | None:
         """The last match not later than `local`, or None within the horizon."""
-        walker = copy.copy(self._backward)
-        walker.dt = local.replace(microsecond=0) + SECOND
-        return next(walker, None)
+        year, month, day = local.year, local.month, local.day
+        days = self._days_of(year, month)
+        place = bisect_left(days, day)
+        if place < len(days) and days[place] == day:
+            clock = self._clock_until(local.hour, local.minute, local.second)
+            if clock is not None:
+                return datetime(year, month, day, *clock)
+        first_year = max(year - HORIZON_YEARS, MINYEAR)
+        while place == 0:
+            preceding = self._months.previous[month - 1]
+            year, month = (year, preceding) if preceding is not None else (year - 1, self._months.last)
+            if year < first_year:
+                return None
+            days = self._days_of(year, month)
+            place = len(days)
+        return datetime(year, month, days[place - 1], self._hours.last, self._minutes.last, self._seconds.last)
+
+    def _clock_from(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
+        """The first matching time of day that is not earlier."""
+        if self._hours.next[hour] == hour:
+            if self._minutes.next[minute] == minute and (found := self._seconds.next[second]) is not None:
+                return hour, minute, found
+            if (found := self._minutes.next[minute + 1]) is not None:
+                return hour, found, self._seconds.first
+        if (found := self._hours.next[hour + 1]) is not None:
+            return found, self._minutes.first, self._seconds.first
+        return None
+
+    def _clock_until(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
+        """The last matching time of day that is not later. Index -1 of a table is its end, which holds None."""
+        if self._hours.previous[hour] == hour:
+            if self._minutes.previous[minute] == minute and (found := self._seconds.previous[second]) is not None:
+                return hour, minute, found
+            if (found := self._minutes.previous[minute - 1]) is not None:
+                return hour, found, self._seconds.last
+        if (found := self._hours.previous[hour - 1]) is not None:
+            return found, self._minutes.last, self._seconds.last
+        return None
+
+    def _days_of(self, year: int, month: int) -> list[int]:
+        """The days of one month that match, in order."""
+        if self._months.next[month] != month:
+            return []
+        days = self._days.get((year, month))
+        if days is None:
+            matches, length = self._calendar.match_day, monthrange(year, month)[1]
+            days = [day for day in range(1, length + 1) if matches(date(year, month, day))]
+            if len(self._days) >= _MONTHS_KEPT:
+                self._days.clear()
+            self._days[year, month] = days
+        return days
+
+
+class _Values:
+    """The values of a field, with the next and the previous one for every number of its range; None past the end."""
+
+    __slots__ = ("first", "last", "next", "previous")
+
+    def __init__(self, values: frozenset[int], size: int) -> None:
+        self.first, self.last = min(values), max(values)
+        self.next: list[int | None] = [None] * (size + 1)
+        self.previous: list[int | None] = [None] * (size + 1)
+        for n in range(size):
+            self.previous[n] = n if n in values else self.previous[n - 1]
+        for n in reversed(range(size)):
+            self.next[n] = n if n in values else self.next[n + 1]
+
+
+@lru_cache(maxsize=1024)
+def _values(values: frozenset[int], size: int) -> _Values:
+    """Most expressions share most of their fields."""
+    return _Values(values, size)
 
 
 @lru_cache(maxsize=8192)
@@ -163,7 +256,7 @@ def _span(field: _Field, match: re.Match[str], term: str, step: str) -> str:
     if match["last"] is None:
         return f"{first}{step}"
     last = _number(field, match["last"], term)
-    if field.name == "day of week" and last == 0:
+    if field.name == "day of week" and last == 0 < first:
         last = 7  # MON-SUN
     if last < first:
         remedy = f"Write a range over the end as two: {first}-{field.high},{field.low}-{last}"

@@ -9,7 +9,7 @@ Datetimes inside this module are naive: UTC for instants, wall clock for local o
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -17,8 +17,9 @@ Gap = Literal["at_end", "shift", "skip"]
 Overlap = Literal["first", "second", "both"]
 
 SECOND = timedelta(seconds=1)
+_NOTHING = timedelta(0)
 # Offset changes of one zone are never closer than 167 hours in the whole time zone database (a test checks this).
-_STEP = timedelta(days=5)
+_STEP = timedelta(hours=166)
 
 
 class Segment(NamedTuple):
@@ -41,7 +42,7 @@ class Band(NamedTuple):
 
 
 def offset_at(zone: tzinfo, instant: datetime) -> timedelta:
-    return zone.fromutc(instant.replace(tzinfo=zone)).utcoffset() or timedelta(0)
+    return zone.fromutc(instant.replace(tzinfo=zone)).utcoffset() or _NOTHING
 
 
 @lru_cache(maxsize=8192)
@@ -56,10 +57,14 @@ def segments(zone: tzinfo, year: int) -> tuple[Segment, ...]:
 
 def _changes(zone: tzinfo, begin: datetime, end: datetime) -> list[datetime]:
     """The instants in [begin, end) at which the offset changes."""
+    if isinstance(zone, timezone):  # a fixed offset
+        return []
     found, low = [], begin - SECOND
+    offset = offset_at(zone, low)
     while low < end - SECOND:
         high = min(low + _STEP, end - SECOND)
-        if offset_at(zone, low) != offset_at(zone, high):
+        before, offset = offset, offset_at(zone, high)
+        if offset != before:
             found.append(_change_between(zone, low, high))
         low = high
     return found
@@ -67,14 +72,15 @@ def _changes(zone: tzinfo, begin: datetime, end: datetime) -> list[datetime]:
 
 def _change_between(zone: tzinfo, low: datetime, high: datetime) -> datetime:
     """The first instant with another offset than `low`, by bisection; `high` has another one."""
-    old = offset_at(zone, low)
-    while high - low > SECOND:
-        middle = low + (high - low) // SECOND // 2 * SECOND
+    old, size = offset_at(zone, low), (high - low) // SECOND
+    while size > 1:
+        half = size // 2
+        middle = low + timedelta(seconds=half)
         if offset_at(zone, middle) == old:
-            low = middle
+            low, size = middle, size - half
         else:
-            high = middle
-    return high
+            size = half
+    return low + timedelta(seconds=size)
 
 
 @lru_cache(maxsize=8192)

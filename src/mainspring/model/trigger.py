@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REFERENCE = datetime(2001, 1, 1, tzinfo=UTC)
 
 
-class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
+class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, dict=True):
     """When a job is due: an endless or finite, strictly increasing row of instants, the ticks.
 
     Pure and deterministic: the same trigger gives the same ticks on every machine. A trigger without a zone is read

@@ -7,8 +7,7 @@ minute: no minute of a gap, both passes of an overlap. Different matches that fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, tzinfo
 
 from .cron import HORIZON_YEARS, Rule
 from .timeline import SECOND, Band, Gap, Overlap, bands
@@ -16,14 +15,17 @@ from .timeline import SECOND, Band, Gap, Overlap, bands
 
 def next_instant(rule: Rule, zone: tzinfo, gap: Gap, overlap: Overlap, after: datetime) -> datetime | None:
     """The first instant of the rule later than `after` (aware UTC)."""
-    gap, overlap = ("skip", "both") if rule.wildcard else (gap, overlap)
+    if rule.wildcard:
+        gap, overlap = "skip", "both"
     start, ahead = after.replace(tzinfo=None), _Ahead(rule)
+    year, last = start.year, min(start.year + HORIZON_YEARS, MAXYEAR - 1)
     try:
-        for year in range(start.year, min(start.year + HORIZON_YEARS, 9998) + 1):
+        while year <= last:
             for _, end, choices in bands(zone, year, gap, overlap):
-                found = _earliest(ahead, choices, start) if end > start else None
-                if found is not None:
+                if end > start and (found := _earliest(ahead, choices, start)) is not None:
                     return found.replace(tzinfo=UTC)
+            # A rare rule leaps over years; a match in January may still be in the old year by UTC.
+            year = max(year + 1, ahead.match.year - (ahead.match.month == 1))
     except OverflowError:  # the end of the calendar
         pass
     return None
@@ -31,20 +33,24 @@ def next_instant(rule: Rule, zone: tzinfo, gap: Gap, overlap: Overlap, after: da
 
 def previous_instant(rule: Rule, zone: tzinfo, gap: Gap, overlap: Overlap, until: datetime) -> datetime | None:
     """The last instant of the rule not later than `until` (aware UTC)."""
-    gap, overlap = ("skip", "both") if rule.wildcard else (gap, overlap)
+    if rule.wildcard:
+        gap, overlap = "skip", "both"
     start, behind = until.replace(tzinfo=None), _Behind(rule)
+    year, first = min(start.year, MAXYEAR - 1), max(start.year - HORIZON_YEARS, MINYEAR + 1)
     try:
-        for year in range(min(start.year, 9998), max(start.year - HORIZON_YEARS, 2) - 1, -1):
+        while year >= first:
             for begin, _, choices in reversed(bands(zone, year, gap, overlap)):
-                found = _latest(behind, choices, start) if begin <= start else None
-                if found is not None:
+                if begin <= start and (found := _latest(behind, choices, start)) is not None:
                     return found.replace(tzinfo=UTC)
+            year = min(year - 1, behind.match.year + (behind.match.month == 12))
     except OverflowError:
         pass
     return None
 
 
-def _earliest(ahead: _Ahead, choices: Iterable[Band], after: datetime) -> datetime | None:
+def _earliest(ahead: _Ahead, choices: list[Band], after: datetime) -> datetime | None:
+    if len(choices) == 1:
+        return _first_in(ahead, choices[0], after)
     found = [moment for band in choices if (moment := _first_in(ahead, band, after)) is not None]
     return min(found, default=None)
 
@@ -60,7 +66,9 @@ def _first_in(ahead: _Ahead, band: Band, after: datetime) -> datetime | None:
     return local - offset if local < end else None
 
 
-def _latest(behind: _Behind, choices: Iterable[Band], until: datetime) -> datetime | None:
+def _latest(behind: _Behind, choices: list[Band], until: datetime) -> datetime | None:
+    if len(choices) == 1:
+        return _last_in(behind, choices[0], until)
     found = [moment for band in choices if (moment := _last_in(behind, band, until)) is not None]
     return max(found, default=None)
 
