@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from ..model.instants import Micros, seconds_to_micros
+from datetime import datetime
+from typing import Any
+
+from ..model.instants import Micros, seconds_to_micros, to_datetime, to_micros
+from ..model.values import duration, instant
 
 START: Micros = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
 
 
 class FakeClock:
-    """A clock that moves only when told to.
+    """A clock that moves only when told to. It begins at microseconds since 1970, or at an instant.
 
     >>> clock = FakeClock()
     >>> clock.advance(1.5)
     >>> clock.now() - START, clock.monotonic()
     (1500000, 1.5)
+    >>> clock = FakeClock("2026-03-29T00:30:00Z")
+    >>> clock.advance("1h")
+    >>> clock.datetime.isoformat()
+    '2026-03-29T01:30:00+00:00'
     """
 
-    def __init__(self, start: Micros = START) -> None:
-        self._now = start
+    def __init__(self, start: Micros | datetime | str = START) -> None:
+        self._now = start if isinstance(start, int) else to_micros(instant("start", start, tz="UTC"))
         self._monotonic = 0.0
+
+    def __repr__(self) -> str:
+        return f"<FakeClock {self.datetime.isoformat()}>"
 
     def now(self) -> Micros:
         return self._now
@@ -26,12 +37,18 @@ class FakeClock:
     def monotonic(self) -> float:
         return self._monotonic
 
-    def advance(self, seconds: float) -> None:
-        """Time passes."""
-        if seconds < 0:
+    @property
+    def datetime(self) -> datetime:
+        """The present instant, in UTC."""
+        return to_datetime(self._now)
+
+    def advance(self, seconds: Any) -> None:
+        """Time passes: seconds, a timedelta, or text such as "2h"."""
+        if isinstance(seconds, int | float) and seconds < 0:
             raise ValueError(f"seconds: {seconds} is not valid; use jump to set the clock back")
-        self._now += seconds_to_micros(seconds)
-        self._monotonic += seconds
+        passed = duration("seconds", seconds, allow_zero=True)
+        self._now += seconds_to_micros(passed)
+        self._monotonic += passed
 
     def jump(self, seconds: float) -> None:
         """The wall clock is set forward or back; no time passes."""

@@ -1,0 +1,165 @@
+"""An application under test: the user's own object on a store in memory and a clock that the test moves.
+
+Nothing of the application's code changes: its store, clock, settings and resources are exchanged on the way in, and put
+back on the way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..model.errors import InvalidValue
+from ..model.payload import presentable
+from ..model.values import instant
+from .clock import FakeClock
+from .kit import BlockingKit, Kit, KitBase
+from .recording import RecordingStore, immediately
+
+if TYPE_CHECKING:
+    from ..app import Mainspring
+
+FOR_A_TEST: dict[str, Any] = {"database_url": "memory://", "locks": "store", "enabled": False, "prune": False}
+"""Not enabled: code under test that starts the application, such as a web framework, starts no second worker."""
+
+_EXCHANGED = ("clock", "settings", "resources", "_arguments", "_given_store", "_parts")
+
+
+class harness:
+    """`with harness(app) as kit:` in a plain test, `async with harness(app) as kit:` in an async one.
+
+    - `start` is when the test begins: an instant, or text that is read in the application's zone  [2026-01-01 UTC];
+    - `raise_errors=False` lets handlers fail and be tried again, as in production;
+    - `resources` are put in the place of the application's own of the same name;
+    - `patience` is how many seconds of real time a handler may take;
+    - `seed` decides all that is left to chance: the jitter of retries, ids.
+    """
+
+    def __init__(
+        self,
+        app: Mainspring,
+        *,
+        start: datetime | str | None = None,
+        clock: FakeClock | None = None,
+        raise_errors: bool = True,
+        resources: Mapping[str, Any] | None = None,
+        patience: float = 30.0,
+        seed: int = 0,
+    ) -> None:
+        self._app = _checked(app)
+        if start is not None and clock is not None:
+            raise InvalidValue("start", start, "nothing beside clock=", "A clock has its own start")
+        self._clock = clock or _clock(app, start)
+        self._resources = dict(resources or {})
+        self._options = (raise_errors, float(patience), seed)
+        self._before: dict[str, Any] | None = None
+        self._had_facade = False
+
+    # --- plain tests --------------------------------------------------------------------------------------
+    def __enter__(self) -> BlockingKit:
+        if _inside_event_loop():
+            raise RuntimeError(
+                "this test has an event loop: write `async with harness(app) as kit`, and await its calls"
+            )
+        self._kit = BlockingKit(self._app, self._exchange(), self._clock, *self._options)
+        return self._kit
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._kit.close()
+        self._put_back()
+
+    # --- async tests --------------------------------------------------------------------------------------
+    async def __aenter__(self) -> Kit:
+        return self.enter_async()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.exit_async()
+
+    def enter_async(self) -> Kit:
+        """As `async with`, for a fixture that is no coroutine: nothing here waits."""
+        return Kit(self._app, self._exchange(), self._clock, *self._options)
+
+    def exit_async(self) -> None:
+        self._put_back()
+
+    # --- the exchange -------------------------------------------------------------------------------------
+    def _exchange(self) -> RecordingStore:
+        app = self._app
+        if self._before is not None:
+            raise RuntimeError("this harness is in use: make one of its own for every test")
+        if app._parts is not None and app._parts.node is not None:
+            raise RuntimeError("the application runs already: a test starts no application, the harness runs its jobs")
+        _ = app.declares  # modules that declare jobs are imported, before anything is exchanged
+        self._before = {name: getattr(app, name) for name in _EXCHANGED}
+        self._had_facade = "sync" in vars(app)
+        store = RecordingStore(self._clock)
+        app.clock = self._clock
+        app.settings = msgspec.structs.replace(app.settings, **FOR_A_TEST)
+        app.resources = {**app.resources, **self._resources}
+        app._arguments = {**app._arguments, **FOR_A_TEST}
+        app._given_store, app._parts = store, None
+        try:
+            immediately(app.open())
+        except BaseException:
+            self._put_back()
+            raise
+        assert app._parts is not None
+        app._parts.chance.seed(self._options[2])
+        return store
+
+    def _put_back(self) -> None:
+        app, before = self._app, self._before
+        assert before is not None
+        _end_heart(app._parts)
+        if not self._had_facade:
+            _end_facade(vars(app).pop("sync", None))
+        for name, value in before.items():
+            setattr(app, name, value)
+        self._before = None
+
+
+def _checked(app: Any) -> Mainspring:
+    from ..app import Mainspring
+
+    if not isinstance(app, Mainspring):
+        remedy = "Import the object that your jobs are declared on: from shop.jobs import app"
+        raise InvalidValue("app", presentable(app), "a Mainspring object", remedy)
+    return app
+
+
+def _clock(app: Mainspring, start: datetime | str | None) -> FakeClock:
+    return FakeClock() if start is None else FakeClock(instant("start", start, tz=app.settings.timezone))
+
+
+def _end_heart(parts: Any) -> None:
+    """Work that was tracked inline has started a thread that beats: it ends by itself once told."""
+    if parts is not None and parts.inline is not None:
+        parts.inline._stopping = True
+        parts.inline.wake()
+
+
+def _end_facade(facade: Any) -> None:
+    """The event loop behind `app.sync`, if this test was the first to use it. Ended here and not by `close`, which must
+    not be called while an event loop runs."""
+    background = None if facade is None else facade._background
+    if background is not None:
+        facade._background = None
+        background.close()
+
+
+def _inside_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+__all__ = ["BlockingKit", "Kit", "KitBase", "harness"]

@@ -1,0 +1,268 @@
+"""The kit of a test: move its time, run what is due, and say what is expected to have happened.
+
+Questions and assertions are plain functions in both kits, so that a forgotten `await` cannot make one pass. Only what
+runs handlers differs: it is awaited in a `Kit`, and blocks in a `BlockingKit`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..model.errors import InvalidValue, JobNotFound
+from ..model.execution import Execution, State
+from ..model.instants import Micros, seconds_to_micros, to_micros
+from ..model.trigger import instant_text
+from ..model.values import choice, duration, instant
+from .clock import FakeClock
+from .expectations import UNSET, Expected, how_often, mismatch, plain, times
+from .one_by_one import Ran
+from .recording import RecordingStore, immediately
+from .stepping import Stepper
+
+if TYPE_CHECKING:
+    from ..app import Mainspring
+
+_STATES = tuple(state.value for state in State)
+
+
+class KitBase:
+    """What both kits share: everything but the running of handlers."""
+
+    def __init__(
+        self, app: Mainspring, store: RecordingStore, clock: FakeClock, raise_errors: bool, patience: float, seed: int
+    ) -> None:
+        self.app = app
+        """The application under test, the user's own object."""
+        self.clock = clock
+        self.raise_errors = raise_errors
+        """Whether what a handler raises is raised in the test. May be changed at any time."""
+        self._store, self._patience, self._chance = store, patience, Random(seed)
+
+    @property
+    def now(self) -> datetime:
+        """The present instant of the test, in UTC."""
+        return self.clock.datetime
+
+    # --- looking ------------------------------------------------------------------------------------------
+    def executions(self, what: Any = None, *, state: str | None = None) -> list[Execution]:
+        """Executions as they are now, in the order in which they were made; of one job or handler, in one state."""
+        name = None if what is None else self._name(what)
+        if state is not None:
+            choice("state", state, _STATES)
+        rows = [self._store.latest(row) for row in self._store.recorded if name in (None, row.job, row.handler)]
+        return [row for row in rows if state in (None, row.state.value)]
+
+    def enqueued(self, what: Any = None) -> list[Execution]:
+        """What was enqueued, as it was then; whether it has run since or not."""
+        name = None if what is None else self._name(what)
+        made = (row for row in self._store.recorded if row.trigger == "enqueue")
+        return [row for row in made if name in (None, row.job, row.handler)]
+
+    def next_run(self, job: Any) -> datetime | None:
+        """When the job is due next; None when it has no trigger, is paused or has had its last tick."""
+        found = immediately(self._store.jobs([self._name(job)]))
+        return found[0].next_run_at if found else None
+
+    # --- expecting ----------------------------------------------------------------------------------------
+    def assert_enqueued(
+        self,
+        what: Any,
+        params: Any = None,
+        *,
+        start_at: Any = None,
+        unique: Any = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        count: int | None = None,
+    ) -> list[Execution]:
+        """It was enqueued so, `count` times or else at least once. Returns those executions as they were enqueued.
+
+        `params` may name some of the parameters; `start_at` is an instant, or a delay from the enqueue such as "10m".
+        """
+        __tracebackhide__ = True
+        expected = self._expected(what, params=params, start_at=start_at, unique=unique, queue=queue, priority=priority)
+        found = [row for row in self.enqueued() if expected.fits(row)]
+        if not how_often(len(found), count):
+            wanted = "" if count is None else f", but {times(count)} was expected"
+            claim = f"{expected} was {times(len(found))} enqueued{wanted}"
+            raise mismatch(claim, "enqueued were", [self._now_in_its_state(row) for row in self.enqueued()])
+        return found
+
+    def assert_not_enqueued(self, what: Any, params: Any = None, **expected: Any) -> None:
+        """It was never enqueued so."""
+        __tracebackhide__ = True
+        if "count" in expected:
+            raise InvalidValue("count", expected["count"], "nothing here", "Use assert_enqueued(..., count=0)")
+        self.assert_enqueued(what, params, **expected, count=0)
+
+    def assert_ran(
+        self,
+        what: Any,
+        params: Any = None,
+        *,
+        count: int | None = None,
+        at: Any = None,
+        result: Any = UNSET,
+    ) -> list[Execution]:
+        """It ran and completed, `count` times or else at least once. `at` is the instant it was due."""
+        __tracebackhide__ = True
+        expected, due = self._expected(what, params=params), self._instant(at)
+        completed = [row for row in self.executions(state="completed") if expected.fits(row)]
+        found = [row for row in completed if due in (None, _due(row)) and _same(row.result, result)]
+        if not how_often(len(found), count):
+            details = [] if due is None else [f"at {instant_text(instant('at', at, tz=self._tz))}"]
+            details += [] if result is UNSET else [f"with result {result!r}"]
+            wanted = "" if count is None else f", but {times(count)} was expected"
+            claim = " ".join([f"{expected} has {times(len(found))} run and completed", *details])
+            raise mismatch(f"{claim}{wanted}", "executions are", self._shown(what))
+        return found
+
+    def assert_failed(
+        self, what: Any, params: Any = None, *, error: str | None = None, count: int | None = None
+    ) -> list[Execution]:
+        """It failed for good, all its attempts used up; `error` is a part of what it says."""
+        __tracebackhide__ = True
+        expected = self._expected(what, params=params)
+        failed = [row for row in self.executions(state="failed") if expected.fits(row)]
+        found = [row for row in failed if error is None or error in (row.error or "")]
+        if not how_often(len(found), count):
+            why = "" if error is None else f" with an error that says {error!r}"
+            wanted = "" if count is None else f", but {times(count)} was expected"
+            claim = f"{expected} has {times(len(found))} failed for good{why}{wanted}"
+            raise mismatch(claim, "executions are", self._shown(what))
+        return found
+
+    # --- inside -------------------------------------------------------------------------------------------
+    def _expected(self, what: Any, **given: Any) -> Expected:
+        return Expected(name=self._name(what), tz=self._tz, **given)
+
+    def _name(self, what: Any) -> str:
+        """The name of a job or handler that exists: an assertion about a misspelt one must not pass."""
+        if not isinstance(what, str):
+            return self.app.registry.resolve(what).name
+        jobs = [job.name for job in immediately(self._store.jobs())]
+        if what not in jobs and what not in self.app.registry.names and what not in self.app.declares:
+            raise JobNotFound(what, [*jobs, *self.app.declares])
+        return what
+
+    def _shown(self, what: Any) -> list[Execution]:
+        """Those of the job in question; all of them when there are none of it."""
+        return self.executions(what) or self.executions()
+
+    def _now_in_its_state(self, enqueued: Execution) -> Execution:
+        """When and how it was enqueued is what counts; what has become of it is good to know."""
+        return msgspec.structs.replace(enqueued, state=self._store.latest(enqueued).state)
+
+    @property
+    def _tz(self) -> str:
+        return self.app.settings.timezone
+
+    def _instant(self, at: Any) -> Micros | None:
+        return None if at is None else to_micros(instant("at", at, tz=self._tz))
+
+    def _until(self, to: Any) -> Micros:
+        until = to_micros(instant("to", to, tz=self._tz))
+        if until < self.clock.now():
+            raise InvalidValue("to", to, f"an instant from {self.now.isoformat()} on", "Time moves forward only")
+        return until
+
+    def _later(self, delay: Any) -> Micros:
+        return self.clock.now() + seconds_to_micros(duration("advance", delay, allow_zero=True))
+
+    def _on_run(self, ran: Ran) -> None:
+        failure = ran.failure if self.raise_errors else None
+        if failure is None:
+            return
+        execution = ran.execution
+        failure.add_note(
+            f"raised by the handler of job {execution.job!r} with params {execution.arguments} "
+            f"at {instant_text(self.now)}, attempt {execution.attempt} of {execution.rules.max_attempts} "
+            f"(harness(app, raise_errors=False) lets handlers fail and be tried again)"
+        )
+        raise failure
+
+    async def _stepping(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:
+        await self.app.open()  # what code has declared since is brought to the store
+        settings, registry = self.app.settings, self.app.registry
+        stepper = Stepper(
+            self._store,
+            registry,
+            self.clock,
+            self._chance,
+            self.app.emit,
+            self._patience,
+            self._on_run,
+            {"resources": self.app.resources, "username": settings.username, "channel": settings.channel},
+        )
+        try:
+            await work(stepper)
+        finally:
+            stepper.close()
+
+
+class Kit(KitBase):
+    """For `async def` tests."""
+
+    async def advance(self, delay: Any) -> None:
+        """Time passes: every tick on the way happens, and what is due runs, in order, retries too.
+
+        `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
+        """
+        until = self._later(delay)
+        await self._stepping(lambda stepper: stepper.pass_time(until))
+
+    async def advance_to(self, to: Any) -> None:
+        """As `advance`, up to an instant; without an offset it is read in the application's zone."""
+        until = self._until(to)
+        await self._stepping(lambda stepper: stepper.pass_time(until))
+
+    async def run_until_idle(self) -> None:
+        """Run what is due now, and what follows from it, to its end: what handlers enqueue, and with
+        `raise_errors=False` retries too, for which time leaps ahead. What is due later stays."""
+        await self._stepping(lambda stepper: stepper.settle())
+
+
+class BlockingKit(KitBase):
+    """For plain tests. Handlers run as in a `Kit`, coroutines too."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._runner = asyncio.Runner()
+
+    def advance(self, delay: Any) -> None:
+        """Time passes: every tick on the way happens, and what is due runs, in order, retries too.
+
+        `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
+        """
+        until = self._later(delay)
+        self._run(lambda stepper: stepper.pass_time(until))
+
+    def advance_to(self, to: Any) -> None:
+        """As `advance`, up to an instant; without an offset it is read in the application's zone."""
+        until = self._until(to)
+        self._run(lambda stepper: stepper.pass_time(until))
+
+    def run_until_idle(self) -> None:
+        """Run what is due now, and what follows from it, to its end: what handlers enqueue, and with
+        `raise_errors=False` retries too, for which time leaps ahead. What is due later stays."""
+        self._run(lambda stepper: stepper.settle())
+
+    def close(self) -> None:
+        self._runner.close()
+
+    def _run(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:
+        self._runner.run(self._stepping(work))
+
+
+def _due(execution: Execution) -> Micros:
+    return execution.tick if execution.tick is not None else execution.due
+
+
+def _same(actual: Any, wanted: Any) -> bool:
+    return wanted is UNSET or actual == plain(wanted)

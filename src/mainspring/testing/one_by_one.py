@@ -1,0 +1,180 @@
+"""A worker for tests: one execution at a time, from its claim to its end, through the rules of the real one.
+
+Claims, contexts, timeouts and endings are those of `core`; what is left out is what a test does not want: concurrency,
+leases that run out, fetching ahead. The exception of a handler is kept as it was raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..core import decide
+from ..core.context import JobContext
+from ..core.loop import Emit
+from ..core.ports import Clock, Store
+from ..core.registry import Handler, Registry
+from ..core.runner import Run, Runner
+from ..core.threads import Threads
+from ..model.changes import Change, ClaimRequest, Note
+from ..model.events import Ended, Started
+from ..model.execution import Execution, State
+from ..model.ids import Chance
+from ..model.outcomes import Outcome
+
+OWNER = "testing-kit"
+LEASE = 365 * 86_400.0
+"""Seconds. However far a test moves its clock, what runs is not taken for lost."""
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """One try: what it was of, where the execution went, and what its handler raised."""
+
+    execution: Execution
+    change: Change
+    outcome: Outcome
+    error: BaseException | None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What a test should fail with. A snooze, a cancel and a hand-back are no failures."""
+        if self.outcome.end == "timeout":
+            return TimeoutError(self.outcome.error)
+        return self.error if self.outcome.end == "failed" else None
+
+
+class _Witness:
+    """A handler that remembers what it raised: core keeps only the text of it."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self.is_async = handler.is_async
+        self.error: BaseException | None = None
+
+    def call(self, context: JobContext, params: str) -> Callable[[], Any]:
+        try:
+            work = self._handler.call(context, params)
+        except BaseException as error:
+            self.error = error
+            raise
+        return self._watched_task(work) if self.is_async else self._watched(work)
+
+    def _watched(self, work: Callable[[], Any]) -> Callable[[], Any]:
+        def watched() -> Any:
+            __tracebackhide__ = True
+            try:
+                return work()
+            except BaseException as error:
+                self.error = error
+                raise
+
+        return watched
+
+    def _watched_task(self, work: Callable[[], Any]) -> Callable[[], Any]:
+        async def watched() -> Any:
+            __tracebackhide__ = True
+            try:
+                return await work()
+            except BaseException as error:
+                self.error = error
+                raise
+
+        return watched
+
+
+class OneByOne:
+    """Made inside a running event loop; `close` ends its thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        patience: float,
+        **context: Any,
+    ) -> None:
+        """`patience` is how many seconds of real time a handler may take; `context` is for the handlers' contexts."""
+        self._store, self._registry, self._clock = store, registry, clock
+        self._chance, self._emit, self._patience = chance, emit, patience
+        self._threads = Threads(1)
+        self._runner = Runner(clock, self._threads, OWNER, **context)
+        self._turn = 0
+
+    def close(self) -> None:
+        self._threads.close()
+
+    async def run_next(self) -> Ran | None:
+        """Run what a worker would claim next; None when nothing is ready."""
+        self._turn += 1
+        request = ClaimRequest(
+            owner=OWNER, handlers=self._registry.names, queues=None, limit=1, lease=LEASE, turn=self._turn
+        )
+        reply = await self._store.exchange([], request)
+        return await self._run(reply.claimed[0]) if reply.claimed else None
+
+    async def _run(self, execution: Execution) -> Ran:
+        handler = self._registry.get(execution.handler)
+        run, witness = self._runner.prepare(execution, handler), _Witness(handler)
+        run.handler = witness  # type: ignore[assignment]
+        self._emit(Started(execution, run.started))
+        outcome = await self._outcome(run)
+        await self._note(run)
+        change = await self._settle(run, outcome)
+        return Ran(execution, change, outcome, witness.error)
+
+    async def _outcome(self, run: Run) -> Outcome:
+        ended: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        self._runner.begin(run, lambda _, outcome: None if ended.done() else ended.set_result(outcome))
+        done, _ = await asyncio.wait([ended], timeout=self._patience)
+        if not done:
+            run.stop("cancelled", "the test has lost its patience")
+            await asyncio.wait([ended], timeout=1)
+            raise AssertionError(_stuck(run.execution, self._patience))
+        outcome = ended.result()
+        if outcome is None:  # cancelled from outside before its first step
+            raise asyncio.CancelledError
+        return outcome
+
+    async def _note(self, run: Run) -> None:
+        """Progress, counters and log lines."""
+        drained = run.context.drain()
+        if drained is not None:
+            progress, counters, logs = drained
+            id, token = run.execution.id, run.execution.token
+            note = Note(id=id, token=token, owner=OWNER, progress_json=progress, counters_json=counters, logs=logs)
+            await self._store.note([note])
+
+    async def _settle(self, run: Run, outcome: Outcome) -> Change:
+        """Successes are kept though the job may not keep them: the test wants to see them."""
+        asked = (await self._store.cancels(OWNER)).get(run.execution.id)
+        if asked is not None:
+            run.cancel(asked, self._clock.now())
+        decided = decide.after_attempt(run.execution, outcome, self._chance.random())
+        change = msgspec.structs.replace(decided, keep=True)
+        await self._store.exchange([change], None)
+        self._emit(
+            Ended(
+                execution=run.execution,
+                state=change.to,
+                attempt=run.execution.attempt,
+                duration_ms=(outcome.ended - outcome.started) / 1000,
+                error=outcome.error,
+                traceback=outcome.traceback,
+                retry_in=change.delay if change.to is State.PENDING else None,
+                reason=change.reason or outcome.end,
+            )
+        )
+        return change
+
+
+def _stuck(execution: Execution, patience: float) -> str:
+    return (
+        f"the handler of {execution.job!r} has not ended after {patience:g} s of real time. It may sleep for real, "
+        f"wait for a server, or for another execution: a test runs one at a time. Replace what it waits for, or give "
+        f"harness(app, patience=...)"
+    )

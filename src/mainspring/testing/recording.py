@@ -1,0 +1,56 @@
+"""A memory store that remembers everything that was ever added to it, as it was when it was added."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from ..model.changes import Added, Audit, JobWrite, JobWritten
+from ..model.execution import Execution
+from ..stores.memory import MemoryStore
+
+T = TypeVar("T")
+
+
+class RecordingStore(MemoryStore):
+    """What retries, endings and retention change or delete later can still be asked about."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.recorded: list[Execution] = []
+
+    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+        added = await super().add(executions, audit)
+        self._record(executions, added)
+        return added
+
+    async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
+        written = await super().write_jobs(writes)
+        for write, result in zip(writes, written, strict=True):
+            self._record(write.executions, result.added)
+        return written
+
+    def _record(self, executions: Sequence[Execution], added: Sequence[Added]) -> None:
+        """A lost write of a job has added nothing."""
+        self.recorded += [
+            execution
+            for execution, each in zip(executions, added, strict=False)
+            if each.outcome in ("added", "skipped")
+        ]
+
+    def row(self, id: str) -> Execution | None:
+        return immediately(self.execution(id))
+
+    def latest(self, recorded: Execution) -> Execution:
+        """What has become of it."""
+        return self.row(recorded.id) or recorded
+
+
+def immediately(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing, as those of the memory store do not: plain code may ask."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    work.close()
+    raise RuntimeError("this cannot be done without waiting")

@@ -1,0 +1,133 @@
+"""Time that leaps from one instant at which something is due to the next, and all that happens at each of them.
+
+At an instant: ticks are made by the real scheduler; then what is ready is run, one by one, with what it enqueues, until
+nothing is left; follow-ups and sweeps are done. No task goes on in the background, nothing sleeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from ..core.followups import do_follow_ups
+from ..core.janitor import BATCH, cancel_all, sweep_job
+from ..core.registry import Registry
+from ..core.scheduler import Scheduler
+from ..model.events import Trouble
+from ..model.execution import Execution, State
+from ..model.instants import SECOND, Micros
+from .clock import FakeClock
+from .one_by_one import OneByOne, Ran
+from .recording import RecordingStore
+
+FOR_EVER = 100 * 365 * 86_400.0
+MANY = 10_000
+"""Runs after which it must be assumed that something makes new work for ever."""
+
+
+class Stepper:
+    """Made for one call of the kit, inside its event loop."""
+
+    def __init__(
+        self,
+        store: RecordingStore,
+        registry: Registry,
+        clock: FakeClock,
+        chance: Random,
+        emit: Callable[[object], None],
+        patience: float,
+        on_run: Callable[[Ran], None],
+        context: dict[str, Any],
+    ) -> None:
+        self._store, self._clock, self._tell, self._on_run = store, clock, emit, on_run
+        self._troubles: list[Trouble] = []
+        self._scheduler = Scheduler(store, clock, chance, self._emit, FOR_EVER)
+        self._worker = OneByOne(store, registry, clock, chance, self._emit, patience, **context)
+        self._again: set[str] = set()
+        self._runs = 0
+
+    def close(self) -> None:
+        self._worker.close()
+
+    async def pass_time(self, until: Micros) -> None:
+        """Everything that is due up to then, at its own time, in order."""
+        await self._do_instant()
+        while (upcoming := await self._next_instant()) is not None and upcoming <= until:
+            self._move_to(upcoming)
+            await self._do_instant()
+        self._move_to(until)
+
+    async def settle(self) -> None:
+        """What is due now, and what has begun, to its end: time leaps to its next tries."""
+        self._again = {each.id for each in self._store.recorded if _to_be_tried(self._store.latest(each))}
+        before = self._runs
+        await self._do_instant()
+        while self._unfinished() and (upcoming := await self._next_instant()) is not None:
+            if self._runs - before > MANY:
+                names = ", ".join(sorted({execution.job for execution in self._unfinished()}))
+                raise AssertionError(f"not idle after {MANY:,} runs: {names} is tried again and again")
+            self._move_to(upcoming)
+            await self._do_instant()
+
+    def _unfinished(self) -> list[Execution]:
+        """Executions that have been tried and are to be tried again; one may have been cancelled since."""
+        rows = [row for row in map(self._store.row, self._again) if row is not None and _to_be_tried(row)]
+        self._again = {row.id for row in rows}
+        return rows
+
+    # --- one instant --------------------------------------------------------------------------------------
+    async def _do_instant(self) -> None:
+        before = self._runs
+        while True:
+            await self._scheduler.step()
+            await self._sweep()
+            ran = await self._worker.run_next()
+            self._raise_trouble()
+            if ran is None:
+                return
+            self._runs += 1
+            if ran.change.to is State.PENDING:
+                self._again.add(ran.execution.id)
+            if self._runs - before > MANY:
+                raise AssertionError(_endless(ran))
+            self._on_run(ran)
+
+    async def _sweep(self) -> None:
+        """What follows an ending, and what cancelled jobs have left; statistics are counted."""
+        while await do_follow_ups(self._store, self._clock.now(), self._emit):
+            pass
+        await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled")
+        for job in await self._store.swept(BATCH):
+            await sweep_job(self._store, job)
+        await self._store.fold(BATCH)
+
+    async def _next_instant(self) -> Micros | None:
+        jobs = (await self._store.due_jobs(1)).next_due
+        work = (await self._store.exchange([], None)).next_due
+        return min((at for at in (jobs, work) if at is not None), default=None)
+
+    def _move_to(self, at: Micros) -> None:
+        if at > self._clock.now():
+            self._clock.advance((at - self._clock.now()) / SECOND)
+
+    def _emit(self, event: object) -> None:
+        if isinstance(event, Trouble):
+            self._troubles.append(event)
+        self._tell(event)
+
+    def _raise_trouble(self) -> None:
+        if self._troubles:
+            first, self._troubles = self._troubles[0], []
+            raise AssertionError(f"Mainspring itself had trouble in {first.where}: {first.error}\n{first.traceback}")
+
+
+def _to_be_tried(execution: Execution) -> bool:
+    return execution.state is State.PENDING and execution.token > 0
+
+
+def _endless(ran: Ran) -> str:
+    return (
+        f"more than {MANY:,} runs at one instant, the last of {ran.execution.job!r}: something enqueues new work for "
+        f"ever. Look for a handler that enqueues itself without a start_at"
+    )
