@@ -45,6 +45,6 @@ def fresh_place(store: str, postgres: str = "18") -> Iterator[Place]:
         elif store == "sqlite":
             yield Place(f"sqlite:///{folder / 'jobs.db'}", folder)
         else:
-            yield Place("memory://", folder)
+            yield Place("memory://", folder)  # nothing outside the process itself
     finally:
         shutil.rmtree(folder, ignore_errors=True)

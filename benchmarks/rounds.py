@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from benchmarks.crew import Failed
 from benchmarks.environments import NotInstalled
 from benchmarks.figures import median, number, ratio, spread
 from benchmarks.measures.plan import Entry, Measure, Plan
+from benchmarks.places import Place
 
 Row = dict[str, Any]
 
@@ -16,28 +18,37 @@ Row = dict[str, Any]
 def measured(measure: Measure, entries: Sequence[Entry], plan: Plan, tell: Callable[[str], None] = print) -> list[Row]:
     """A row for every entry: its figures of each round, or why there are none."""
     rows: dict[str, Row] = {entry.label: {"label": entry.label, "rounds": []} for entry in entries}
-    for turn in range(1, plan.rounds + 1):
-        for entry in entries:
-            row = rows[entry.label]
-            if "reason" in row or "failure" in row:
-                continue
-            try:
-                figures = entry.measured(plan)
-            except NotInstalled as missing:
-                row["reason"] = str(missing)
-            except Failed as failure:
-                # A peer that does not work here is told of in the report; what is ours must never fail.
-                row["reason" if entry.contestant.peer else "failure"] = str(failure)
-            else:
-                row["rounds"].append(figures)
-                tell(f"  {turn}/{plan.rounds} {entry.label:<28} {told(figures, measure)}")
-                continue
-            row["rounds"] = []
-            tell(f"  {turn}/{plan.rounds} {entry.label:<28} NOT MEASURED: {row.get('reason') or row['failure']}")
+    many = min(plan.rounds, measure.rounds or plan.rounds)
+    with ExitStack() as open_places:
+        places: dict[str, Place] = {}
+        for turn in range(1, many + 1):
+            for entry in entries:
+                row = rows[entry.label]
+                if "reason" in row or "failure" in row:
+                    continue
+                try:
+                    if entry.one_place:
+                        if entry.label not in places:
+                            places[entry.label] = open_places.enter_context(entry.place(plan))
+                        figures = entry.run(plan, entry.contestant, places[entry.label])
+                    else:
+                        with entry.place(plan) as place:
+                            figures = entry.run(plan, entry.contestant, place)
+                except NotInstalled as missing:
+                    row.update(reason=str(missing), rounds=[])
+                except Failed as failure:
+                    # A peer that does not work here is told of in the report; what is ours must never fail.
+                    row.update({"reason" if entry.contestant.peer else "failure": str(failure), "rounds": []})
+                else:
+                    row["rounds"].append(figures)
+                tell(f"  {turn}/{many} {entry.label:<28} {told(row, measure)}")
     return list(rows.values())
 
 
-def told(figures: Row, measure: Measure) -> str:
+def told(row: Row, measure: Measure) -> str:
+    if not row["rounds"]:
+        return f"NOT MEASURED: {row.get('reason') or row['failure']}"
+    figures = row["rounds"][-1]
     rest = (f"{name}={number(value)}" for name, value in figures.items() if isinstance(value, int | float))
     return f"{number(figures[measure.figure]):>9} {measure.unit:<7} {' '.join(rest)}"
 

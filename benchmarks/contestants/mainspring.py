@@ -7,8 +7,10 @@ import signal
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any
 
+from benchmarks import many_jobs
 from benchmarks.command import callers, main, ping
 from benchmarks.tally import Tally
 from mainspring import JobContext, Mainspring
@@ -19,7 +21,8 @@ FAR = 1_000_000_000  # seconds: work that does not become due while anybody meas
 
 
 def application(url: str, tally: Tally | None = None, variant: str = "plain", **settings: Any) -> Mainspring:
-    """The jobs of one variant. Only `extra` rows of the report set anything: the variants `wide` and `uvloop`."""
+    """The jobs. The variant `excluded` names the handler that the worker is to leave alone; `wide` is the one row of
+    the report that is tuned, and says so."""
     if variant == "wide":
         settings["concurrency"] = 100
     if variant == "excluded":
@@ -79,10 +82,8 @@ async def fill(url: str, items: int, variant: str) -> None:
 def work(url: str, tally: Tally, variant: str) -> None:
     app = application(url, tally, variant)
     tally.ready_and_wait()
-    if variant == "uvloop":
-        import uvloop
-
-        uvloop.run(serve(app))
+    if variant == "logged":
+        app.run()  # what `mainspring run` does: two lines of log for each execution, at its default level
     else:
         asyncio.run(serve(app))
 
@@ -149,6 +150,10 @@ WAYS: dict[str, Callable[[Mainspring, int], Awaitable[float]]] = {
 }
 
 
+async def burst_of_jobs(url: str, items: int) -> dict[str, Any]:
+    return asdict(await many_jobs.burst(url, items))
+
+
 async def ping_worker(url: str, tally: Tally, items: int) -> dict[str, Any]:
     app = application(url)
     await app.open()
@@ -172,4 +177,5 @@ if __name__ == "__main__":
         enqueue=enqueue,
         ping=ping_worker,
         ping_itself=ping_itself,
+        burst=burst_of_jobs,
     )

@@ -82,7 +82,7 @@ def state(url: str) -> dict[str, int]:
 
 
 async def enqueue(url: str, items: int, way: str) -> dict[str, float]:
-    """Bulk is one COPY by psycopg; one by one and twenty at once are by asyncpg, the faster of the two drivers there."""
+    """Bulk is one COPY by psycopg; one by one and twenty at once are by asyncpg, the faster driver for these."""
     if way == "bulk":
         return {"items": items, "seconds": _copied(url, items)}
     connections = [await asyncpg.connect(url) for _ in range(20 if way == "callers" else 1)]

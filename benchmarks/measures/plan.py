@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,10 +34,10 @@ class Entry:
     contestant: Contestant
     run: Callable[[Plan, Contestant, Place], Figures]
     quick: bool = False  # part of the two-minute run
+    one_place: bool = False  # all rounds in one database, because filling it takes long
 
-    def measured(self, plan: Plan) -> Figures:
-        with fresh_place(self.contestant.store, plan.postgres) as place:
-            return self.run(plan, self.contestant, place)
+    def place(self, plan: Plan) -> AbstractContextManager[Place]:
+        return fresh_place(self.contestant.store, plan.postgres)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Measure:
     unit: str
     entries: tuple[Entry, ...] = field(default=())
     more_is_better: bool = True
+    rounds: int | None = None  # fewer than the plan says, for what takes minutes
 
     def chosen(self, plan: Plan, who: tuple[str, ...] = ()) -> list[Entry]:
         if who:
