@@ -26,6 +26,7 @@ MEANING = {
     "fold_interval": "how often to finish what was left half done and to fold statistics, in seconds",
     "retention_interval": "how often history is pruned, in seconds",
     "wakeups": "false: polling only",
+    "uvloop": "the event loop of `mainspring run` and `app.run`: `auto` takes uvloop where it is installed",
     "stop_timeout": "how long a stop may take in all, in seconds",
     "stop_reserve": "the last part of it, kept for cancelling and handing back",
     "payload_limit": "the largest parameters, in bytes of JSON",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -20,6 +20,7 @@ from .core.ports import Clock, Store
 from .core.registrar import Registrar
 from .core.registry import Registry, module_names
 from .core.views import JobView
+from .event_loops import new_event_loop
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
 from .model.policies import Unique
@@ -198,7 +199,8 @@ class Mainspring:
         self._configure(options)
         show_logs(self.settings.log_format, self.settings.log_level)
         timeout = self.settings.stop_timeout
-        if not run_to_end(lambda: serve(lambda: self.start(**options), self.stop, self.close, timeout)):
+        new_loop = partial(new_event_loop, self.settings.uvloop)
+        if not run_to_end(lambda: serve(lambda: self.start(**options), self.stop, self.close, timeout), new_loop):
             raise SystemExit(1)
 
     # --- making executions --------------------------------------------------------------------------------

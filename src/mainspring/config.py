@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fold_interval: float = 2.0
     retention_interval: float = 60.0
     wakeups: bool = True
+    uvloop: bool | str = "auto"
     stop_timeout: float = 30.0
     stop_reserve: float = 5.0
     payload_limit: int = 262_144
@@ -280,6 +281,15 @@ def _switch(field: str, value: Any) -> bool:
     return known
 
 
+def _switch_or_auto(field: str, value: Any) -> bool | str:
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return "auto"
+    try:
+        return _switch(field, value)
+    except InvalidValue:
+        raise InvalidValue(field, value, "auto, true or false") from None
+
+
 def _number(low: int, high: int, field: str, value: Any) -> int:
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,12}\s*", value):
         value = int(value)
@@ -349,6 +359,7 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "fold_interval": partial(_seconds, 0.01, DAY),
     "retention_interval": partial(_seconds, 0.01, DAY),
     "wakeups": _switch,
+    "uvloop": _switch_or_auto,
     "stop_timeout": partial(_seconds, 0.1, DAY),
     "stop_reserve": partial(_seconds, 0.0, DAY),
     "payload_limit": partial(_number, 1024, 64 * 1024 * 1024),

@@ -90,9 +90,12 @@ async def serve(
         return True
 
 
-def run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_to_end(
+    main: Callable[[], Coroutine[Any, Any, T]],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+) -> T:
     """As `asyncio.run`, but never waiting for tasks that refuse to be cancelled."""
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
     try:
         asyncio.set_event_loop(loop)
         result = _run_through(loop, loop.create_task(main()))

@@ -124,3 +124,40 @@ def test_bad_input_of_many_processes_is_told_once(cli: CommandLine) -> None:
     done = cli("run", "shop:ap", "--processes", "3")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.req("WRK-1")
+def test_of_many_processes_two_tick_and_all_work(cli: CommandLine) -> None:
+    parent = cli.start("run", "shop:app", "--processes", "3")
+    cli.until(lambda: cli.log().read_text().count("] running ") == 3, parent)
+    roles = sorted(worker["roles"] for worker in cli.json("workers", URL))
+    assert roles == [["scheduler", "worker"], ["scheduler", "worker"], ["worker"]]
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(15) == 0
+
+
+@pytest.mark.req("WRK-5", "WRK-1")
+def test_the_second_signal_reaches_all_processes(cli: CommandLine) -> None:
+    parent = cli.start("run", "shop:app", "--processes", "2", "--stop-timeout", "60s")
+    children = cli.until(lambda: two_processes(cli), parent)
+    started = cli.json("jobs", "trigger", "slow", URL)
+    cli.until(lambda: cli.status(started["id"]) == "running")
+    parent.send_signal(signal.SIGINT)
+    cli.until(lambda: len(pids(cli)) == 1)  # the one that had nothing to do has left; the other waits for its handler
+    assert parent.poll() is None
+    cli.until(lambda: "stopped at once" in cli.log().read_text() or parent.send_signal(signal.SIGINT))
+    assert parent.wait(15) == 1
+    cli.until(lambda: not any(map(alive, children)))
+
+
+@pytest.mark.req("WRK-5")
+@pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
+def test_work_and_stop_are_the_same_on_both_event_loops(cli: CommandLine, event_loop: str) -> None:
+    process = cli.serve("--uvloop" if event_loop == "uvloop" else "--no-uvloop", "--stop-timeout", "3s")
+    assert f"event_loop={event_loop}" in cli.log().read_text()
+    assert cli.json("jobs", "trigger", "greet", URL, "--param", "name=ada", "--wait")["status"] == "completed"
+    slow = cli.json("jobs", "trigger", "slow", URL)
+    cli.until(lambda: cli.status(slow["id"]) == "running")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert cli.status(slow["id"]) == "pending"  # handed back

@@ -15,6 +15,7 @@ import click
 
 from ..app import Mainspring
 from ..config import RULES
+from ..event_loops import uses_uvloop
 from ..model.errors import MainspringError
 from ..model.events import Event, Running
 from ..model.values import duration
@@ -26,7 +27,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 logger = logging.getLogger("mainspring")
 
-SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout")
+SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop")
+SCHEDULERS = 2
+"""Of many equal processes so many also tick: one may crash and no tick is late, and the others spare the database."""
 
 
 def shared_options(command: Command) -> Command:
@@ -38,6 +41,7 @@ def shared_options(command: Command) -> Command:
             click.option("--concurrency", metavar="N", help="Executions at once in each process (1 to 1000)."),
             click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many processes to run."),
             click.option("--stop-timeout", metavar="DURATION", help="How long a stop may take in all, such as 30s."),
+            click.option("--uvloop/--no-uvloop", default=None, help="The event loop; uvloop where it is installed."),
             click.option("--log-format", type=click.Choice(["console", "json"]), help="Lines for people or programs."),
             click.option("--log-level", metavar="LEVEL", help="debug, info, warning, error or critical."),
             click.option("--process-index", type=int, hidden=True),
@@ -82,6 +86,8 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         return supervise(_child_command(command, target, options), processes, stop_timeout)
     if index is not None:
         _stop_with_parent()
+        if index >= SCHEDULERS and "roles" not in settings and "worker" in app.settings.roles:
+            settings["roles"] = "worker"
     if not app.settings.enabled:
         click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
     elif app.idle:
@@ -107,6 +113,7 @@ def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -
         "roles": ",".join(settings["roles"]),
         "concurrency": settings["concurrency"],
         "timezone": settings["timezone"],
+        "event_loop": "uvloop" if uses_uvloop(settings["uvloop"]) else "asyncio",
         **({"processes": processes} if processes > 1 else {}),
     }
     text = " ".join(["starting", *(f"{name}={value}" for name, value in fields.items())])
@@ -139,7 +146,10 @@ def _child_command(command: str, target: str, options: dict[str, Any]) -> list[s
     given = {name: value for name, value in options.items() if value is not None}
     if command == "worker":
         del given["roles"]
+    uvloop = given.pop("uvloop", None)
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    if uvloop is not None:
+        flags.append("--uvloop" if uvloop else "--no-uvloop")
     return [sys.executable, "-m", "mainspring", command, target, *flags]
 
 

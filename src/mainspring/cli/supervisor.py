@@ -1,8 +1,10 @@
 """One parent, several equal processes: `mainspring run --processes N`.
 
 The parent runs no jobs. It forwards stop signals, starts a crashed process again after a growing pause, and kills
-what has not ended some seconds after `stop_timeout`. Children are in sessions of their own, so that Ctrl-C reaches
-them once, through the parent; each holds a pipe to the parent and drains when the parent is gone.
+what has not ended some seconds after `stop_timeout`. A process that crashes again and again, soon after each start,
+will not get better by itself: all are stopped then, and whoever watches over the parent is told by its exit code.
+Children are in sessions of their own, so that Ctrl-C reaches them once, through the parent; each holds a pipe to the
+parent and drains when the parent is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 STEADY_AFTER = 60.0
 """A process that ran so long starts again after the first pause, whatever happened before."""
 KILL_AFTER = 5.0
+MOST_CRASHES = 8
+"""In a row, none of them steady: about a minute and a half after the first."""
 BAD_INPUT = 2
+CRASHED = 1
 
 
 def supervise(command: Sequence[str], count: int, stop_timeout: float) -> int:
@@ -46,18 +51,21 @@ class Supervisor:
 
     async def _keep(self, index: int) -> int:
         """Keep one process running until it ends well, cannot start at all, or everything stops."""
-        pause = FIRST_PAUSE
+        crashes = 0
         while True:
             began = time.monotonic()
             code = await self._run_once(index)
             if self._stopping.is_set() or code in (0, BAD_INPUT):
-                return code if code >= 0 else 1
-            if time.monotonic() - began >= STEADY_AFTER:
-                pause = FIRST_PAUSE
+                return code if code >= 0 else CRASHED
+            crashes = 1 if time.monotonic() - began >= STEADY_AFTER else crashes + 1
+            if crashes >= MOST_CRASHES:
+                logger.error("process %d ended with code %d, %d times in a row; stopping all", index, code, crashes)
+                self._stop()
+                return CRASHED
+            pause = min(FIRST_PAUSE * 2 ** (crashes - 1), LONGEST_PAUSE)
             logger.error("process %d ended with code %d; starting it again in %g s", index, code, pause)
             if await self._stopped_within(pause):
                 return 0
-            pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _run_once(self, index: int) -> int:
         arguments = [*self._command, f"--process-index={index}"]
