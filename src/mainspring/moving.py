@@ -85,10 +85,9 @@ def refuse_same_file(source_url: str, target_url: str) -> None:
 
 async def refuse_nothing(url: str) -> None:
     """A misspelt address must not look like an empty database."""
-    scheme = parse_url(url).scheme
-    if scheme == "memory":
+    if parse_url(url).scheme == "memory":
         raise ConfigurationError("memory:// lives and ends with its process: there is nothing to copy")
-    if scheme in ("sqlite", "postgresql") and (await standing(url)).current == 0:
+    if (await standing(url)).current == 0:
         raise ConfigurationError(f"{without_password(url)}: there is no Mainspring database")
 
 

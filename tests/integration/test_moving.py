@@ -22,6 +22,7 @@ from mainspring.core.ports import Store
 from mainspring.model.changes import ExecutionQuery, JobWrite
 from mainspring.model.records import RecordKind
 from tests.integration.moving_support import Filler
+from tests.mongo_server import mongo
 from tests.servers import postgres
 from tests.support import until
 
@@ -35,6 +36,12 @@ def silent(step: str, kind: RecordKind, count: int, far: float | None) -> None:
 
 def sqlite_url(folder: Path, name: str) -> str:
     return f"sqlite:///{folder / name}.db"
+
+
+def new_database(kind: str, folder: Path) -> str:
+    if kind == "sqlite":
+        return sqlite_url(folder, "new")
+    return (postgres() if kind == "postgres" else mongo("replica_set")).new_database()
 
 
 async def filled(url: str, rows: int) -> str:
@@ -53,7 +60,7 @@ async def counts_of(url: str) -> dict[str, Any]:
     async with moving.opened(url) as store:
         return {
             "live": await store.live_counts(),
-            "stats": await store.stats(),
+            "ended": {id: (stats.total, stats.last_id) for id, stats in (await store.stats()).items()},
             "found": await store.count(ExecutionQuery(), 10**6),
             "of a job": await store.count(ExecutionQuery(job="job-3"), 10**6),
         }
@@ -61,7 +68,7 @@ async def counts_of(url: str) -> dict[str, Any]:
 
 @pytest.mark.timeout(1800)
 async def test_a_journey_round_the_stores_changes_nothing(tmp_path: Path) -> None:
-    stations = [postgres().new_database(), sqlite_url(tmp_path, "back")]
+    stations = [postgres().new_database(), mongo("replica_set").new_database(), sqlite_url(tmp_path, "back")]
     source = await filled(sqlite_url(tmp_path, "home"), ROWS)
     before, counted = await lines_of(source), await counts_of(source)
     assert len(before) > ROWS * 0.9
@@ -94,13 +101,22 @@ class StopsAfter:
         self._left -= 1
 
 
-@pytest.mark.parametrize("into", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mongo"])
+async def test_what_a_store_has_grown_itself_arrives_in_every_other(kind: str, tmp_path: Path) -> None:
+    """Numbers that a store has not given yet are given on arrival, or later."""
+    source = await filled(new_database(kind, tmp_path), SMALL)
+    for other in {"sqlite", "postgres", "mongo"} - {kind}:
+        moved = await moving.copy(source, new_database(other, tmp_path), silent)
+        assert moved.equal, [found.differences for found in moved.compared]
+
+
+@pytest.mark.parametrize("into", ["sqlite", "postgres", "mongo"])
 async def test_an_interrupted_copy_goes_on_where_it_stopped(
     into: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "PAGE", 40)
     source = await filled(sqlite_url(tmp_path, "home"), SMALL)
-    target = sqlite_url(tmp_path, "new") if into == "sqlite" else postgres().new_database()
+    target = new_database(into, tmp_path)
     before = await lines_of(source)
     copied = []
     for most in (2, 3, 5, None):

@@ -100,6 +100,10 @@ async def dump(store: Store) -> AsyncIterator[bytes]:
 
 
 def canonical(record: Record) -> bytes:
+    """Durations are sums of whole microseconds: a store may keep them as such, or as milliseconds with a fraction."""
+    if isinstance(record, Incarnation) and record.stats is not None:
+        duration = round(record.stats.duration_ms * 1000) / 1000
+        record = replace(record, stats=replace(record.stats, duration_ms=duration))
     return msgspec.json.encode(record).replace(_NUL, _REPLACED)
 
 
