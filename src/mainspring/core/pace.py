@@ -9,8 +9,8 @@ from __future__ import annotations
 
 HORIZON = 0.02
 """Seconds until the last of those fetched ahead should have begun."""
-PER_SLOT = 10
-MOST = 200
+PER_SLOT = 20
+MOST = 400
 STALE = 0.25
 """Seconds after which what was fetched ahead and has not begun is handed back: the guess was wrong."""
 _FORGET = 0.9
@@ -24,7 +24,7 @@ class Pace:
     0
     >>> pace.ended(0.0001)
     >>> pace.ahead(slots=10)
-    100
+    200
     >>> pace.ended(5.0)
     >>> pace.ahead(slots=10)
     0

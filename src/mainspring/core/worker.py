@@ -3,7 +3,7 @@
 Everything it writes about an execution carries the token and the owner of its claim. What the store refuses
 belongs to somebody else by now, and is dropped.
 
-Under load exchanges overlap: while one is on its way, handlers go on, and as soon as half a batch of them has ended the
+Under load exchanges overlap: while one is on its way, handlers go on, and as soon as a batch of them has ended the
 next exchange starts.
 """
 
@@ -31,9 +31,9 @@ from .runner import Run, Runner
 from .slots import Slots
 from .solitude import Solitude
 
-EXCHANGES = 3
+EXCHANGES = 2
 """How many may be on their way at once."""
-HALF_BATCH = 50
+BATCH = 100
 """Endings that are worth an exchange of their own while another one is on its way."""
 MOST_AT_ONCE = 500
 UNTIL_WOKEN = 3600.0
@@ -166,7 +166,7 @@ class Worker:
         return 0.0
 
     def _worth_another(self) -> bool:
-        return len(self._endings) >= self._under_way * HALF_BATCH
+        return len(self._endings) >= self._under_way * BATCH
 
     async def _send(self, endings: list[_Ending], claim: ClaimRequest | None) -> Exchanged:
         asked = claim.limit if claim is not None else 0
