@@ -67,8 +67,17 @@ def how_often(found: int, wanted: int | None) -> bool:
     return found > 0 if wanted is None else found == wanted
 
 
-def times(count: int) -> str:
-    return {0: "not", 1: "once", 2: "twice"}.get(count, f"{count} times")
+def times(count: int, done: str) -> str:
+    """`not enqueued`, `enqueued once`, `enqueued 3 times`."""
+    return f"{done} {_often(count)}" if count else f"not {done}"
+
+
+def expected_times(count: int | None) -> str:
+    return "" if count is None else f", expected: {_often(count)}"
+
+
+def _often(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def mismatch(claim: str, title: str, executions: Sequence[Execution]) -> AssertionError:

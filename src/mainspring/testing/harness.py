@@ -22,7 +22,7 @@ from .kit import BlockingKit, Kit, KitBase
 from .recording import RecordingStore, immediately
 
 if TYPE_CHECKING:
-    from ..app import Mainspring
+    from ..app import Mainspring, Parts  # type: ignore[attr-defined]
 
 FOR_A_TEST: dict[str, Any] = {"database_url": "memory://", "locks": "store", "enabled": False, "prune": False}
 """Not enabled: code under test that starts the application, such as a web framework, starts no second worker."""
@@ -104,14 +104,12 @@ class harness:
         app.settings = msgspec.structs.replace(app.settings, **FOR_A_TEST)
         app.resources = {**app.resources, **self._resources}
         app._arguments = {**app._arguments, **FOR_A_TEST}
-        app._given_store, app._parts = store, None
+        app._given_store, app._parts = store, _seeded_parts(app, store, self._options[2])
         try:
             immediately(app.open())
         except BaseException:
             self._put_back()
             raise
-        assert app._parts is not None
-        app._parts.chance.seed(self._options[2])
         return store
 
     def _put_back(self) -> None:
@@ -136,6 +134,15 @@ def _checked(app: Any) -> Mainspring:
 
 def _clock(app: Mainspring, start: datetime | str | None) -> FakeClock:
     return FakeClock() if start is None else FakeClock(instant("start", start, tz=app.settings.timezone))
+
+
+def _seeded_parts(app: Mainspring, store: RecordingStore, seed: int) -> Parts:
+    """Made here instead of by the application, so that the very first ids come out of the seed."""
+    from ..app import Parts  # type: ignore[attr-defined]
+
+    parts: Parts = Parts(store, app.registry, app.settings, app.clock, app.emit)
+    parts.chance.seed(seed)
+    return parts
 
 
 def _end_heart(parts: Any) -> None:

@@ -20,7 +20,7 @@ from ..model.instants import Micros, seconds_to_micros, to_micros
 from ..model.trigger import instant_text
 from ..model.values import choice, duration, instant
 from .clock import FakeClock
-from .expectations import UNSET, Expected, how_often, mismatch, plain, times
+from .expectations import UNSET, Expected, expected_times, how_often, mismatch, plain, times
 from .one_by_one import Ran
 from .recording import RecordingStore, immediately
 from .stepping import Stepper
@@ -89,8 +89,8 @@ class KitBase:
         expected = self._expected(what, params=params, start_at=start_at, unique=unique, queue=queue, priority=priority)
         found = [row for row in self.enqueued() if expected.fits(row)]
         if not how_often(len(found), count):
-            wanted = "" if count is None else f", but {times(count)} was expected"
-            claim = f"{expected} was {times(len(found))} enqueued{wanted}"
+            wanted = expected_times(count)
+            claim = f"{expected} was {times(len(found), 'enqueued')}{wanted}"
             raise mismatch(claim, "enqueued were", [self._now_in_its_state(row) for row in self.enqueued()])
         return found
 
@@ -118,8 +118,8 @@ class KitBase:
         if not how_often(len(found), count):
             details = [] if due is None else [f"at {instant_text(instant('at', at, tz=self._tz))}"]
             details += [] if result is UNSET else [f"with result {result!r}"]
-            wanted = "" if count is None else f", but {times(count)} was expected"
-            claim = " ".join([f"{expected} has {times(len(found))} run and completed", *details])
+            wanted = expected_times(count)
+            claim = " ".join([f"{expected} has {times(len(found), 'completed')}", *details])
             raise mismatch(f"{claim}{wanted}", "executions are", self._shown(what))
         return found
 
@@ -133,8 +133,8 @@ class KitBase:
         found = [row for row in failed if error is None or error in (row.error or "")]
         if not how_often(len(found), count):
             why = "" if error is None else f" with an error that says {error!r}"
-            wanted = "" if count is None else f", but {times(count)} was expected"
-            claim = f"{expected} has {times(len(found))} failed for good{why}{wanted}"
+            wanted = expected_times(count)
+            claim = f"{expected} has {times(len(found), 'failed for good')}{why}{wanted}"
             raise mismatch(claim, "executions are", self._shown(what))
         return found
 
