@@ -3,7 +3,8 @@
 #   make demo [SECONDS=20] [STORE=postgres]     the example application; ends by itself when SECONDS is given;
 #                              on a throwaway PostgreSQL server with two worker processes, or on SQLite
 #   make test                  lint, types, import contracts and every test suite
-#   make unit | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
+#   make unit | time | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
+#   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
 #   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
 #   make copy-check [ROWS=100000]  that many executions moved from store to store and back: nothing may change
 #   make lint | types | contracts | format | requirements | safeguards | clean
@@ -28,7 +29,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit conformance integration acceptance simulate crash faults docs plans copy-check
+        unit time time-full conformance integration acceptance simulate crash faults docs plans copy-check
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -82,8 +83,11 @@ requirements: $(INSTALLED)
 safeguards: $(INSTALLED)
 	@$(RUN) scripts/safeguards.py
 
-unit conformance integration acceptance docs: $(INSTALLED)
+unit time conformance integration acceptance docs: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
+
+time-full: $(INSTALLED)
+	@TIME_FULL=1 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/time $(ARGS)
 
 plans: $(INSTALLED)
 	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/test_postgres_plans.py $(ARGS)

@@ -29,7 +29,7 @@ STATIC_CHECKS = {
     "contracts": [[str(Path(PYTHON).parent / "lint-imports"), "--no-logo"]],
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
-PARALLEL_SUITES = ["unit", "conformance", "integration", "acceptance", "simulation", "docs"]
+PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "simulation", "docs"]
 SERIAL_SUITES = ["crash", "faults"]  # kills real processes and measures time: one test at a time
 
 
