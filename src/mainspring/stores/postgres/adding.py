@@ -66,14 +66,22 @@ async def add_bare(
     db: Database, executions: Sequence[Execution], *, news: str | None = None, patient: bool = True
 ) -> list[Added]:
     """Executions that are `all_bare`. `news` are told to other processes with the commit."""
-    refused = await db.value("add_bare", *bare_literals(executions), news, repeat=True, patient=patient)
+    name, values = ("add_single", single(executions[0])) if len(executions) == 1 else ("add_bare", literals(executions))
+    refused = await db.value(name, *values, news, repeat=True, patient=patient)
     added = [Added(row.id, "added") for row in executions]
     for position, outcome, holder in decoded(refused):
         added[position - 1] = Added(executions[position - 1].id, outcome, holder)
     return added
 
 
-def bare_literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
+def single(row: Execution) -> tuple[Any, ...]:
+    """The arguments of the schema's function `add_single`."""
+    due = None if row.due == row.created else row.due
+    of_job = (row.job_id, row.job, lane_of(row), row.priority)
+    return (row.id, row.created, body(row), *of_job, due, foreign_trace(row), row.unique_key)
+
+
+def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
     """The fields of the schema's type `bare`."""
     ids = [row.id for row in rows]
     dues = [row.due for row in rows]

@@ -8,7 +8,7 @@ its callers goes on alone; as long as one waits for a key, whoever asks for the 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -42,6 +42,8 @@ class Gatherer:
 
     async def add(self, executions: Sequence[Execution]) -> list[Added]:
         """Returns after the commit that holds these rows, all of them bare."""
+        if len(executions) > ROWS_AT_ONCE:
+            return await self._add_many(executions)
         if self._held and any(row.unique_key in self._held for row in executions):
             return await self._add_alone(executions)
         if self._under_way:
@@ -64,6 +66,22 @@ class Gatherer:
         added = await add_bare(self._db, executions, news=news, patient=patient)
         if news is None:
             self._announcer.announce({Topic.WORK})
+        return added
+
+    async def _add_many(self, executions: Sequence[Execution]) -> list[Added]:
+        """In parts, each with a commit of its own. The next part is prepared while the server inserts the one before,
+        unless keys are asked for: they are given in the order of the rows."""
+        keyed = any(row.unique_key is not None for row in executions)
+        added: list[Added] = []
+        async with asyncio.TaskGroup() as parts:
+            under_way: deque[asyncio.Task[list[Added]]] = deque()
+            for start in range(0, len(executions), ROWS_AT_ONCE):
+                if len(under_way) == (1 if keyed else STATEMENTS_AT_ONCE):
+                    added += await under_way.popleft()
+                under_way.append(parts.create_task(self._add(executions[start : start + ROWS_AT_ONCE], patient=True)))
+                await asyncio.sleep(0)  # it is sent before the next one is prepared
+            for part in under_way:
+                added += await part
         return added
 
     async def _add_alone(self, executions: Sequence[Execution]) -> list[Added]:

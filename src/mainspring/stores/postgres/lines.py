@@ -94,8 +94,12 @@ class Line:
         self._pg.finish()
 
     def _encoded(self, value: Any) -> bytes:
-        """Texts, numbers and truths: PostgreSQL reads all of them as Python writes them."""
-        return (value if isinstance(value, str) else str(value)).encode(self._encoding)
+        """Texts, numbers and truths: PostgreSQL reads all of them as Python writes them. libpq would take the first NUL
+        for the end of a text."""
+        data = (value if isinstance(value, str) else str(value)).encode(self._encoding)
+        if b"\x00" in data:
+            raise errors.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        return data
 
     async def _answer(self) -> Any:
         """What the server says to what was just sent."""
