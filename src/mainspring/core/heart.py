@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from typing import Protocol
 
 import msgspec
@@ -30,12 +30,12 @@ class Leases:
         self.info = info
         self.lease = lease
         self.held: dict[str, int] = {}
-        self.waiting = 0
-        """How many of those held have not begun."""
+        self.waiting: Sized = ()
+        """Those held that have not begun."""
 
     def beat(self) -> Beat:
         held = tuple(self.held.copy().items())
-        running = max(len(held) - self.waiting, 0)
+        running = max(len(held) - len(self.waiting), 0)
         return Beat(worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease)
 
     def give_up(self, execution: Execution) -> None:

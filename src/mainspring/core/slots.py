@@ -40,6 +40,7 @@ class Slots:
         self._clock, self._emit, self._on_end = clock, emit, on_end
         self._pace = Pace()
         self._ahead: OrderedDict[str, tuple[Execution, float]] = OrderedDict()
+        leases.waiting = self._ahead
         self._lost: set[Run] = set()  # handlers still at it though their lease is gone: they take room, no more
         self.runs: dict[str, Run] = {}
         self.draining = False
@@ -71,6 +72,7 @@ class Slots:
         earlier = self.runs.get(execution.id)
         if earlier is not None:
             self.lose(earlier)  # claimed anew while its handler runs on here: that lease was lost unnoticed
+        self._ahead.pop(execution.id, None)
         self._leases.held[execution.id] = execution.token
         self.idle.clear()
         if execution.cancel_requested is not None or self.draining or not execution.readable:
@@ -79,7 +81,6 @@ class Slots:
             self._begin(execution)
         else:
             self._ahead[execution.id] = (execution, self._clock.monotonic())
-            self._leases.waiting = len(self._ahead)
 
     def _begin(self, execution: Execution) -> None:
         run = self._prepared(execution)
@@ -112,7 +113,6 @@ class Slots:
     def _fill(self) -> None:
         while self._ahead and self.running < self._concurrency:
             _, (execution, _) = self._ahead.popitem(last=False)
-            self._leases.waiting = len(self._ahead)
             self._begin(execution)
         if not self.held:
             self.idle.set()
@@ -149,7 +149,6 @@ class Slots:
     def _let_go(self) -> list[Execution]:
         executions = [execution for execution, _ in self._ahead.values()]
         self._ahead.clear()
-        self._leases.waiting = 0
         return executions
 
     # --- ending early -------------------------------------------------------------------------------------
