@@ -24,6 +24,8 @@ from .model.records import RecordKind, key_of
 __all__ = ["Compared", "CopyRefused", "Moved", "copy", "verify"]
 
 LOCK = "mainspring db copy"
+LOCK_TTL = 10.0
+LOCK_WAIT = 15.0  # a copy that was killed has left its lock behind, for less than this
 _TIME = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-")
 
 Progress: TypeAlias = Callable[[str, RecordKind, int, float | None], None]
@@ -67,7 +69,7 @@ async def opened(url: str) -> AsyncIterator[Store]:
 async def alone(source: Store, target: Store) -> AsyncIterator[Lock]:
     """Nobody else copies into the target. A source that knows of our lock is the target under another address."""
     owner = f"mainspring db copy {secrets.token_hex(8)}"
-    async with Lock(target, SystemClock(), lambda event: None, owner, LOCK, ttl=60) as lock:
+    async with Lock(target, SystemClock(), lambda event: None, owner, LOCK, LOCK_TTL, wait=LOCK_WAIT) as lock:
         if any(row.owner == owner for row in await source.locks()):
             raise CopyRefused("source and target are the same database")
         yield lock

@@ -27,7 +27,7 @@ async def test_no_fault_of_redis_doubles_a_tick_or_an_ending(tmp_path: Path, pro
     server = new_valkey()
     server.start()
     url = server.url(socket_timeout=0.3, socket_connect_timeout=0.3)
-    app = build_guarded(tmp_path, redis_url=url)
+    app = build_guarded(tmp_path, redis_url=server.url(socket_timeout=20))
     await app.open()
     started = [processes.start("redis_node", f"redis_url={url}") for _ in range(NODES)]
     await until(lambda: _taking_part(app), PATIENCE)

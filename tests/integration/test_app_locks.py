@@ -74,7 +74,7 @@ async def _hold_once(app: Mainspring) -> bool:
 
 @pytest.mark.req("LCK-1")
 async def test_it_is_renewed_while_held(nodes: Nodes) -> None:
-    async with nodes.client() as one, nodes.client() as two, one.lock("import", ttl="300ms") as lock:
+    async with nodes.client() as one, nodes.client() as two, one.lock("import", ttl="1500ms") as lock:
         [first] = await two.locks()
         await until(lambda: _expires_after(two, first.expires + 400_000), "it outlives its first time to live")
         assert lock.held
@@ -131,7 +131,7 @@ async def test_a_lock_that_cannot_be_renewed_is_lost_and_says_so(how: str) -> No
 @pytest.mark.req("LCK-1", "LCK-4", "SEC-3")
 async def test_an_administrator_releases_it_and_the_holder_notices(nodes: Nodes) -> None:
     async with nodes.client() as holder, nodes.client() as admin:
-        async with holder.lock("import", ttl="100ms") as lock:
+        async with holder.lock("import", ttl="2s") as lock:
             token = lock.token
             assert await admin.release_lock("import", by="ada") is True
             async with admin.lock("import", ttl="1m") as mine:

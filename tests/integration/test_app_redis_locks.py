@@ -32,8 +32,8 @@ def server() -> Valkey:
     return valkey()
 
 
-def locking(nodes: Nodes, server: Valkey, **options: Any) -> Mainspring:
-    url = server.url(prefix=nodes.folder.name, socket_timeout=0.3, socket_connect_timeout=0.3)
+def locking(nodes: Nodes, server: Valkey, patience: float = 20.0, **options: Any) -> Mainspring:
+    url = server.url(prefix=nodes.folder.name, socket_timeout=patience, socket_connect_timeout=patience)
     return nodes.app(**{"locks": "redis", "redis_url": url, **options})
 
 
@@ -65,7 +65,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes, server: Valke
 
 @pytest.mark.req("LCK-1", "LCK-3")
 async def test_it_is_renewed_while_held(nodes: Nodes, server: Valkey) -> None:
-    async with clients(nodes, server) as (one, two), one.lock("import", ttl="300ms") as lock:
+    async with clients(nodes, server) as (one, two), one.lock("import", ttl="1500ms") as lock:
         [first] = await two.locks()
         await until(lambda: _expires_after(two, first.expires + 400_000), "it outlives its first time to live")
         assert lock.held
@@ -89,7 +89,7 @@ async def test_a_window_lock(nodes: Nodes, server: Valkey) -> None:
 @pytest.mark.req("LCK-3", "LCK-4", "SEC-3")
 async def test_an_administrators_release_is_recorded_in_the_store(nodes: Nodes, server: Valkey) -> None:
     async with clients(nodes, server) as (one, two), nodes.client() as elsewhere:
-        async with one.lock("import", ttl="100ms") as lock:
+        async with one.lock("import", ttl="2s") as lock:
             assert await two.release_lock("import", by="ada") is True
             await until(lambda: not lock.held, "the renewal is refused")
             with pytest.raises(LeaseLost):
@@ -147,8 +147,8 @@ async def _entered(app: Mainspring) -> None:
 async def test_a_frozen_server_costs_the_lock_but_not_the_process(memory_nodes: Nodes) -> None:
     server = new_valkey()
     server.start()
-    app = locking(memory_nodes, server)
-    async with app.lock("l", ttl="500ms") as lock:
+    app = locking(memory_nodes, server, patience=1.0)
+    async with app.lock("l", ttl="1s") as lock:
         server.freeze()
         await until(lambda: not lock.held, "it could not be renewed in time")
         with pytest.raises(LeaseLost):

@@ -8,7 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import sqlite3
+import subprocess
+import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +137,32 @@ async def test_an_interrupted_copy_goes_on_where_it_stopped(
     assert await lines_of(target) == before
     again = await moving.copy(source, target, silent)
     assert (again.equal, sum(again.copied.values())) == (True, 0)
+
+
+async def test_a_copy_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None:
+    source, target = await filled(sqlite_url(tmp_path, "home"), ROWS), sqlite_url(tmp_path, "new")
+    command = [sys.executable, "-m", "mainspring", "db", "copy", source, target]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await until(lambda: process.poll() is not None or _some_arrived(tmp_path / "new.db"), "some have arrived")
+    finally:
+        process.kill()
+        process.wait()
+    async with moving.opened(target) as store:
+        await store.lock_release(moving.LOCK, None)  # as time would
+    moved = await moving.copy(source, target, silent)
+    assert moved.equal
+    assert await lines_of(target) == await lines_of(source)
+
+
+def _some_arrived(path: Path) -> bool:
+    if not path.exists():
+        return False
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            return bool(connection.execute("SELECT 1 FROM mainspring_executions LIMIT 1").fetchone())
+        except sqlite3.OperationalError:  # no tables yet, or busy
+            return False
 
 
 async def test_the_application_goes_on_in_the_new_database(tmp_path: Path) -> None:
@@ -282,6 +313,23 @@ def test_the_command_copies_and_compares(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()] == ["records", *answer["copied"]]
     assert "NO" not in said.out
+
+
+def test_a_terminal_sees_a_bar(tmp_path: Path) -> None:
+    source = asyncio.run(filled(sqlite_url(tmp_path, "home"), ROWS))
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "mainspring", "db", "copy", source, sqlite_url(tmp_path, "new")]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
+    os.close(theirs)
+    said = b""
+    with suppress(OSError):  # how Linux says that the other side has gone
+        while part := os.read(ours, 4096):
+            said += part
+    os.close(ours)
+    assert process.wait() == 0
+    assert "━" in said.decode()
+    assert re.search(rb"(copying|verifying) \w+ [0-9,]+", said)
 
 
 def test_the_command_refuses_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ class Deaf:
 async def deployment(server: Valkey, prefix: str) -> AsyncIterator[Mainspring]:
     """A process that works, and one that does not, which is what the test gets; both on one store."""
     store = MemoryStore(SystemClock())
-    url = server.url(prefix=prefix, socket_timeout=0.3, socket_connect_timeout=0.3)
+    url = server.url(prefix=prefix, socket_timeout=1, socket_connect_timeout=1)
     options: dict[str, Any] = {"redis_url": url, "redis_wakeups": True, "poll_interval": NEVER, "stop_timeout": 5}
     working, asking = (Mainspring(Deaf(store), **options) for _ in range(2))  # type: ignore[arg-type]
     for app in (working, asking):

@@ -96,7 +96,9 @@ def _watched() -> Iterator[Progress]:
             task = bar.add_task("opening", total=None)
 
             def tell(step: str, kind: str, count: int, far: float | None) -> None:
-                bar.update(task, description=f"{step} {kind} {count:,}", completed=far or 0, total=far and 1)
+                bar.update(
+                    task, description=f"{step} {kind} {count:,}", completed=far or 0, total=None if far is None else 1
+                )
 
             yield tell
     except KeyboardInterrupt:
