@@ -35,6 +35,10 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
 
 def _rivals(executions: Sequence[Execution]) -> set[int]:
     """The places of those that ask for what another one of the same batch asks for: an id, or a key."""
+    if not any(e.unique_key or e.overlap_key for e in executions) and len({e.id for e in executions}) == len(
+        executions
+    ):
+        return set()
     claims = [
         {("id", e.id), ("unique", e.unique_key), *(("overlap", k) for k in overlap_choices(e))} for e in executions
     ]

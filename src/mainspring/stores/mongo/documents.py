@@ -18,6 +18,7 @@ Fields have the names of `Execution`; those that hold their default are left out
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -36,7 +37,9 @@ _FIELDS = Execution.__struct_fields__
 _DEFAULTS = dict(zip(_FIELDS, astuple(Execution(id="", job="", job_id="", handler="")), strict=True))
 _ALWAYS = frozenset({"job", "job_id", "state", "priority", "created", "due", "token", "failures", "crashes"})
 _APART = frozenset({"id", "queue", "handler", "trace_id", "attempts_json"})
-_PLAIN = tuple((name, _DEFAULTS[name]) for name in _FIELDS if name not in _ALWAYS | _APART)
+_PLAIN = tuple(name for name in _FIELDS if name not in _ALWAYS | _APART)
+_PLAIN_DEFAULTS = tuple(_DEFAULTS[name] for name in _PLAIN)
+_plain_values = attrgetter(*_PLAIN)
 _READ = frozenset(_FIELDS) - _APART
 _STATES = {state.value: state for state in State}
 _LAST_MILLI = (1 << 48) - 1
@@ -64,9 +67,8 @@ def document(execution: Execution) -> Document:
         "failures": e.failures,
         "crashes": e.crashes,
     }
-    for name, default in _PLAIN:
-        value = getattr(e, name)
-        if value != default:
+    for name, value, default in zip(_PLAIN, _plain_values(e), _PLAIN_DEFAULTS, strict=True):
+        if value is not default and value != default:
             doc[name] = value
     if e.trace_id != own_trace(e.id):
         doc["trace_id"] = e.trace_id

@@ -6,15 +6,18 @@ queues or the future are never looked at.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 
 from ...model.changes import ClaimRequest
 from ...model.execution import lane
 from ...model.instants import Micros
 from ..shared import Candidate
 from .database import Database
+
+Cursor: TypeAlias = AsyncCommandCursor[dict[str, Any]]
 
 _ALONE = "/alone"
 _NAMED_LANES = 200
@@ -37,16 +40,20 @@ class Outlook(msgspec.Struct):
 
 async def look(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Outlook:
     """`most` rows of each lane; `waiters` asks whether any row waits for a key."""
-    parts = [_future(db)]
-    if waiters:
-        parts.append(_waiters(db))
-    if request is not None and request.handlers and request.queues != frozenset():
-        parts.append(_ready(db, request, most))
-    now = {"$project": {"_id": 0, "now": db.time.now()}}
     outlook = Outlook()
-    async for doc in await db.meta.aggregate([{"$match": {"_id": "schema"}}, now, *parts]):
+    around = [_future(db), *([_waiters(db)] if waiters else [])]
+    for doc in await (await _asked(db, request, most, around)).to_list():
         _read(outlook, doc)
     return outlook
+
+
+async def _asked(db: Database, request: ClaimRequest | None, most: int, around: list[dict[str, Any]]) -> Cursor:
+    """Lanes come first in the pipeline: only there does the server skip from one to the next."""
+    now = [{"$match": {"_id": "schema"}}, {"$project": {"_id": 0, "now": db.time.now()}}]
+    if request is None or not request.handlers or request.queues == frozenset():
+        return await db.meta.aggregate([*now, *around])
+    clock = {"$unionWith": {"coll": db.meta.name, "pipeline": now}}
+    return await db.executions.aggregate([*ready_pipeline(db, request, most), clock, *around])
 
 
 def _read(outlook: Outlook, doc: dict[str, Any]) -> None:
@@ -75,7 +82,7 @@ def _waiters(db: Database) -> dict[str, Any]:
     return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
 
 
-def _ready(db: Database, request: ClaimRequest, most: int) -> dict[str, Any]:
+def ready_pipeline(db: Database, request: ClaimRequest, most: int) -> list[dict[str, Any]]:
     best = [
         {"$sort": {"priority": -1, "_id": 1}},
         {"$limit": most},
@@ -88,12 +95,7 @@ def _ready(db: Database, request: ClaimRequest, most: int) -> dict[str, Any]:
         "pipeline": best,
         "as": "rows",
     }
-    return {
-        "$unionWith": {
-            "coll": db.executions.name,
-            "pipeline": [*lanes_pipeline(request), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}],
-        }
-    }
+    return [*lanes_pipeline(request), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}]
 
 
 def lanes_pipeline(request: ClaimRequest) -> list[dict[str, Any]]:
@@ -108,7 +110,9 @@ def lanes_pipeline(request: ClaimRequest) -> list[dict[str, Any]]:
     return [
         {"$match": {"ready": {"$gt": ""}}},
         {"$group": {"_id": "$ready"}},
-        {"$match": {"$expr": {"$and": tests}}},
+        # Computed first: a plain $match on the name would be moved before the $group, which then reads every row.
+        {"$project": {"wanted": {"$and": tests}}},
+        {"$match": {"wanted": True}},
     ]
 
 

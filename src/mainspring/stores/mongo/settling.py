@@ -1,11 +1,11 @@
 """Settling: fenced updates, all those of a batch in one command.
 
-Endings, which are most of it, are one update for all rows under the same fence: each row picks its own new values from a
-list that travels with the update. On a mongod 6.0 that took 55 to 85 microseconds of the server per row, against 190 to
-205 with one update for each row (100 rows, benchmarks/mongo_raw.py). Other changes have an update of their own.
+Endings, which are most of it, are one update for all rows under the same fence: each row picks its own new values from
+a list that travels with the update. On a mongod 6.0 that took 55 to 85 microseconds of the server per row, against 190
+to 205 with one update for each row (100 rows at once). Other changes have an update of their own.
 
-A command says how many rows matched, not which. That is all there is to know when all of them did. Otherwise, or when its
-answer got lost, the rows themselves tell: each update leaves the stamp of its batch on its row.
+A command says how many rows matched, not which. That is all there is to know when all of them did. Otherwise, or when
+its answer got lost, the rows themselves tell: each update leaves the stamp of its batch on its row.
 """
 
 from __future__ import annotations
