@@ -16,17 +16,25 @@ from .wallclock import next_instant, previous_instant
 from .zones import known_zone, zone_name
 
 Short = Literal["clamp", "skip"]
+_GAP_WORDS: dict[Gap, str] = {
+    "at_end": "",
+    "shift": "times that the clocks skip shifted by as much",
+    "skip": "without times that the clocks skip",
+}
+_OVERLAP_WORDS: dict[Overlap, str] = {
+    "first": "",
+    "second": "the second time when the clocks repeat it",
+    "both": "twice when the clocks repeat it",
+}
 
 
-class CalendarTrigger(Trigger, frozen=True):
-    """The common half: rules of local time in a zone. Kinds say which cron rules they stand for."""
+class CalendarTrigger(Trigger, frozen=True, kw_only=True):
+    """The common half: rules of local time in a zone, UTC where none is given. Kinds say which rules they stand for."""
+
+    tz: str | None = None
 
     def rules(self) -> tuple[str, ...]:
         """The cron expressions whose ticks, taken together, are the ticks of this trigger."""
-        raise NotImplementedError
-
-    @property
-    def zone(self) -> str | None:
         raise NotImplementedError
 
     @property
@@ -52,10 +60,10 @@ class CalendarTrigger(Trigger, frozen=True):
     def _walks(self) -> list[tuple[Rule, tzinfo, Gap, Overlap]]:
         """What there is to walk, looked up once: the same trigger is asked again and again."""
         gap, overlap = self.changes
-        return [(rule(text), known_zone(self.zone), gap, overlap) for text in self.rules()]
+        return [(rule(text), known_zone(self.tz), gap, overlap) for text in self.rules()]
 
     def with_zone(self, tz: str | tzinfo) -> Self:
-        return self if self.zone is not None else msgspec.structs.replace(self, tz=_zone(tz, warn=False))
+        return self if self.tz is not None else msgspec.structs.replace(self, tz=_zone(tz, warn=False))
 
     def expression(self) -> str:
         return " | ".join(self.rules())
@@ -64,18 +72,32 @@ class CalendarTrigger(Trigger, frozen=True):
         """Refuse rules and zones that do not exist, also when the trigger comes from storage."""
         for text in self.rules():
             rule(text)
-        if self.zone is not None:
-            zone("tz", self.zone, warn=False)
+        if self.tz is not None:
+            zone("tz", self.tz, warn=False)
 
     def in_zone(self, text: str) -> str:
-        return text if self.zone in {None, "UTC"} else f"{text} ({self.zone})"
+        """The words for the times, with the zone and whatever is not usual when its clocks change."""
+        notes = [self.tz if self.tz != "UTC" else None]
+        if not rule(self.rules()[0]).wildcard:
+            gap, overlap = self.changes
+            notes += [_GAP_WORDS[gap], _OVERLAP_WORDS[overlap]]
+        said = ", ".join(note for note in notes if note)
+        return f"{text} ({said})" if said else text
 
 
-class Cron(CalendarTrigger, frozen=True, tag="cron"):
-    expr: str
-    tz: str | None = None
+class FixedTime(CalendarTrigger, frozen=True, kw_only=True):
+    """A calendar trigger that may name times which the clocks skip or repeat."""
+
     gap: Gap = "at_end"
     overlap: Overlap = "first"
+
+    @property
+    def changes(self) -> tuple[Gap, Overlap]:
+        return self.gap, self.overlap
+
+
+class Cron(FixedTime, frozen=True, tag="cron"):
+    expr: str
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "expr", normalise(self.expr))
@@ -85,12 +107,9 @@ class Cron(CalendarTrigger, frozen=True, tag="cron"):
         return (self.expr,)
 
     @property
-    def zone(self) -> str | None:
-        return self.tz
-
-    @property
-    def changes(self) -> tuple[Gap, Overlap]:
-        return self.gap, self.overlap
+    def follows_the_wall_clock(self) -> bool:
+        """Whether `gap` and `overlap` mean nothing to it, because its minute or hour starts with `*`."""
+        return rule(self.expr).wildcard
 
     def describe(self) -> str:
         return self.in_zone(words(self.expr))
@@ -99,7 +118,6 @@ class Cron(CalendarTrigger, frozen=True, tag="cron"):
 class HourlyAt(CalendarTrigger, frozen=True, tag="hourly_at"):
     minute: int
     second: int = 0
-    tz: str | None = None
 
     def __post_init__(self) -> None:
         minute("minute", self.minute)
@@ -109,18 +127,13 @@ class HourlyAt(CalendarTrigger, frozen=True, tag="hourly_at"):
     def rules(self) -> tuple[str, ...]:
         return (f"{self.second} {self.minute} * * * *",)
 
-    @property
-    def zone(self) -> str | None:
-        return self.tz
-
     def describe(self) -> str:
         seconds = f" and {self.second} s" if self.second else ""
         return self.in_zone(f"hourly at minute {self.minute}{seconds}")
 
 
-class DailyAt(CalendarTrigger, frozen=True, tag="daily_at"):
+class DailyAt(FixedTime, frozen=True, tag="daily_at"):
     time: time
-    tz: str | None = None
 
     def __post_init__(self) -> None:
         time_of_day("time", self.time)
@@ -129,18 +142,13 @@ class DailyAt(CalendarTrigger, frozen=True, tag="daily_at"):
     def rules(self) -> tuple[str, ...]:
         return (f"{_clock(self.time)} * * *",)
 
-    @property
-    def zone(self) -> str | None:
-        return self.tz
-
     def describe(self) -> str:
         return self.in_zone(f"daily at {_time_text(self.time)}")
 
 
-class WeeklyAt(CalendarTrigger, frozen=True, tag="weekly_at"):
+class WeeklyAt(FixedTime, frozen=True, tag="weekly_at"):
     weekday: int
     time: time
-    tz: str | None = None
 
     def __post_init__(self) -> None:
         whole("weekday", self.weekday, 1, 7)
@@ -150,18 +158,13 @@ class WeeklyAt(CalendarTrigger, frozen=True, tag="weekly_at"):
     def rules(self) -> tuple[str, ...]:
         return (f"{_clock(self.time)} * * {self.weekday}",)
 
-    @property
-    def zone(self) -> str | None:
-        return self.tz
-
     def describe(self) -> str:
         return self.in_zone(f"weekly on {WEEKDAYS[self.weekday - 1].capitalize()} at {_time_text(self.time)}")
 
 
-class MonthlyAt(CalendarTrigger, frozen=True, tag="monthly_at"):
+class MonthlyAt(FixedTime, frozen=True, tag="monthly_at"):
     day: int
     time: time
-    tz: str | None = None
     if_short: Short = "clamp"
 
     def __post_init__(self) -> None:
@@ -176,10 +179,6 @@ class MonthlyAt(CalendarTrigger, frozen=True, tag="monthly_at"):
         if self.day == 31:
             return (f"{clock} L * *",)
         return (f"{clock} {self.day} * *", f"{clock} L 2 *")
-
-    @property
-    def zone(self) -> str | None:
-        return self.tz
 
     def describe(self) -> str:
         short = {"clamp": ", the last day in shorter months", "skip": ", not in shorter months"}
@@ -196,46 +195,75 @@ def cron(expr: str, *, tz: str | tzinfo | None = None, gap: Gap = "at_end", over
     >>> cron("0 30 3 * * *").describe()
     'At 03:30'
     """
-    choice("gap", gap, get_args(Gap))
-    choice("overlap", overlap, get_args(Overlap))
-    return Cron(expr, _zone(tz), gap, overlap)
+    return Cron(expr=expr, tz=_zone(tz), gap=_gap(gap), overlap=_overlap(overlap))
 
 
 def hourly_at(minute: int, second: int = 0, tz: str | tzinfo | None = None) -> HourlyAt:
-    """Every hour at this minute.
+    """Every hour at this minute, as the wall clock shows it.
 
     >>> hourly_at(5).expression()
     '0 5 * * * *'
     """
-    return HourlyAt(minute, second, _zone(tz))
+    return HourlyAt(minute, second, tz=_zone(tz))
 
 
-def daily_at(time: str | time, tz: str | tzinfo | None = None) -> DailyAt:
-    """Every day at this time of day.
+def daily_at(
+    time: str | time, tz: str | tzinfo | None = None, *, gap: Gap = "at_end", overlap: Overlap = "first"
+) -> DailyAt:
+    """Every day at this time of day; `gap` and `overlap` as for `cron`.
 
     >>> daily_at("03:00", tz="Europe/Istanbul").describe()
     'daily at 03:00 (Europe/Istanbul)'
     """
-    return DailyAt(time_of_day("time", time), _zone(tz))
+    return DailyAt(time_of_day("time", time), tz=_zone(tz), gap=_gap(gap), overlap=_overlap(overlap))
 
 
-def weekly_at(weekday: int | str, time: str | time, tz: str | tzinfo | None = None) -> WeeklyAt:
-    """Every week on this day, a name or an ISO number: 1 is Monday, 7 is Sunday.
+def weekly_at(
+    weekday: int | str,
+    time: str | time,
+    tz: str | tzinfo | None = None,
+    *,
+    gap: Gap = "at_end",
+    overlap: Overlap = "first",
+) -> WeeklyAt:
+    """Every week on this day, a name or an ISO number: 1 is Monday, 7 is Sunday; `gap` and `overlap` as for `cron`.
 
     >>> weekly_at("mon", "03:00").describe()
     'weekly on Monday at 03:00'
     """
-    return WeeklyAt(_weekday(weekday), time_of_day("time", time), _zone(tz))
+    day, clock = _weekday(weekday), time_of_day("time", time)
+    return WeeklyAt(day, clock, tz=_zone(tz), gap=_gap(gap), overlap=_overlap(overlap))
 
 
-def monthly_at(day: int, time: str | time, tz: str | tzinfo | None = None, if_short: Short = "clamp") -> MonthlyAt:
+def monthly_at(
+    day: int,
+    time: str | time,
+    tz: str | tzinfo | None = None,
+    if_short: Short = "clamp",
+    *,
+    gap: Gap = "at_end",
+    overlap: Overlap = "first",
+) -> MonthlyAt:
     """Every month on this day; months without it use their last day (`clamp`) or are left out (`skip`).
+
+    `gap` and `overlap` as for `cron`.
 
     >>> monthly_at(31, "03:00").expression()
     '0 0 3 L * *'
     """
     choice("if_short", if_short, get_args(Short))
-    return MonthlyAt(day_of_month("day", day), time_of_day("time", time), _zone(tz), if_short)
+    day, clock = day_of_month("day", day), time_of_day("time", time)
+    return MonthlyAt(day, clock, if_short, tz=_zone(tz), gap=_gap(gap), overlap=_overlap(overlap))
+
+
+def _gap(value: Gap) -> Gap:
+    choice("gap", value, get_args(Gap))
+    return value
+
+
+def _overlap(value: Overlap) -> Overlap:
+    choice("overlap", value, get_args(Overlap))
+    return value
 
 
 def _weekday(value: int | str) -> int:

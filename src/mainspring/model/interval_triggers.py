@@ -66,10 +66,7 @@ class Every(Trigger, frozen=True, tag="every"):
         return max(0, self._count_until(utc(end)) - self._count_until(utc(begin))), True
 
     def describe(self) -> str:
-        words = _in_words(self.seconds)
-        if self.delay:
-            return f"{'1 ' if words[0].isalpha() else ''}{words} after each run ends"
-        return f"every {words}"
+        return f"{in_words(self.seconds)} after each run ends" if self.delay else f"every {_period(self.seconds)}"
 
     def expression(self) -> str:
         return f"@every {duration_text(self.seconds)}"
@@ -161,14 +158,18 @@ def once(at: datetime | str | float) -> Once:
     return Once(instant("once", at))
 
 
-def _in_words(seconds: float) -> str:
-    """1800 as "30 minutes", 3600 as "hour", 5400 as "1 hour 30 minutes"."""
+def in_words(seconds: float) -> str:
+    """1800 as "30 minutes", 3600 as "1 hour", 5400 as "1 hour 30 minutes"."""
     parts, left = [], seconds
     for unit, size in _UNITS.items():
         count = left if unit == "seconds" else left // size
         left -= count * size
         if count:
             parts.append((f"{count:.6f}".rstrip("0").rstrip("."), unit))
-    if len(parts) == 1 and parts[0][0] == "1":
-        return parts[0][1][:-1]
     return " ".join(f"{count} {unit[:-1] if count == '1' else unit}" for count, unit in parts)
+
+
+def _period(seconds: float) -> str:
+    """The same after "every": 3600 as "hour"."""
+    words = in_words(seconds)
+    return words[2:] if words.startswith("1 ") and words.count(" ") == 1 else words

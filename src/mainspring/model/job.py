@@ -105,9 +105,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def trigger(self) -> Trigger | None:
-        """The trigger with its zone and anchor filled in; None for a job that only runs on demand."""
+        """The trigger with zone, anchor and name filled in; None for a job that only runs on demand."""
         trigger = _zoned_trigger(self.declared, self.overrides)
-        return None if trigger is None else trigger.anchored(to_datetime(self.anchor))
+        return None if trigger is None else trigger.anchored(to_datetime(self.anchor)).named(self.name)
 
     @property
     def policy(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, tzinfo
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -12,7 +12,7 @@ from .errors import InvalidValue
 from .instants import Micros
 
 if TYPE_CHECKING:
-    from .triggers import Excluding
+    from .triggers import Excluding, Spread
 
 REFERENCE = datetime(2001, 1, 1, tzinfo=UTC)
 
@@ -53,6 +53,10 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
         """A copy whose intervals are counted from this instant, unless they have their own start."""
         return self
 
+    def named(self, job: str) -> Self:
+        """A copy that is spread by the name of this job; the same for triggers that are not spread."""
+        return self
+
     def only_tick_micros(self) -> Micros | None:
         """The instant of a trigger that has exactly one tick, in microseconds since 1970."""
         return None
@@ -86,6 +90,25 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
         from .triggers import exclude  # that module knows all kinds, this one none
 
         return exclude(self, excluded)
+
+    def spread(self, within: Any) -> Spread:
+        """The same trigger, later by a part of `within` that depends on the name of the job and is always the same.
+
+        Jobs due at the same second are spread over that time. A tick is never as late as the one after it.
+
+        >>> from mainspring.model.triggers import daily_at
+        >>> daily_at("03:00").spread("10m").describe()
+        'daily at 03:00, spread over 10 minutes'
+        """
+        from .triggers import spread
+
+        return spread(self, within, each_tick=False)
+
+    def jitter(self, within: Any) -> Spread:
+        """Like `spread`, but by another part for each tick. It looks random and is the same on every machine."""
+        from .triggers import spread
+
+        return spread(self, within, each_tick=True)
 
 
 def utc(instant: datetime) -> datetime:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta, tzinfo
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -27,10 +28,11 @@ from .calendar_triggers import (
 )
 from .cron import HORIZON_YEARS
 from .errors import InvalidValue
-from .interval_triggers import Every, Once, every, interval, once
+from .instants import Micros, to_datetime, to_micros
+from .interval_triggers import Every, Once, every, in_words, interval, once
 from .timeline import localise
 from .trigger import Trigger
-from .values import zone
+from .values import duration, duration_text, zone
 from .zones import known_zone, zone_name
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "HourlyAt",
     "MonthlyAt",
     "Once",
+    "Spread",
     "Trigger",
     "WeeklyAt",
     "any_of",
@@ -58,11 +61,13 @@ __all__ = [
     "interval",
     "monthly_at",
     "once",
+    "spread",
     "weekly_at",
 ]
 
 _INSTANT = timedelta(microseconds=1)
 _HORIZON = timedelta(days=366 * HORIZON_YEARS)
+_MOST_NAMED = 5  # dates, in words
 _MOST_EXCLUDED = 100_000  # more than one day of a job that ticks every second
 
 
@@ -75,7 +80,7 @@ class AnyOf(Trigger, frozen=True, tag="any_of"):
         if not self.triggers:
             raise InvalidValue("any_of", self.triggers, "at least one trigger")
         for trigger in self.triggers:
-            _refuse_delay("any_of", trigger)
+            _refuse_as_part("any_of", trigger)
 
     def next_after(self, instant: datetime) -> datetime | None:
         ticks = (trigger.next_after(instant) for trigger in self.triggers)
@@ -108,7 +113,7 @@ class Excluding(Trigger, frozen=True, tag="excluding"):
 
     def __post_init__(self) -> None:
         for trigger in (self.base, *self.triggers):
-            _refuse_delay("excluding", trigger)
+            _refuse_as_part("excluding", trigger)
         if self.base in self.triggers:
             raise InvalidValue("excluding", self.base.expression(), "an exclusion that leaves something")
         if self.tz is not None:
@@ -144,8 +149,10 @@ class Excluding(Trigger, frozen=True, tag="excluding"):
         return Excluding(self.base.anchored(at), self.dates, parts, self.tz)
 
     def describe(self) -> str:
-        parts = [f"on {day}" for day in self.dates] + [trigger.describe() for trigger in self.triggers]
-        return f"{self.base.describe()}, except {', '.join(parts)}"
+        parts = [f"on {day}" for day in self.dates[:_MOST_NAMED]] + [trigger.describe() for trigger in self.triggers]
+        more = len(self.dates) - _MOST_NAMED
+        note = f" and on {more} more date{'s' if more > 1 else ''}" if more > 0 else ""
+        return f"{self.base.describe()}, except {', '.join(parts)}{note}"
 
     def expression(self) -> str:
         parts = [str(day) for day in self.dates] + [trigger.expression() for trigger in self.triggers]
@@ -163,7 +170,77 @@ class Excluding(Trigger, frozen=True, tag="excluding"):
         return localise(datetime(day.year, day.month, day.day), known_zone(self.tz))
 
 
-AnyTrigger = Cron | Every | HourlyAt | DailyAt | WeeklyAt | MonthlyAt | Once | AnyOf | Excluding
+class Spread(Trigger, frozen=True, tag="spread"):
+    """The ticks of another trigger, each later by a part of `seconds`, or of the time to the next tick if that is less.
+
+    The part is a fixed share between 0 and 1 that follows from the name of the job, or from the name and the tick. So
+    ticks keep their order, and every machine works out the same ones.
+    """
+
+    base: AnyTrigger
+    seconds: float
+    each_tick: bool = False
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        _refuse_as_part("spread", self.base)
+        duration("spread", self.seconds)
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        before = self.base.previous(instant)
+        if before is not None and (late := self._later(before)) > instant:
+            return late
+        upcoming = self.base.next_after(instant)
+        return None if upcoming is None else self._later(upcoming)
+
+    def previous(self, instant: datetime) -> datetime | None:
+        before = self.base.previous(instant)
+        if before is None or (late := self._later(before)) <= instant:
+            return None if before is None else late
+        earlier = self.base.previous(before - _INSTANT)
+        return None if earlier is None else self._later(earlier)
+
+    def count_between(self, begin: datetime, end: datetime, limit: int = 1000) -> tuple[int, bool]:
+        """As many as the base has, but for the ones that are put off over the ends of the stretch."""
+        count, exact = self.base.count_between(begin, end, limit)
+        return (max(0, count + self._put_off(begin) - self._put_off(end)) if exact else count), exact
+
+    def only_tick_micros(self) -> Micros | None:
+        only = self.base.only_tick_micros()
+        return None if only is None else to_micros(self._later(to_datetime(only)))
+
+    def with_zone(self, tz: str | tzinfo) -> Spread:
+        return msgspec.structs.replace(self, base=self.base.with_zone(tz))
+
+    def anchored(self, at: datetime) -> Spread:
+        return msgspec.structs.replace(self, base=self.base.anchored(at))
+
+    def named(self, job: str) -> Spread:
+        return msgspec.structs.replace(self, name=job)
+
+    def describe(self) -> str:
+        time = in_words(self.seconds)
+        how = f"each time up to {time} later" if self.each_tick else f"spread over {time}"
+        return f"{self.base.describe()}, {how}"
+
+    def expression(self) -> str:
+        return f"{self.base.expression()} {'jitter' if self.each_tick else 'spread'} {duration_text(self.seconds)}"
+
+    def _later(self, tick: datetime) -> datetime:
+        following = self.base.next_after(tick)
+        room = self.seconds if following is None else min(self.seconds, (following - tick).total_seconds())
+        return tick + timedelta(milliseconds=int(self._share(tick) * room * 1000))
+
+    def _share(self, tick: datetime) -> float:
+        text = f"{self.name} {to_micros(tick)}" if self.each_tick else self.name
+        return int.from_bytes(blake2b(text.encode(), digest_size=6).digest()) / 2**48
+
+    def _put_off(self, instant: datetime) -> int:
+        before = self.base.previous(instant)
+        return int(before is not None and self._later(before) > instant)
+
+
+AnyTrigger = Cron | Every | HourlyAt | DailyAt | WeeklyAt | MonthlyAt | Once | AnyOf | Excluding | Spread
 
 
 def any_of(*triggers: Trigger) -> AnyOf:
@@ -183,6 +260,11 @@ def exclude(base: Trigger, excluded: Iterable[Any]) -> Excluding:
     dates = sorted({_date(item) for item in items if not isinstance(item, Trigger)})
     triggers = tuple(_known("excluding", item) for item in items if isinstance(item, Trigger))
     return Excluding(_known("excluding", base), tuple(dates), triggers, getattr(base, "tz", None))
+
+
+def spread(base: Trigger, within: Any, *, each_tick: bool) -> Spread:
+    """See `Trigger.spread` and `Trigger.jitter`."""
+    return Spread(_known("spread", base), duration("spread", within), each_tick)
 
 
 def encode_trigger(trigger: Trigger) -> dict[str, Any]:
@@ -230,8 +312,12 @@ def _known(field: str, trigger: Any) -> AnyTrigger:
     raise InvalidValue(field, trigger, "a trigger, such as daily_at(...) or cron(...)")
 
 
-def _refuse_delay(field: str, trigger: Trigger) -> None:
+def _refuse_as_part(field: str, trigger: Trigger) -> None:
     if trigger.fixed_delay:
         raise InvalidValue(
             field, trigger.expression(), "triggers with ticks of their own", "every(delay=True) stands alone"
+        )
+    if isinstance(trigger, Spread):
+        raise InvalidValue(
+            field, trigger.expression(), "triggers that are not spread", "Spread the whole: any_of(...).spread(...)"
         )
