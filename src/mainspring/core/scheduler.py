@@ -7,6 +7,7 @@ executions only if it won, so a second scheduler, a slow one or one that crashed
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from ..model.changes import Added, DuePage, JobWrite, JobWritten
 from ..model.events import Skipped, Ticked
@@ -20,8 +21,10 @@ from .ports import Clock, Store, Topic
 from .supersede import cancel_superseded
 
 PAGE = 1_000
-BATCH = 100
-"""Jobs read and jobs written at once: few enough that the first of many start while the last are still being made."""
+"""Jobs read at once."""
+FIRST_BATCH = 100
+"""Jobs written at once: few to begin with, so that the first of many start soon, and then twice as many each time, so
+that the last do not wait for many commits."""
 AT_ONCE = 2
 LOST_PAUSE = 0.25
 UNREADABLE_PAUSE = 60.0
@@ -81,8 +84,8 @@ class Scheduler:
         many were lost to others; who takes a tick may still fail to make it."""
         writing = _Writing()
         async with asyncio.TaskGroup() as group:
-            for start in range(0, len(jobs), BATCH):
-                writes = self._writes(jobs[start : start + BATCH], now)
+            for batch in _batches(jobs):
+                writes = self._writes(batch, now)
                 await writing.room.acquire()
                 group.create_task(self._write(writes, now, writing), name="mainspring-ticks")
         if writing.errors:
@@ -125,3 +128,10 @@ class Scheduler:
         if next_due is None:
             return self._poll_interval
         return min(max((next_due - now) / SECOND, 0.0), self._poll_interval)
+
+
+def _batches(jobs: list[Job]) -> Iterator[list[Job]]:
+    start, size = 0, FIRST_BATCH
+    while start < len(jobs):
+        yield jobs[start : start + size]
+        start, size = start + size, size * 2
