@@ -7,6 +7,9 @@
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
 #   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
 #   make copy-check [ROWS=100000]  that many executions moved from store to store and back: nothing may change
+#   make bench [ONLY=drain-postgres,latency] [ROUNDS=3] [POSTGRES=15]    Mainspring, bare loops and other job systems,
+#                              each in an environment of its own; figures and plots into docs/benchmarks.md
+#   make bench-quick           the same in two minutes: fewer of them, fewer jobs, one round; the page stays as it is
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -29,7 +32,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit time time-full conformance integration acceptance simulate crash faults docs plans copy-check
+        unit time time-full conformance integration acceptance simulate crash faults docs plans copy-check bench bench-quick
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -95,6 +98,15 @@ plans: $(INSTALLED)
 copy-check: $(INSTALLED)
 	@COPY_ROWS=$(or $(ROWS),100000) $(RUN) -m pytest -q -s tests/integration/test_moving.py -k journey $(ARGS)
 
+BENCH := $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(POSTGRES),--postgres $(POSTGRES))
+
+# What failed is told in the report too, so the report is written either way.
+bench: $(INSTALLED)
+	@$(RUN) -m benchmarks $(BENCH); ended=$$?; $(RUN) -m benchmarks.report && exit $$ended
+
+bench-quick: $(INSTALLED)
+	@$(RUN) -m benchmarks --quick $(BENCH); ended=$$?; $(RUN) -m benchmarks.report --quick --show && exit $$ended
+
 simulate: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)
 
@@ -103,5 +115,5 @@ crash faults: $(INSTALLED)
 	@$(RUN) -m pytest -q -rP tests/$@ $(ARGS)
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

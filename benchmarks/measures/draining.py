@@ -37,9 +37,9 @@ def drain_filled(contestant: Contestant, place: Place, items: int, processes: in
         after = _settled(contestant, place, keep)
     finally:
         crew.stop()
-    _check_all_done(contestant, before, after, items, keep, count)
+    check_all_done(contestant, before, after, items, keep, count)
     if count < 1 or seconds <= 0:
-        raise Failed(f"{contestant.name}: {count} jobs in {seconds} s is no measurement")
+        raise Failed(f"{contestant.name}: {count} jobs in {seconds:g} s are no measurement")
     return {
         "rate": count / seconds,
         "items": count,
@@ -62,7 +62,7 @@ def _spent(after: float | None, before: float | None) -> float | None:
     return None if after is None or before is None else after - before
 
 
-def _check_all_done(
+def check_all_done(
     contestant: Contestant, before: dict[str, Any], after: dict[str, Any], items: int, keep: int, count: int
 ) -> None:
     """Nothing is left, and whoever keeps a history has all of it."""
