@@ -59,6 +59,8 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
 
 
 def all_bare(executions: Sequence[Execution]) -> bool:
+    if len(executions) == 1:
+        return is_bare(executions[0])
     return all(map(is_bare, executions)) and len({row.id for row in executions}) == len(executions)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from inspect import isawaitable
@@ -109,27 +110,43 @@ class Connections:
     def __init__(self, make: Callable[[], Awaitable[Connection]], size: int, patience: float) -> None:
         self._make = make
         self._patience = patience
-        self._parts = PerLoop(lambda: _Idle(size), _Idle.close)
+        self._parts = PerLoop(lambda: _Lines(size), _Lines.close)
         self._closed = False
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
-        idle = self._parts.here()
-        async with idle.free:
-            line = idle.take() or await self._connect()
-            try:
-                rows = await line.fetch(text, values)
-            except psycopg.Error:
-                self._put_back(idle, line)
-                raise
-            except BaseException:
-                line.close()
-                raise
-            self._put_back(idle, line)
-            return rows
+        lines = self._parts.here()
+        line = await lines.take() or await self._connect(lines)
+        try:
+            rows = await line.fetch(text, values)
+        except psycopg.Error:
+            self._after_error(lines, line)
+            raise
+        except BaseException:
+            lines.drop(line)
+            raise
+        if self._closed:
+            lines.drop(line)
+        else:
+            lines.give_back(line)
+        return rows
 
-    async def _connect(self) -> Line:
-        connection = await self._make()
+    async def _connect(self, lines: _Lines) -> Line:
+        try:
+            connection = await self._make()
+        except BaseException:
+            lines.drop(None)
+            raise
         return Line(connection, self._patience, prepares=connection.prepare_threshold is not None)
+
+    def _after_error(self, lines: _Lines, line: Line) -> None:
+        """Most errors leave the connection as good as before; when it is lost, so are those it was opened with."""
+        if line.usable and not self._closed:
+            lines.give_back(line)
+            return
+        lost = line.lost
+        lines.drop(line)
+        if lost:
+            lines.close()
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -142,42 +159,69 @@ class Connections:
 
     async def close(self) -> None:
         self._closed = True
-        for idle in self._parts.all():
-            idle.close()
-
-    def _put_back(self, idle: _Idle, line: Line) -> None:
-        if line.usable and not self._closed:
-            idle.lines.append(line)
-            return
-        lost = line.lost
-        line.close()
-        if lost:
-            idle.close()
+        for lines in self._parts.all():
+            lines.close()
 
 
-class _Idle:
-    """The idle lines of one event loop, the newest on top."""
+class _Lines:
+    """The lines of one event loop: idle ones, the newest on top, and who waits for one."""
 
     def __init__(self, size: int) -> None:
-        self.free = asyncio.Semaphore(size)
-        self.lines: list[Line] = []
+        self._size = self._free = size
+        self._idle: list[Line] = []
+        self._waiting: deque[asyncio.Future[Line | None]] = deque()
         self._pid = os.getpid()
 
-    def take(self) -> Line | None:
+    async def take(self) -> Line | None:
+        """None: there is room for a new one, and whoever asked is to make it."""
         if self._pid != os.getpid():  # the parent of this process uses the inherited ones
-            self.lines, self._pid = [], os.getpid()
-        while self.lines:
-            line = self.lines.pop()
-            if line.usable:
+            self._idle, self._waiting, self._free, self._pid = [], deque(), self._size, os.getpid()
+        if self._free == 0:
+            return await self._turn()
+        self._free -= 1
+        while self._idle:
+            line = self._idle.pop()
+            if not line.cut:
                 return line
             line.close()  # the server has hung up meanwhile
         return None
 
+    async def _turn(self) -> Line | None:
+        turn: asyncio.Future[Line | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it came at the same moment: the next one may have it
+                line = turn.result()
+                self.drop(None) if line is None else self.give_back(line)
+            raise
+
+    def give_back(self, line: Line) -> None:
+        if not self._handed_on(line):
+            self._idle.append(line)
+            self._free += 1
+
+    def drop(self, line: Line | None) -> None:
+        """Its place is free for another one."""
+        if line is not None:
+            line.close()
+        if not self._handed_on(None):
+            self._free += 1
+
     def close(self) -> None:
-        """Without waiting for anything: their loop may be gone."""
-        idle, self.lines = self.lines, []
+        """The idle ones, without waiting for anything: their loop may be gone."""
+        idle, self._idle = self._idle, []
         for line in idle:
             line.close()
+
+    def _handed_on(self, line: Line | None) -> bool:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(line)
+                return True
+        return False
 
 
 async def connect(options: Options) -> Connection:

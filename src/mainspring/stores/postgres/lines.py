@@ -36,6 +36,7 @@ class Line:
         self._encoding = connection.info.encoding
         self._loop = asyncio.get_running_loop()
         self._socket = self._pg.socket
+        self.cut = False  # the other end has gone
         self._prepared: dict[str, bytes] = {}
         self._waiting: asyncio.Future[None] | None = None
         self._results: list[Any] = []
@@ -67,7 +68,7 @@ class Line:
         else:
             self._pg.send_query_prepared(name, given)
         result = await self._answer()
-        if result.ntuples == 0:
+        if not result.ntuples:
             return []
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
@@ -115,7 +116,7 @@ class Line:
         finally:
             self._waiting = None
         result = self._results[-1]
-        if result.status in _FAILED:
+        if not result.ntuples and result.status in _FAILED:
             raise errors.error_from_result(result, encoding=self._encoding)
         return result
 
@@ -131,7 +132,8 @@ class Line:
                     self._told(None)
                     return
                 self._results.append(result)
-        except psycopg.Error as error:  # the other end is gone
+        except psycopg.Error as error:
+            self.cut = True
             self._deaf()
             self._told(None if self._results else error)
 

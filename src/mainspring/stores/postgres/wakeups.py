@@ -39,6 +39,8 @@ class Listeners:
         return lambda: self._remove(key)
 
     def tell(self, topics: Iterable[Topic]) -> None:
+        if not self._callbacks:
+            return
         wanted = sorted(topics)
         for key, (loop, _) in list(self._callbacks.items()):
             try:

@@ -328,7 +328,6 @@ CREATE FUNCTION mainspring.add_single(
 ) RETURNS json LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
-    SET enable_bitmapscan = off
     SET lock_timeout = '10ms'
 AS $$
 DECLARE
