@@ -32,6 +32,7 @@ COMMANDS = {
     "workers": "cluster:workers",
     "locks": "cluster:locks",
     "cron": "cron:cron",
+    "simulate": "simulate:simulate",
     "db": "database:db",
 }
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."

@@ -1,0 +1,194 @@
+"""The ticks of a job over a stretch of time: the scheduler's own decisions, on virtual time.
+
+Each tick is `ticks.materialise` with the clock at that tick, as a scheduler that is never late would call it. Most of a
+year is alike, though: while no clock changes, a calendar repeats itself day by day and an interval is a row of numbers.
+Such stretches are laid out at once; each begins with a tick that the scheduler decides, and is used only if the
+scheduler's next tick is its own. Around every change of a clock, and for whatever is not known to be plain, the
+scheduler decides tick by tick.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
+from random import Random
+
+from cronsim import CronSim, CronSimError
+
+from ..core import commands, ticks
+from ..model.calendar_triggers import CalendarTrigger
+from ..model.errors import InvalidValue
+from ..model.ids import random_id
+from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
+from ..model.job import Job, JobSpec, encode_spec
+from ..model.timeline import offset_at, segments
+from ..model.triggers import AnyOf, Every, Trigger
+from ..model.zones import known_zone
+
+DAY: Micros = 86_400 * SECOND
+MOST_RUNS = 20_000_000
+WITHOUT_EFFECT = frozenset(
+    (
+        *("handler", "trigger", "tz", "params", "queue", "priority", "max_attempts", "retry", "timeout"),
+        *("non_retryable", "overlap", "overlap_limit", "missed", "missed_while_paused", "grace", "window"),
+        *("enabled", "retention", "description", "metadata"),
+    )
+)
+"""Fields of a job that do not change which ticks an untroubled scheduler makes, beside the trigger itself. A job that
+uses any other field is decided tick by tick."""
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def planned(name: str, spec: JobSpec, begin: Micros, chance: Random) -> Job:
+    """The job as it stands when it is first declared, so that a tick at `begin` itself is seen. An interval without a
+    start of its own counts from `begin`, as after a deploy at that moment."""
+    new = Job(name=name, id=random_id(begin, chance), declared=encode_spec(spec), anchor=begin, created=begin)
+    counts_from_now = new.trigger != new.with_changes(anchor=begin + DAY).trigger
+    write = commands.declare(None, new, begin if counts_from_now else begin - 1)
+    assert write is not None
+    return write.job
+
+
+def ticks_of(job: Job, end: Micros, duration: Micros, chance: Random) -> array[int]:
+    """Every tick before `end`; `duration` is how long a run takes, which a fixed delay waits for."""
+    found = array("q")
+    walk = _Walk(job, end, duration, chance)
+    for some in walk.stretches():
+        found.extend(some)
+        if len(found) > MOST_RUNS:
+            remedy = "Shorten the time, or choose jobs with --job"
+            raise InvalidValue("--to", to_datetime(end).isoformat(), f"at most {MOST_RUNS:,} runs of a job", remedy)
+    return found
+
+
+class _Walk:
+    def __init__(self, job: Job, end: Micros, duration: Micros, chance: Random) -> None:
+        self._job, self._end, self._duration, self._chance = job, end, duration, chance
+        self._plain = _is_plain(job.spec)
+
+    def stretches(self) -> Iterator[list[Micros] | range]:
+        while (at := self._job.due) is not None and at < self._end:
+            made = self._decide(at)
+            laid_out = self._laid_out(at) if self._plain else None
+            if laid_out is None or len(laid_out) < 3 or made != [at] or laid_out[1] != self._job.due:
+                yield made
+                continue
+            yield laid_out[:-1]
+            # the last one is decided again, in the next turn: what comes after it is the scheduler's word
+            self._job = self._job.with_changes(next_run=laid_out[-1], last_tick=laid_out[-2])
+
+    def _decide(self, at: Micros) -> list[Micros]:
+        """What the scheduler makes of the job at its next tick. A tick of the past (a `once` long gone) is missed."""
+        write = ticks.materialise(self._job, at, self._chance)
+        self._job = write.job
+        trigger = self._job.trigger
+        if trigger is not None and trigger.fixed_delay:
+            following = ticks.after_delay(self._job, at + self._duration)
+            self._job = self._job if following is None else following.job
+        return [run.tick for run in write.executions if not run.state.final and run.tick is not None]
+
+    def _laid_out(self, begin: Micros) -> list[Micros] | range | None:
+        """The ticks from `begin` while all clocks stand as they do; None when one changes within a day of it."""
+        trigger = self._job.trigger
+        assert trigger is not None
+        end = self._end
+        for zone in _zones(trigger):
+            changes = clock_changes(zone, begin - DAY, end + DAY)
+            if changes and changes[0] < begin + DAY:
+                return None
+            end = min(end, changes[0] - DAY) if changes else end
+        return _in_steady_time(trigger, begin, end)
+
+
+def _is_plain(spec: JobSpec) -> bool:
+    plain = JobSpec(handler=spec.handler)
+    unknown = (name for name in spec.__struct_fields__ if name not in WITHOUT_EFFECT)
+    return all(getattr(spec, name) == getattr(plain, name) for name in unknown)
+
+
+def _zones(trigger: Trigger) -> set[tzinfo]:
+    if isinstance(trigger, AnyOf):
+        return set().union(*(_zones(part) for part in trigger.triggers))
+    return {known_zone(trigger.tz)} if isinstance(trigger, CalendarTrigger) else set()
+
+
+# --- stretches in which no clock changes ----------------------------------------------------------------------------
+
+
+def _in_steady_time(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros] | range | None:
+    """The ticks in [begin, end); None for a kind of trigger that is not known here."""
+    if type(trigger) is Every and not trigger.fixed_delay:
+        step = seconds_to_micros(trigger.seconds)
+        return range(begin, end, step) if step == trigger.seconds * SECOND else None
+    if isinstance(trigger, CalendarTrigger):
+        return _calendar(trigger, begin, end)
+    if type(trigger) is AnyOf:
+        firsts = [part.next_after(to_datetime(begin) - _MICROSECOND) for part in trigger.triggers]
+        rows = [
+            _in_steady_time(part, to_micros(first), end)
+            for part, first in zip(trigger.triggers, firsts, strict=True)
+            if first is not None
+        ]
+        known = [row for row in rows if row is not None]
+        return sorted(set().union(*known)) if len(known) == len(rows) else None
+    return None
+
+
+def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micros] | None:
+    rules = trigger.rules()
+    pattern = _pattern(rules[0]) if len(rules) == 1 else None
+    if pattern is None:
+        return None
+    times, days, months, weekdays = pattern
+    naive = to_datetime(begin).replace(tzinfo=None)
+    offset = offset_at(known_zone(trigger.tz), naive) // _MICROSECOND
+    first, last = (begin + offset) // DAY, (end + offset) // DAY
+    midnights = [day * DAY - offset for day in _matching_days(days, months, weekdays, first, last)]
+    laid_out = [midnight + time for midnight in midnights for time in times]
+    return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
+
+
+@lru_cache(maxsize=8192)
+def _pattern(rule: str) -> tuple[list[Micros], str, str, str] | None:
+    """The times of day of a cron rule, and its fields for days, months and weekdays."""
+    simulator = _simulator(rule)
+    if simulator is None:
+        return None
+    seconds = [
+        hour * 3600 + minute * 60 + second
+        for hour in simulator.hours
+        for minute in simulator.minutes
+        for second in simulator.seconds
+    ]
+    days, months, weekdays = simulator.parts[3:6]
+    return sorted(time * SECOND for time in seconds), days, months, weekdays
+
+
+@lru_cache(maxsize=1024)
+def _matching_days(days: str, months: str, weekdays: str, first: int, last: int) -> list[int]:
+    """The days, counted from 1970, on which such a rule runs."""
+    simulator = _simulator(f"0 0 0 {days} {months} {weekdays}")
+    assert simulator is not None
+    dates = (date.fromordinal(_EPOCH + day) for day in range(first, last + 1))
+    return [each.toordinal() - _EPOCH for each in dates if each.month in simulator.months and simulator.match_day(each)]
+
+
+def _simulator(rule: str) -> CronSim | None:
+    try:
+        return CronSim(rule.replace("?", "*"), datetime(2000, 1, 1))
+    except CronSimError:  # a spelling that only Mainspring knows: the scheduler decides
+        return None
+
+
+@lru_cache(maxsize=4096)
+def clock_changes(zone: tzinfo, begin: Micros, end: Micros) -> list[Micros]:
+    """The instants in [begin, end) at which the zone's offset from UTC changes."""
+    years = range(to_datetime(begin).year, to_datetime(end).year + 1)
+    edges = [each.begin for year in years for each in segments(zone, year) if each.offset != each.before]
+    instants = [to_micros(edge.replace(tzinfo=UTC)) for edge in edges]
+    return [at for at in instants if begin <= at < end]
