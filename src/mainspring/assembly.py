@@ -31,6 +31,7 @@ from .model.changes import Audit, WorkerInfo
 from .model.errors import ConfigurationError, InvalidValue, StoreError
 from .model.ids import random_id
 from .model.instants import Micros
+from .model.job import JobSpec
 from .model.payload import presentable
 from .version import VERSION
 
@@ -162,13 +163,28 @@ class Parts:
         return self.client.audit("release", target, by, self.time.now())
 
 
+class Declarations:
+    """The jobs of the code under given settings. Made once for the same of both: a start asks for them several times,
+    and there may be ten thousand."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._made: tuple[int, config.Settings, list[tuple[str, JobSpec]]] | None = None
+
+    def jobs(self, settings: config.Settings) -> list[tuple[str, JobSpec]]:
+        revision = self._registry.revision
+        if self._made is None or self._made[:2] != (revision, settings):
+            self._made = (revision, settings, self._registry.declared_jobs(settings.lookup, settings.timezone))
+        return self._made[2]
+
+
 def database_of(given: Any) -> tuple[str | None, Store | None]:
     """The address or the store meant by what an application was given; neither: the settings say."""
     if given is None or isinstance(given, str):
         return given, None
     if isinstance(given, os.PathLike):
         return f"sqlite:///{quote(os.fspath(given))}", None
-    if callable(getattr(given, "exchange", None)):
+    if callable(getattr(type(given), "exchange", None)):  # a client of MongoDB has every name: as a database
         return None, given
     raise InvalidValue("database", presentable(given), "an address such as sqlite:///jobs.db, a path, or a store")
 

@@ -227,11 +227,12 @@ async def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("OPS-1")
-async def test_a_database_of_a_later_release() -> None:
-    app = Mainspring("mongodb://localhost/jobs")
+async def test_a_database_that_cannot_be_reached() -> None:
+    app = Mainspring("mongodb://127.0.0.1:1/jobs?serverSelectionTimeoutMS=200")
     app.job("greet")(lambda: None)
-    with pytest.raises(ConfigurationError, match=r"mongodb:// is not supported by this release; use sqlite:///"):
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1:1/jobs.*check that the server runs and can be reached"):
         await app.start()
+    await app.close()
 
 
 # --- observers -----------------------------------------------------------------------------------------------

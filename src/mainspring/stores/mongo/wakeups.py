@@ -90,11 +90,10 @@ class Ear:
         while True:
             try:
                 await (self._follow() if await has_transactions(self._here()) else self._poll())
-            except OperationFailure:
-                self._resume = None  # what it wanted to go on from may be gone
-                pause = min(pause * 2, _RETRY_AT_MOST)
-            except (PyMongoError, OSError, TimeoutError):
+            except (PyMongoError, OSError, TimeoutError) as error:
                 pause = 0.1 if self.hears else min(pause * 2, _RETRY_AT_MOST)
+                if isinstance(error, OperationFailure) and not self.hears:
+                    self._resume = None  # the place it wanted to go on from is gone
             self.hears = False
             await asyncio.sleep(pause)
 
