@@ -71,6 +71,7 @@ class Mainspring:
         self._modules = module_names(jobs)
         self._given_store = given_store
         self._parts: Parts | None = None
+        self._declarations = assembly.Declarations(self.registry)
 
     # --- declaring ----------------------------------------------------------------------------------------
     def job(self, name: str, **options: Unpack[JobOptions]) -> Callable[[F], F]:
@@ -110,7 +111,7 @@ class Mainspring:
     def declares(self) -> tuple[str, ...]:
         """The names of the jobs that code declares; modules that are to be imported are."""
         self._import_modules()
-        return tuple(name for name, _ in self._declared())
+        return tuple(name for name, _ in self._declarations.jobs(self.settings))
 
     # --- life ---------------------------------------------------------------------------------------------
     async def open(self) -> None:
@@ -140,7 +141,7 @@ class Mainspring:
         self._import_modules()
         if not self.settings.enabled or (not self.registry.names and roles is None):
             return
-        parts = await self._ready()
+        parts = await self._ready(declare=False)
         async with parts.turn():
             if parts.node is None:
                 parts.node = await self._started_node(parts)
@@ -151,8 +152,9 @@ class Mainspring:
 
     async def _started_node(self, parts: Parts) -> Node:
         """A start is a deploy: jobs follow the code from here on."""
-        declared = self._declared()
+        revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
         await parts.catalogue.declare(declared)
+        parts.declared = revision
         names = tuple(name for name, _ in declared)
         if self.settings.prune:
             await parts.control.retire_orphans(frozenset(names))
@@ -363,29 +365,27 @@ class Mainspring:
         return SyncMainspring(self)
 
     # --- inside -------------------------------------------------------------------------------------------
-    async def _ready(self, in_transaction: bool = False) -> Parts:
+    async def _ready(self, in_transaction: bool = False, declare: bool = True) -> Parts:
         """The parts around an open store; opened by whoever needs it first, anew in a forked child."""
         parts = self._parts
         if parts is None or not parts.here:
             parts = self._parts = Parts(self._make_store(), self.registry, self.settings, self.clock, self.emit)
-        if not parts.opened or parts.declared != self.registry.revision:
+        if not parts.opened or (declare and parts.declared != self.registry.revision):
             async with parts.short_turn() if in_transaction else parts.turn():
-                await self._open(parts)
+                await self._open(parts, declare)
         return parts
 
-    async def _open(self, parts: Parts) -> None:
+    async def _open(self, parts: Parts, declare: bool) -> None:
         """Connect once, and bring to the store what code has declared since it was last brought there."""
         self._import_modules()
-        revision, declared = self.registry.revision, self._declared()
+        revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
         if not parts.opened:
             await parts.store.open()
             parts.time.observe(await parts.store.now())
-        if parts.declared != revision:
+            parts.opened = True
+        if declare and parts.declared != revision:
             await parts.catalogue.declare(declared, update=parts.node is not None)
-        parts.opened, parts.declared = True, revision
-
-    def _declared(self) -> list[tuple[str, Any]]:
-        return self.registry.declared_jobs(self.settings.lookup, self.settings.timezone)
+            parts.declared = revision
 
     def _import_modules(self) -> None:
         self.registry.import_modules(self._modules)
