@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from mainspring.model.errors import InvalidValue
 from mainspring.model.windows import (
+    Limited,
     Offset,
     Window,
+    caller_window,
     custom_window,
     encode_window_spec,
+    limited,
     offset,
     resolve,
     window_spec,
@@ -153,6 +156,62 @@ def test_a_callers_window_is_checked():
         custom_window("2026-01-01", "2026-01-02")
 
 
+@pytest.mark.req("WIN-4", "WIN-3")
+def test_the_longest_span_follows_the_wall_clock():
+    """A day is a day, of 25 hours or of 23; an hour more or less is not."""
+    zone = "America/New_York"
+    for day, after, hours in [("2026-11-01", "2026-11-02", 25), ("2026-03-08", "2026-03-09", 23)]:
+        assert custom_window(day, after, tz=zone, max_span="1d").span == timedelta(hours=hours)
+    with pytest.raises(InvalidValue, match="at most 1d"):
+        custom_window("2026-11-01", "2026-11-02T01:00", tz=zone, max_span="1d")
+    assert custom_window("2026-03-07T12:00", "2026-03-08T13:00", tz=zone, max_span="1d").span == timedelta(days=1)
+    with pytest.raises(InvalidValue, match="at most 1d"):
+        custom_window("2026-03-07T12:00", "2026-03-08T13:00:01", tz=zone, max_span="1d")
+
+
+@pytest.mark.req("WIN-4")
+@pytest.mark.parametrize(
+    ("align", "begin", "end", "wrong"),
+    [
+        ("hour", "2026-05-13T05:30:00Z", "2026-05-13T06:30:00Z", None),  # half past by UTC is the full hour there
+        ("hour", "2026-05-13T05:00:00Z", "2026-05-13T06:30:00Z", "window.begin"),
+        ("day", "2026-05-13", "2026-05-15", None),
+        ("day", "2026-05-13", "2026-05-15T12:00", "window.end"),
+        ("week", "2026-05-11", "2026-05-18", None),
+        ("week", "2026-05-12", "2026-05-18", "window.begin"),
+        ("month", "2026-05-01", "2026-07-01", None),
+        ("month", "2026-05-01", "2026-06-30", "window.end"),
+    ],
+)
+def test_a_callers_window_may_have_to_be_aligned(align, begin, end, wrong):
+    if wrong is None:
+        assert custom_window(begin, end, tz="Asia/Kolkata", align=align) == custom_window(begin, end, tz="Asia/Kolkata")
+        return
+    with pytest.raises(InvalidValue, match=f"whole {align}. Nearest are ") as caught:
+        custom_window(begin, end, tz="Asia/Kolkata", align=align)
+    assert caught.value.field == wrong
+
+
+@pytest.mark.req("WIN-4")
+def test_a_midnight_that_does_not_exist_is_where_the_day_begins():
+    day = custom_window("2026-09-06", "2026-09-07", tz="America/Santiago", align="day", max_span="1d")
+    assert day.span == timedelta(hours=23)
+
+
+@pytest.mark.req("WIN-4")
+def test_a_job_may_limit_the_windows_of_its_callers():
+    spec = limited("yesterday", max_span="2d", align="day")
+    assert resolve(spec, at("2026-05-13T14:00")) == resolve("yesterday", at("2026-05-13T14:00"))
+    for known in (spec, encode_window_spec(spec)):
+        assert caller_window(known, "2026-05-01", "2026-05-03", tz="UTC").span == timedelta(days=2)
+        with pytest.raises(InvalidValue, match="at most 2d"):
+            caller_window(known, "2026-05-01", "2026-05-04", tz="UTC")
+        with pytest.raises(InvalidValue, match="whole day"):
+            caller_window(known, "2026-05-01", "2026-05-02T01:00", tz="UTC")
+    for free in (None, "yesterday", offset("2h")):
+        assert caller_window(free, "2026-05-01T01:00", "2026-06-04", tz="UTC").span > timedelta(days=30)
+
+
 def test_a_window_never_runs_backwards():
     with pytest.raises(InvalidValue, match="window"):
         Window(at("2026-01-02T00:00"), at("2026-01-01T00:00"))
@@ -161,18 +220,44 @@ def test_a_window_never_runs_backwards():
 
 
 @pytest.mark.parametrize(
-    "spec", ["yesterday", "today", "since_previous_tick", "previous_month", offset("2h", "1h"), offset(0.25)]
+    "spec",
+    [
+        "yesterday",
+        "today",
+        "since_previous_tick",
+        "previous_month",
+        offset("2h", "1h"),
+        offset(0.25),
+        limited("today", max_span="1h30m", align="hour"),
+        limited(offset("2h", "1h"), max_span=90),
+        limited("previous_week"),
+    ],
 )
 @pytest.mark.req("WIN-3")
 def test_specs_round_trip_through_json(spec):
     known = window_spec(spec)
     assert window_spec(json.loads(json.dumps(encode_window_spec(known)))) == known
+    assert isinstance(known, str | Offset | Limited)
 
 
 @pytest.mark.req("REG-11")
 @pytest.mark.parametrize(
     "spec",
-    ["tomorrow", "", None, 5, {}, {"offset": []}, {"offset": "2h"}, {"offset": ["1h", "2h"]}, {"offset": [1, 2, 3]}],
+    [
+        *[
+            "tomorrow",
+            "",
+            None,
+            5,
+            {},
+            {"offset": []},
+            {"offset": "2h"},
+            {"offset": ["1h", "2h"]},
+            {"offset": [1, 2, 3]},
+        ],
+        *[{"window": "today", "align": "year"}, {"window": "today", "max_span": "long"}, {"window": "tomorrow"}],
+        *[{"window": {"window": "today"}}, {"window": "today", "least_span": 5}],
+    ],
 )
 def test_bad_specs(spec):
     with pytest.raises(InvalidValue, match="window"):

@@ -19,7 +19,7 @@ from ..model.job import Job
 from ..model.payload import encode_payload, presentable
 from ..model.policies import Unique
 from ..model.values import duration, identifier, instant, whole, words
-from ..model.windows import custom_window
+from ..model.windows import caller_window
 from . import commands, plan, ticks
 from .catalogue import Catalogue
 from .loop import Emit
@@ -301,7 +301,7 @@ class Client:
             return ticks.window_at(job, now)
         if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:
             raise InvalidValue("window", window, "a pair (begin, end)")
-        custom = custom_window(*window, tz=job.spec.tz)
+        custom = caller_window(job.spec.window, *window, tz=job.spec.tz)
         return to_micros(custom.begin), to_micros(custom.end)
 
     def audit(self, action: str, target: str, by: str, now: Micros, **details: str | None) -> Audit:

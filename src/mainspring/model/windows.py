@@ -6,26 +6,33 @@ every midnight, ...), so windows touch without gap or overlap, and a day has 23 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from .errors import InvalidValue, nearest
 from .trigger import Trigger, instant_text, utc
 from .triggers import daily_at, hourly_at, monthly_at, weekly_at
-from .values import duration, duration_text, instant
+from .values import choice, duration, duration_text, instant
 from .zones import zone, zone_name
 
+Unit = Literal["hour", "day", "week", "month"]
+
 _INSTANT = timedelta(microseconds=1)
-_UNITS: dict[str, Trigger] = {
+_UNITS: dict[Unit, Trigger] = {
     "hour": hourly_at(0),
     "day": daily_at("00:00"),
     "week": weekly_at("mon", "00:00"),
     "month": monthly_at(1, "00:00"),
 }
-_PREVIOUS = {"previous_hour": "hour", "previous_day": "day", "previous_week": "week", "previous_month": "month"}
+_PREVIOUS: dict[str, Unit] = {
+    "previous_hour": "hour",
+    "previous_day": "day",
+    "previous_week": "week",
+    "previous_month": "month",
+}
 _ALIASES = {"yesterday": "previous_day"}
 NAMES = (*_PREVIOUS, "yesterday", "today", "since_previous_tick")
 
@@ -82,7 +89,15 @@ class Offset(msgspec.Struct, frozen=True):
             raise InvalidValue("window offset", span, "a begin further back than the end")
 
 
-WindowSpec = str | Offset
+class Limited(msgspec.Struct, frozen=True):
+    """A window with limits for those a caller gives instead: how long they may be, and where they may begin and end."""
+
+    window: str | Offset
+    max_span: float | None = None
+    align: Unit | None = None
+
+
+WindowSpec = str | Offset | Limited
 
 
 def offset(begin: Any, end: Any = 0) -> Offset:
@@ -94,12 +109,29 @@ def offset(begin: Any, end: Any = 0) -> Offset:
     return Offset(duration("window begin", begin), duration("window end", end, allow_zero=True))
 
 
+def limited(window: Any, *, max_span: Any = None, align: Unit | None = None) -> Limited:
+    """The same window; but one that a caller gives is refused if it is longer than `max_span`, or if it does not begin
+    and end with an hour, day, week or month (`align`) of the job's zone.
+
+    >>> encode_window_spec(limited("yesterday", max_span="31d", align="day"))
+    {'window': 'previous_day', 'max_span': '4w3d', 'align': 'day'}
+    """
+    inner = window_spec(window)
+    if isinstance(inner, Limited):
+        raise InvalidValue("window", "limited(limited(...))", "one set of limits")
+    if align is not None:
+        choice("window align", align, get_args(Unit))
+    return Limited(inner, None if max_span is None else duration("window max_span", max_span), align)
+
+
 def window_spec(value: Any, field: str = "window") -> WindowSpec:
-    """The specification meant by a name, an `offset(...)` or its stored form."""
-    if isinstance(value, Offset):
+    """The specification meant by a name, an `offset(...)`, a `limited(...)` or its stored form."""
+    if isinstance(value, Offset | Limited):
         return value
     if isinstance(value, dict) and set(value) == {"offset"} and isinstance(value["offset"], (list, tuple)):
         return offset(*value["offset"]) if len(value["offset"]) in {1, 2} else _refuse(field, value)
+    if isinstance(value, dict) and "window" in value and set(value) <= {"window", "max_span", "align"}:
+        return limited(value["window"], max_span=value.get("max_span"), align=value.get("align"))
     name = _ALIASES.get(value, value) if isinstance(value, str) else None
     return name if name in NAMES else _refuse(field, value)
 
@@ -108,6 +140,9 @@ def encode_window_spec(spec: WindowSpec) -> str | dict[str, Any]:
     """The specification as plain JSON data, which `window_spec` reads back."""
     if isinstance(spec, Offset):
         return {"offset": [duration_text(spec.begin), duration_text(spec.end) if spec.end else 0]}
+    if isinstance(spec, Limited):
+        limits = {"max_span": duration_text(spec.max_span) if spec.max_span else None, "align": spec.align}
+        return {"window": encode_window_spec(spec.window)} | {name: limit for name, limit in limits.items() if limit}
     return spec
 
 
@@ -125,11 +160,13 @@ def resolve(
     '2026-01-01T00:00:00Z/2026-01-02T00:00:00Z'
     """
     known = window_spec(spec)
+    if isinstance(known, Limited):
+        known = known.window
     if isinstance(known, Offset):
         return Window(tick - timedelta(seconds=known.begin), tick - timedelta(seconds=known.end))
     if known == "since_previous_tick":
         return Window(previous_tick if previous_tick is not None else tick, tick)
-    name = None if tz is None else zone_name(zone("tz", tz, warn=False))
+    name = _zone_name(tz)
     if known == "today":
         days = _boundaries("day", name)
         return Window(_must(days.previous(tick), tick), _must(days.next_after(tick), tick))
@@ -137,16 +174,59 @@ def resolve(
 
 
 def custom_window(
-    begin: Any, end: Any, *, tz: str | tzinfo | None = None, max_span: Any = None, field: str = "window"
+    begin: Any,
+    end: Any,
+    *,
+    tz: str | tzinfo | None = None,
+    max_span: Any = None,
+    align: Unit | None = None,
+    field: str = "window",
 ) -> Window:
-    """A caller's own window, checked: both instants valid, begin before end, no longer than `max_span`."""
+    """A caller's own window, checked: both instants valid, begin before end, within the limits.
+
+    A day of 25 hours counts as the day that the wall clock shows: `max_span="1d"` allows it.
+    """
     first, last = instant(f"{field}.begin", begin, tz=tz), instant(f"{field}.end", end, tz=tz)
     if first >= last:
         raise InvalidValue(f"{field}.end", end, f"an instant after {field}.begin ({instant_text(first)})")
-    if max_span is not None and (last - first).total_seconds() > duration("max_span", max_span):
+    if max_span is not None and _span(first, last, tz) > duration("max_span", max_span):
         allowed = f"a span of at most {duration_text(duration('max_span', max_span))}"
         raise InvalidValue(field, f"{begin} to {end}", allowed, "Split the range into several windows")
+    if align is not None:
+        _check_aligned(f"{field}.begin", first, align, tz)
+        _check_aligned(f"{field}.end", last, align, tz)
     return Window(first, last)
+
+
+def caller_window(
+    spec: WindowSpec | dict[str, Any] | None, begin: Any, end: Any, *, tz: str | tzinfo | None = None
+) -> Window:
+    """A caller's own window for a job with this specification: checked against its limits, if it has some."""
+    known = None if spec is None else window_spec(spec)
+    limits = known if isinstance(known, Limited) else None
+    if limits is None:
+        return custom_window(begin, end, tz=tz)
+    return custom_window(begin, end, tz=tz, max_span=limits.max_span, align=limits.align)
+
+
+def _span(begin: datetime, end: datetime, tz: str | tzinfo | None) -> float:
+    """Seconds between the two, elapsed or by the wall clock, whichever is less."""
+    where = UTC if tz is None else zone("tz", tz, warn=False)
+    by_clock = end.astimezone(where).replace(tzinfo=None) - begin.astimezone(where).replace(tzinfo=None)
+    return min(end - begin, by_clock).total_seconds()
+
+
+def _check_aligned(field: str, moment: datetime, unit: Unit, tz: str | tzinfo | None) -> None:
+    boundaries = _boundaries(unit, _zone_name(tz))
+    before = _must(boundaries.previous(moment), moment)
+    if before != moment:
+        after = _must(boundaries.next_after(moment), moment)
+        nearest_ones = f"Nearest are {instant_text(before)} and {instant_text(after)}"
+        raise InvalidValue(field, instant_text(moment), f"the beginning of a whole {unit}", nearest_ones)
+
+
+def _zone_name(tz: str | tzinfo | None) -> str | None:
+    return None if tz is None else zone_name(zone("tz", tz, warn=False))
 
 
 def _before(boundaries: Trigger, tick: datetime) -> Window:
@@ -156,7 +236,7 @@ def _before(boundaries: Trigger, tick: datetime) -> Window:
 
 
 @lru_cache(maxsize=1024)
-def _boundaries(unit: str, tz: str | None) -> Trigger:
+def _boundaries(unit: Unit, tz: str | None) -> Trigger:
     trigger = _UNITS[unit]
     return trigger if tz is None else trigger.with_zone(tz)
 
