@@ -36,7 +36,7 @@ from .model.execution import Attempt, Execution, State
 from .model.job import JobState
 from .model.policies import Retention, Retry, Unique
 from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
-from .model.windows import Window, offset
+from .model.windows import Window, limited, offset
 from .version import VERSION
 
 __version__ = VERSION
@@ -75,6 +75,7 @@ __all__ = [
     "daily_at",
     "every",
     "hourly_at",
+    "limited",
     "monthly_at",
     "offset",
     "once",

@@ -23,6 +23,7 @@ from mainspring.model.windows import (
     offset,
     resolve,
     window_spec,
+    window_words,
 )
 
 HOUR = timedelta(hours=1)
@@ -238,6 +239,22 @@ def test_specs_round_trip_through_json(spec):
     known = window_spec(spec)
     assert window_spec(json.loads(json.dumps(encode_window_spec(known)))) == known
     assert isinstance(known, str | Offset | Limited)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("yesterday", "previous_day"),
+        (offset("2h"), "from 2h before the tick to it"),
+        (offset("2h", "30m"), "from 2h to 30m before the tick"),
+        (limited("today", max_span="2d", align="day"), "today; from callers at most 2d, whole days"),
+        (limited("today", align="month"), "today; from callers whole months"),
+        (limited("today"), "today"),
+    ],
+)
+def test_specs_in_words(spec, words):
+    assert window_words(spec) == words
+    assert window_words(encode_window_spec(window_spec(spec))) == words
 
 
 @pytest.mark.req("REG-11")

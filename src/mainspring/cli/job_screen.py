@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import click
 from rich.text import Text
@@ -13,6 +12,7 @@ from ..core.views import JobView
 from ..model.job import JobSpec, JobStats
 from ..model.policies import Retention, Retry
 from ..model.values import duration_text
+from ..model.windows import window_words
 from .output import (
     compact,
     first_line,
@@ -80,7 +80,7 @@ def print_job(view: JobView) -> None:
             "priority": str(spec.priority),
             "schedule": f"{view.description_of_schedule}  [{view.schedule}]" if view.schedule else "on demand",
             "zone": spec.tz,
-            "window": _window_text(spec.window),
+            "window": None if spec.window is None else window_words(spec.window),
             "next run": moment_in(view.next_run_at, at, spec.tz) if view.next_run_at else None,
             "last run": moment(view.last_run_at, at) if view.last_run_at else None,
             "last status": status(view.last_status) if view.last_status else None,
@@ -153,13 +153,6 @@ def _retention_text(retention: Retention) -> str:
     text += f" (successes on demand {_days(retention.on_demand_success_days)}, skips {_days(retention.skipped_days)})"
     text += f", at most {retention.at_most}" if retention.at_most is not None else ""
     return text if retention.keep_success else f"{text}; successes are not kept"
-
-
-def _window_text(window: Any) -> str | None:
-    if isinstance(window, dict):
-        begin, end = (*window["offset"], 0)[:2]
-        return f"from {begin} to {end or 0} before the tick"
-    return None if window is None else str(window)
 
 
 def _pause_text(view: JobView, at: datetime) -> str:

@@ -21,7 +21,7 @@ from ..model.payload import encode_payload, presentable, safe_text
 from ..model.policies import MAX_OVERLAP, Missed, Overlap, Retention, Retry, check_max_attempts
 from ..model.triggers import AnyTrigger, Trigger, cron, encode_trigger, interval
 from ..model.values import choice, duration, identifier, whole, zone, zone_name
-from ..model.windows import Offset, encode_window_spec, window_spec
+from ..model.windows import Limited, Offset, encode_window_spec, window_spec
 from .signature import Signature
 
 Lookup: TypeAlias = Callable[[str], str | None]
@@ -50,7 +50,7 @@ class JobOptions(TypedDict, total=False):
     missed: str | None
     missed_while_paused: str
     grace: Duration | None
-    window: str | Offset | Mapping[str, Any] | None
+    window: str | Offset | Limited | Mapping[str, Any] | None
     enabled: bool
     schedule_enabled: bool | None
     retention: Retention | Mapping[str, Any] | None

@@ -146,6 +146,23 @@ def encode_window_spec(spec: WindowSpec) -> str | dict[str, Any]:
     return spec
 
 
+def window_words(spec: WindowSpec | dict[str, Any]) -> str:
+    """The specification in words.
+
+    >>> window_words(limited(offset("2h", "1h"), max_span="1d", align="hour"))
+    'from 2h to 1h before the tick; from callers at most 1d, whole hours'
+    """
+    known = window_spec(spec)
+    if isinstance(known, Limited):
+        longest = [f"at most {duration_text(known.max_span)}"] if known.max_span else []
+        limits = ", ".join([*longest, *([f"whole {known.align}s"] if known.align else [])])
+        return f"{window_words(known.window)}; from callers {limits}" if limits else window_words(known.window)
+    if isinstance(known, Offset):
+        end = f"{duration_text(known.end)} before" if known.end else ""
+        return f"from {duration_text(known.begin)} " + (f"to {end} the tick" if end else "before the tick to it")
+    return known
+
+
 def resolve(
     spec: WindowSpec | dict[str, Any],
     tick: datetime,
