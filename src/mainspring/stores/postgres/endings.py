@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from operator import attrgetter
 
 from ...model.changes import Change
 from ...model.execution import Attempt, State
 from .arrays import Literals, numbers
-from .rows import as_json
 
 SEPARATOR = "\x1e"
-NO_ENDINGS: Literals = (None,) * 8
+NO_ENDINGS: Literals = (None,) * 7
 
 _IDS = re.compile(r"\{[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:,[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})*\}")
 
@@ -52,7 +50,6 @@ def endings_literals(changes: Sequence[Change]) -> Literals | None:
         literal,
         numbers(tokens[:1] if len(set(tokens)) == 1 else tokens),
         owner,
-        _quoted(owner),
         numbers(ats),
         numbers(starts),
         _numbers_or_null(cpus),
@@ -68,8 +65,3 @@ def joined(texts: Sequence[str | None]) -> str | None:
 def _numbers_or_null(values: Iterable[float | None]) -> str | None:
     known = ["NULL" if value is None else value for value in values]
     return None if all(value == "NULL" for value in known) else numbers(known)
-
-
-@lru_cache(maxsize=64)
-def _quoted(owner: str) -> str:
-    return as_json(owner)

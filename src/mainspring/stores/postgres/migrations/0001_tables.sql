@@ -135,6 +135,8 @@ CREATE TABLE mainspring.history (
     claimed          bigint,
     started          bigint,
     finished         bigint,
+    tried            bigint,                         -- the usual end: one try, completed; it began then, and its
+    tried_cpu        double precision,               -- attempt is told by these three in place of `attempts`
     cancel_requested bigint,
     number           bigint,                         -- NULL: given by `fold`, see mainspring.numbers
     token            integer NOT NULL,
@@ -147,6 +149,7 @@ CREATE TABLE mainspring.history (
     keep             boolean NOT NULL,               -- false: deleted once the follow-ups are done
     stray            boolean NOT NULL,
     state            text NOT NULL,
+    tried_by         text,
     unique_key       text,
     overlap_key      text,
     running_unique_key  text,

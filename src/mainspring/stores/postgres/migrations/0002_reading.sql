@@ -67,6 +67,14 @@ AS $$
     LIMIT 1
 $$;
 
+CREATE FUNCTION mainspring.attempts_of(r mainspring.history) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT CASE WHEN r.tried IS NULL THEN r.attempts ELSE concat(
+        '[{"number":1,"worker":', to_json(r.tried_by)::text, ',"started":', r.tried, ',"ended":', r.finished,
+        ',"end":"completed"', ',"cpu_ms":' || r.tried_cpu, '}]'
+    ) END
+$$;
+
 CREATE FUNCTION mainspring.as_json(r mainspring.history) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT r.body
@@ -89,7 +97,7 @@ AS $$
         || mainspring.field('cancel_reason', r.cancel_reason)
         || mainspring.field('reason', r.reason)
         || mainspring.field('error', r.error)
-        || mainspring.field('attempts_json', r.attempts)
+        || mainspring.field('attempts_json', mainspring.attempts_of(r))
         || mainspring.field('result_json', r.result)
         || mainspring.field('counters_json', r.counters)
         || mainspring.field('metadata_json', r.metadata)

@@ -162,10 +162,10 @@ BEGIN
 END
 $$;
 
--- The usual endings: each a first try that completed, all of one owner. Their attempts are written here, from what
--- tells them apart. One token may stand for all. `worker` is the owner as JSON.
+-- The usual endings: each a first try that completed, all of one owner. One token may stand for all. `tries` is when
+-- each began.
 CREATE TYPE mainspring.endings AS (
-    ids uuid[], tokens integer[], owner text, worker text, ats bigint[], tries bigint[], cpus double precision[],
+    ids uuid[], tokens integer[], owner text, ats bigint[], tries bigint[], cpus double precision[],
     results text[]
 );
 
@@ -175,7 +175,6 @@ LANGUAGE plpgsql
     SET enable_nestloop = off
 AS $$
 DECLARE
-    same text := ',"worker":' || batch.worker || ',"started":';
     unique_keys text[];
     overlap_keys text[];
 BEGIN
@@ -189,17 +188,19 @@ BEGIN
             l.counters, l.metadata, l.progress, l.body
     ), moved AS (
         INSERT INTO mainspring.history (
-            id, created, due, claimed, started, finished, cancel_requested, number, token, job_key, failures, crashes,
-            alone, staged, todo, keep, stray, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
-            cancel_reason, tenant, parent_id, foreign_trace, attempts, result, counters, metadata, progress, body
+            id, created, due, claimed, started, finished, tried, tried_cpu, tried_by, cancel_requested, number, token,
+            job_key, failures, crashes, alone, staged, todo, keep, stray, state, unique_key, overlap_key,
+            running_unique_key, running_overlap_key, cancel_reason, tenant, parent_id, foreign_trace, attempts, result,
+            counters, metadata, progress, body
         )
-        SELECT g.id, g.created, g.due, g.claimed, g.started, batch.ats[g.n], g.cancel_requested, g.number, g.token,
-            g.job_key, 0, 0, false, g.staged, false, true, g.stray, 'completed', g.unique_key, g.overlap_key,
+        SELECT g.id, g.created, g.due, g.claimed, g.started, batch.ats[g.n],
+            CASE WHEN g.attempts IS NULL THEN batch.tries[g.n] END, batch.cpus[g.n], batch.owner, g.cancel_requested,
+            g.number, g.token, g.job_key, 0, 0, false, g.staged, false, true, g.stray, 'completed', g.unique_key, g.overlap_key,
             g.running_unique_key, g.running_overlap_key, g.cancel_reason, g.tenant, g.parent_id, g.foreign_trace,
-            mainspring.with_attempt(g.attempts, concat(
-                '{"number":1', same, batch.tries[g.n], ',"ended":', batch.ats[g.n], ',"end":"completed"',
-                ',"cpu_ms":' || batch.cpus[g.n], '}'
-            )),
+            CASE WHEN g.attempts IS NOT NULL THEN mainspring.with_attempt(g.attempts, concat(
+                '{"number":1,"worker":', to_json(batch.owner)::text, ',"started":', batch.tries[g.n],
+                ',"ended":', batch.ats[g.n], ',"end":"completed"', ',"cpu_ms":' || batch.cpus[g.n], '}'
+            )) END,
             coalesce(batch.results[g.n], g.result), g.counters, g.metadata, g.progress, g.body
         FROM gone g
     ), counted AS (
