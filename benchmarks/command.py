@@ -1,7 +1,7 @@
 """The one small command line that every contestant has, so that the harness treats all alike.
 
     bench.py prepare --url URL                           make the tables, if any are needed
-    bench.py fill    --url URL --items N --variant V     jobs to be drained; not timed
+    bench.py fill    --url URL --items N --variant V     jobs to be drained, not timed; --fresh prepares first
     bench.py work    --url URL --tally FILE --variant V  work until SIGTERM; each job is a hit in the tally
     bench.py state   --url URL                           {"left": 0, "done": N} once all is drained
     bench.py enqueue --url URL --items N --way WAY       one | callers | bulk; {"items": N, "seconds": S}
@@ -36,13 +36,17 @@ def main(**actions: Callable[..., Any]) -> None:
     parser.add_argument("--variant", default="plain")
     parser.add_argument("--way", default="one")
     parser.add_argument("--tally", type=Tally)
+    parser.add_argument("--fresh", type=int, default=0)
     options = vars(parser.parse_args())
-    action = actions[options.pop("action")]
-    wanted = {name: options[name] for name in inspect.signature(action).parameters}
-    answer = action(**wanted)
-    if inspect.isawaitable(answer):
-        answer = asyncio.run(_awaited(answer))
+    if options["fresh"]:
+        _done(actions["prepare"], options)
+    answer = _done(actions[options["action"]], options)
     print(json.dumps(answer if isinstance(answer, dict) else {}), flush=True)
+
+
+def _done(action: Callable[..., Any], options: dict[str, Any]) -> Any:
+    answer = action(**{name: options[name] for name in inspect.signature(action).parameters})
+    return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 
 
 async def _awaited(answer: Awaitable[Any]) -> Any:

@@ -16,7 +16,7 @@ MILLION = 1_000_000
 
 
 def waking_itself(plan: Plan, contestant: Contestant, place: Place) -> Figures:
-    return latency_in_one_process(contestant, place, plan.size(300, 100))
+    return latency_in_one_process(contestant, place, plan.size(200, 100))
 
 
 def hopping(plan: Plan, contestant: Contestant, place: Place) -> Figures:
@@ -188,10 +188,10 @@ DELAYS = (
         title="Idle latency from enqueue to start, PostgreSQL, two processes",
         figure="p50_ms",
         entries=(
-            waking(who.OURS, 300, 100),
-            waking(who.RAW_LISTENER, 300, 100),
-            waking(who.PGQUEUER, 300),
-            Entry("Huey, Redis", who.HUEY_ON_REDIS, waking(who.HUEY_ON_REDIS, 300).run),
+            waking(who.OURS, 200, 100),
+            waking(who.RAW_LISTENER, 200, 100),
+            waking(who.PGQUEUER, 200),
+            Entry("Huey, Redis", who.HUEY_ON_REDIS, waking(who.HUEY_ON_REDIS, 200).run),
         ),
     ),
     delays(

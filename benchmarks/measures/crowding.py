@@ -29,7 +29,8 @@ def drain_in_a_crowd(
         marker.touch()
     contestant.ask("fill", url=place.url, items=items, variant="plain")
     place.settle()
-    return drain_filled(contestant, place, items, processes, keep=crowd if kind == "waiting" else 0)
+    before = contestant.ask("state", url=place.url)["done"]
+    return drain_filled(contestant, place, items, processes, before, keep=crowd if kind == "waiting" else 0)
 
 
 def _make(contestant: Contestant, place: Place, kind: str, crowd: int) -> None:

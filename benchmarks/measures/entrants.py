@@ -33,7 +33,7 @@ ON_POSTGRES = (
     (Contestant("Huey", "postgres", peer="huey"), 1_500),
     (Contestant("SAQ", "postgres", peer="saq"), 1_000),
     (Contestant("Procrastinate", "postgres", peer="procrastinate"), 1_000),
-    (Contestant("DBOS", "postgres", peer="dbos"), 1_000),
+    (Contestant("DBOS", "postgres", peer="dbos"), 1_500),
     (Contestant("APScheduler 4", "postgres", peer="apscheduler4"), 500),
 )
 ON_REDIS = (

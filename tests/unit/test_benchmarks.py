@@ -114,11 +114,11 @@ def test_what_fails_of_our_own_is_a_failure_and_of_a_peer_a_reason() -> None:
 )
 def test_a_drain_counts_only_when_all_ran_and_the_store_says_so(after: dict[str, int], count: int) -> None:
     with pytest.raises(Failed):
-        draining.check_all_done(OURS, {"left": 10, "done": 0}, after, 10, 0, count)
+        draining.check_all_done(OURS, 0, after, 10, 0, count)
 
 
 def test_a_drain_that_is_whole_counts() -> None:
-    draining.check_all_done(OURS, {"left": 10, "done": 5}, {"left": 0, "done": 15}, 10, 0, 10)
+    draining.check_all_done(OURS, 5, {"left": 0, "done": 15}, 10, 0, 10)
 
 
 # --- results and report -----------------------------------------------------------------------------------------------
