@@ -12,12 +12,13 @@ import argparse
 import sys
 import time
 
+from benchmarks.crew import exit_when_terminated
 from benchmarks.measures.catalogue import MEASURES
 from benchmarks.measures.plan import Measure, Plan
 from benchmarks.results import FOLDER, kind, save
 from benchmarks.rounds import compared, measured
 
-NOT_IN_QUICK = {"drain-redis-2", "enqueue-sqlite", "burst-10000"}
+NOT_IN_QUICK = {"drain-redis-2", "drain-sqlite-2", "enqueue-sqlite", "burst-10000"}
 
 
 def main() -> int:
@@ -32,6 +33,7 @@ def main() -> int:
     measures = chosen(options.only, options.quick)
     if not measures:
         parser.error(f"no measure is called so; there are {', '.join(MEASURES)}")
+    exit_when_terminated()
     began, failures = time.monotonic(), []
     for measure in measures:
         failures += run(measure, plan, words(options.who))

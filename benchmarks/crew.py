@@ -65,6 +65,11 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
 
 
+def exit_when_terminated() -> None:
+    """A harness that is told to end stops its workers and servers first, as after Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 class Crew:
     """So many worker processes of one contestant, on one place. They import, wait, and start at the same moment."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from benchmarks.crew import exit_when_terminated
 from benchmarks.measures.catalogue import MEASURES
 from benchmarks.measures.plan import Plan
 from benchmarks.rounds import compared, measured
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--postgres", choices=["18", "15"], default="18")
     options = parser.parse_args()
     plan = Plan(quick=not options.all, rounds=options.rounds, postgres=options.postgres, items=options.items)
+    exit_when_terminated()
     failed = False
     for name in options.measure:
         measure = MEASURES[name]

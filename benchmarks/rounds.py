@@ -36,9 +36,11 @@ def measured(measure: Measure, entries: Sequence[Entry], plan: Plan, tell: Calla
                             figures = entry.run(plan, entry.contestant, place)
                 except NotInstalled as missing:
                     row.update(reason=str(missing), rounds=[])
-                except Failed as failure:
-                    # A peer that does not work here is told of in the report; what is ours must never fail.
-                    row.update({"reason" if entry.contestant.peer else "failure": str(failure), "rounds": []})
+                except Exception as failure:
+                    # A peer that does not work here is told of in the report; what is ours must never fail. Either
+                    # way the others are measured: the whole run takes half an hour.
+                    text = str(failure) if isinstance(failure, Failed) else repr(failure)
+                    row.update({"reason" if entry.contestant.peer else "failure": text, "rounds": []})
                 else:
                     row["rounds"].append(figures)
                 tell(f"  {turn}/{many} {entry.label:<28} {told(row, measure)}")

@@ -1,7 +1,7 @@
 """The servers that contestants work on: PostgreSQL as it comes, with fsync, and Valkey with its append-only file.
 
 They are started for one run on free ports of this machine and are gone afterwards. Every measured run has a database
-of its own.
+of its own. For a look with other tools, one to play with until Ctrl-C: python -m benchmarks.servers
 """
 
 from __future__ import annotations
@@ -97,3 +97,9 @@ def new_folder(name: str) -> Path:
     folder.mkdir(parents=True)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+if __name__ == "__main__":
+    print(postgres().new_database(), flush=True)
+    with suppress(KeyboardInterrupt):
+        signal.pause()

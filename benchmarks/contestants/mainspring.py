@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from benchmarks import many_jobs
@@ -86,6 +88,19 @@ def work(url: str, tally: Tally, variant: str) -> None:
         app.run()  # what `mainspring run` does: two lines of log for each execution, at its default level
     else:
         asyncio.run(serve(app))
+
+
+async def drain(url: str, items: int, variant: str) -> dict[str, Any]:
+    """Filled and drained in this one process, for a profiler: `python -m cProfile -s tottime -m ... drain`."""
+    await fill(url, items, variant)
+    with tempfile.TemporaryDirectory() as folder:
+        tally = Tally.create(Path(folder) / "tally")
+        async with application(url, tally, variant):
+            while tally.count < items:  # noqa: ASYNC110  # handlers count in shared memory, as in the other runs
+                await asyncio.sleep(0.02)
+        rate = items / (tally.last - tally.first)
+        tally.close()
+    return {"items": items, "rate": rate}
 
 
 async def serve(app: Mainspring) -> None:
@@ -178,4 +193,5 @@ if __name__ == "__main__":
         ping=ping_worker,
         ping_itself=ping_itself,
         burst=burst_of_jobs,
+        drain=drain,
     )

@@ -63,6 +63,15 @@ DRAINS = (
             draining(who.RAW_ON_SQLITE, 200_000, 100_000),
             draining(who.HUEY_ON_SQLITE, 6_000, 2_000),
             draining(who.APSCHEDULER_ON_SQLITE, 1_000),
+            draining(who.APSCHEDULER_IN_MEMORY, 10_000),
+        ),
+    ),
+    rates(
+        name="drain-sqlite-2",
+        title="Drain, SQLite with synchronous=FULL, 2 processes",
+        entries=(
+            draining(who.OURS_ON_SQLITE, 60_000, processes=2),
+            draining(who.HUEY_ON_SQLITE, 6_000, processes=2),
         ),
     ),
     rates(

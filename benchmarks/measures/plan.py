@@ -52,5 +52,5 @@ class Measure:
 
     def chosen(self, plan: Plan, who: tuple[str, ...] = ()) -> list[Entry]:
         if who:
-            return [entry for entry in self.entries if any(name in entry.label for name in who)]
+            return [entry for entry in self.entries if any(name.lower() in entry.label.lower() for name in who)]
         return [entry for entry in self.entries if entry.quick or not plan.quick]
