@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from mainspring.model.cron import rule
 from mainspring.model.triggers import cron, daily_at
+from tests.time.walls import DAY, SECOND, instant_of, near_changes, shift_between
 
 EXAMPLES = 5_000 if os.environ.get("TIME_FULL") else 400
-MICRO, SECOND, DAY = timedelta(microseconds=1), timedelta(seconds=1), timedelta(days=1)
+MICRO = timedelta(microseconds=1)
 
 zones = st.sampled_from(sorted(available_timezones() - {"localtime"}))
 moments = st.datetimes(datetime(1970, 1, 3), datetime(2037, 12, 1)).map(lambda at: at.replace(tzinfo=UTC))
@@ -27,39 +28,6 @@ gaps, overlaps = st.sampled_from(["at_end", "shift", "skip"]), st.sampled_from([
 frequent = st.sampled_from([("* * * * *", 1), ("*/15 * * * *", 15), ("0 * * * *", 60), ("45 */1 * * *", 60)])
 fixed = st.sampled_from(["30 2 * * *", "0 0 * * *", "30 1 * * 0", "0 3 1,15 * *", "59 23 L * *", "15,45 0-3 * * *"])
 rules = fixed | frequent.map(lambda pair: pair[0]) | st.sampled_from(["0 */6 * * *", "*/20 1-2 * * *", "10 5 0 * * *"])
-
-
-def near_changes(zone: str, at: datetime) -> datetime:
-    """The instant, or a day before the next change of the clock: that is where things go wrong."""
-    where = ZoneInfo(zone)
-    for _ in range(60):
-        if at.astimezone(where).utcoffset() != (at + 7 * DAY).astimezone(where).utcoffset():
-            return at + 5 * DAY
-        at += 7 * DAY
-    return at
-
-
-def shift_between(zone: str, earlier: datetime, later: datetime) -> timedelta:
-    where = ZoneInfo(zone)
-    return abs(later.astimezone(where).utcoffset() - earlier.astimezone(where).utcoffset())
-
-
-def change_between(where: ZoneInfo, low: datetime, high: datetime) -> datetime:
-    """The first second with another offset than `low`."""
-    while high - low > SECOND:
-        middle = low + (high - low) // 2 // SECOND * SECOND
-        if middle.astimezone(where).utcoffset() == low.astimezone(where).utcoffset():
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def instant_of(where: ZoneInfo, wall: datetime) -> datetime:
-    """When a daily job runs for this wall-clock time: the first time it is shown, or the end of the gap it fell in."""
-    readings = [wall.replace(tzinfo=where, fold=fold).astimezone(UTC) for fold in (0, 1)]
-    shown = [at for at in readings if at.astimezone(where).replace(tzinfo=None, fold=0) == wall]
-    return min(shown) if shown else change_between(where, min(readings), max(readings))
 
 
 @given(rules, zones, moments, gaps, overlaps, st.booleans())

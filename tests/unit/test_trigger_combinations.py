@@ -55,3 +55,11 @@ def test_excluding_everything_ends():
     assert nothing.previous(START) is None
     with pytest.raises(InvalidValue, match="leaves something"):
         daily_at("03:00").excluding(daily_at("03:00"))
+
+
+def test_many_excluded_dates_are_counted_in_words():
+    days = [date(2026, 5, 1) + timedelta(days=n) for n in range(8)]
+    assert daily_at("03:00").excluding(days).describe() == (
+        "daily at 03:00, except on 2026-05-01, on 2026-05-02, on 2026-05-03, on 2026-05-04, on 2026-05-05 "
+        "and on 3 more dates"
+    )

@@ -44,6 +44,11 @@ EXAMPLES = [
     monthly_at(31, "03:00", if_short="skip"),
     monthly_at(29, "03:00:10"),
     monthly_at(30, "03:00", "Pacific/Apia"),
+    daily_at("02:30", tz="America/New_York", gap="shift", overlap="both"),
+    weekly_at(7, "02:30", tz="America/New_York", gap="skip", overlap="second"),
+    monthly_at(29, "02:30", tz="Australia/Lord_Howe", gap="skip"),
+    daily_at("03:00").spread("10m").named("report"),
+    any_of(daily_at("03:00"), every(hours=7)).jitter("1h"),
     any_of(daily_at("03:00"), every(hours=7), cron("0 4 * * *")),
     daily_at("03:00", tz="Asia/Tokyo").excluding("2026-12-25", date(2026, 1, 1)),
     any_of(hourly_at(0), hourly_at(30)).excluding(daily_at("12:00"), ["2026-05-05"]),
@@ -285,6 +290,12 @@ def test_bad_periods(options, field):
         (monthly_at(5, "02:00"), "monthly on day 5 at 02:00", "0 0 2 5 * *"),
         (monthly_at(31, "02:00"), "monthly on day 31 at 02:00, the last day in shorter months", "0 0 2 L * *"),
         (cron("0 0 2 * * *"), "At 02:00", "0 0 2 * * *"),
+        (
+            daily_at("02:30", tz="Europe/Berlin", gap="skip", overlap="both"),
+            "daily at 02:30 (Europe/Berlin, without times that the clocks skip, twice when the clocks repeat it)",
+            "0 30 2 * * *",
+        ),
+        (cron("*/5 * * * *", gap="skip", overlap="both"), "Every 5 minutes", "*/5 * * * *"),
     ],
 )
 @pytest.mark.req("API-1")
@@ -371,6 +382,21 @@ def test_a_leap_day_is_one_tick():
 def test_invalid_triggers_fail_at_construction(make):
     with pytest.raises(InvalidValue):
         make()
+
+
+@pytest.mark.req("TIM-4", "REG-11")
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: daily_at("03:00", gap="later"), "gap"),
+        (lambda: weekly_at(1, "03:00", overlap="third"), "overlap"),
+        (lambda: monthly_at(1, "03:00", gap=None), "gap"),
+    ],
+)
+def test_unknown_rules_for_changing_clocks_are_refused(make, field):
+    with pytest.raises(InvalidValue) as caught:
+        make()
+    assert caught.value.field == field
 
 
 def test_stored_errors_name_the_field():
