@@ -136,7 +136,7 @@ def forecast(
 def _job_forecast(job: Job, begin: Micros, end: Micros, duration: float | None, chance: Random) -> JobForecast:
     trigger, takes = job.trigger, seconds_to_micros(duration or 0.0)
     assert trigger is not None, "a job that ticks has a trigger"
-    ticks = ticks_of(job, end, takes, chance)
+    ticks = ticks_of(job, begin, end, takes, chance)
     zone, notes = zone_of(trigger, job.spec.tz), dict[Micros, str]()
     for at in clock_changes(known_zone(zone), begin, end):
         notes |= notes_of(trigger, change_at(known_zone(zone), at), ticks)

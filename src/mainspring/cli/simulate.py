@@ -14,10 +14,10 @@ from ..model.job import JobSpec
 from ..model.values import duration, instant, zone, zone_name
 from .forecast import forecast
 from .load import load_app
-from .output import note, print_json
+from .output import note
 from .past_durations import past_durations
 from .root import EXIT_CODES
-from .simulate_screen import shape, show
+from .simulate_screen import show, write_json
 
 LONGEST = timedelta(days=3_660)
 SHOWN = 100
@@ -62,7 +62,7 @@ def simulate(
     takes, sources = _durations(app, specs, durations, no_history)
     found = forecast(specs, to_micros(first), to_micros(last), where, takes)
     if output == "json":
-        print_json(shape(found, sources, limit))
+        write_json(found, sources, limit)
     else:
         show(found, sources, hourly, SHOWN if limit is None else limit)
 

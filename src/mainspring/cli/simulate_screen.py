@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
+import click
+
 from ..model.instants import maybe_datetime, to_datetime
 from ..model.values import duration_text
 from ..model.zones import known_zone
-from .forecast import Forecast, JobForecast
+from .forecast import Forecast, JobForecast, Run
 from .output import console, note, print_fields
 from .shapes import instant_text
 from .simulated_overlaps import BESIDE, CANCELS, SKIPPED, WAITS
 from .table import print_table
 
 BAR = 40
+AT_ONCE = 10_000
 OUTCOMES = {SKIPPED: "skipped", WAITS: "wait", CANCELS: "cancel the one before", BESIDE: "beside another"}
+OF_A_RUN = {WAITS: "waits for the run before it", CANCELS: "cancels the run before it", BESIDE: "beside another run"}
 
 
 def show(found: Forecast, sources: Mapping[str, str], hourly: bool, limit: int | None) -> None:
@@ -124,7 +129,9 @@ def _print_runs(found: Forecast, limit: int | None) -> None:
             f"{run.local:%a %Y-%m-%d %H:%M:%S %z}",
             f"{to_datetime(run.at):%Y-%m-%d %H:%M:%S}Z",
             run.job,
-            "; ".join(word for word in (run.note, "" if run.outcome == "runs" else run.outcome) if word) or "-",
+            "; ".join(
+                words for words in (run.note, OF_A_RUN.get(run.outcome, run.outcome)) if words not in ("", "runs")
+            ),
         ]
         for run in islice(found.runs_in_order(), limit)
     ]
@@ -140,7 +147,20 @@ def _title(text: str) -> None:
 # --- for programs -----------------------------------------------------------------------------------------------
 
 
-def shape(found: Forecast, sources: Mapping[str, str], limit: int | None) -> dict[str, Any]:
+def write_json(found: Forecast, sources: Mapping[str, str], limit: int | None) -> None:
+    """Runs are written as they are found, one a line: there may be millions."""
+    head = json.dumps(_shape(found, sources), indent=2, ensure_ascii=False)
+    lines = (json.dumps(_run_shape(run), ensure_ascii=False) for run in islice(found.runs_in_order(), limit))
+    first = next(lines, None)
+    click.echo(f'{head.removesuffix("}").rstrip()},\n  "runs": [', nl=False)
+    if first is not None:
+        click.echo(f"\n    {first}", nl=False)
+        while some := list(islice(lines, AT_ONCE)):
+            click.echo("".join(f",\n    {line}" for line in some), nl=False)
+    click.echo("\n  ]\n}")
+
+
+def _shape(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "from": instant_text(to_datetime(found.begin)),
         "to": instant_text(to_datetime(found.end)),
@@ -168,16 +188,16 @@ def shape(found: Forecast, sources: Mapping[str, str], limit: int | None) -> dic
             {"hour": at, "runs": hour.runs, "most_in_one_day": hour.most} for at, hour in enumerate(found.hours())
         ],
         "jobs": [_job_shape(job, sources) for job in found.jobs],
-        "runs": [
-            {
-                "job": run.job,
-                "utc": instant_text(to_datetime(run.at)),
-                "local": run.local.isoformat(),
-                "outcome": run.outcome,
-                "note": run.note or None,
-            }
-            for run in islice(found.runs_in_order(), limit)
-        ],
+    }
+
+
+def _run_shape(run: Run) -> dict[str, Any]:
+    return {
+        "job": run.job,
+        "utc": instant_text(to_datetime(run.at)),
+        "local": run.local.isoformat(),
+        "outcome": run.outcome,
+        "note": run.note or None,
     }
 
 

@@ -14,7 +14,7 @@ import msgspec
 from ..model.instants import Micros
 from ..model.job import JobSpec
 
-SKIPPED, WAITS, CANCELS, BESIDE = "skipped", "waits", "cancels the run before it", "beside another run"
+SKIPPED, WAITS, CANCELS, BESIDE = "skipped", "waits", "cancels", "beside"
 
 
 class Overlaps(msgspec.Struct):

@@ -54,11 +54,11 @@ def planned(name: str, spec: JobSpec, begin: Micros, chance: Random) -> Job:
     return write.job
 
 
-def ticks_of(job: Job, end: Micros, duration: Micros, chance: Random) -> array[int]:
-    """Every tick before `end`; `duration` is how long a run takes, which a fixed delay waits for."""
+def ticks_of(job: Job, begin: Micros, end: Micros, duration: Micros, chance: Random) -> array[int]:
+    """Every run before `end`, at its tick; a single tick of the past that is caught up, at `begin`. `duration` is how
+    long a run takes, which a fixed delay waits for."""
     found = array("q")
-    walk = _Walk(job, end, duration, chance)
-    for some in walk.stretches():
+    for some in _Walk(job, begin, end, duration, chance).stretches():
         found.extend(some)
         if len(found) > MOST_RUNS:
             remedy = "Shorten the time, or choose jobs with --job"
@@ -67,8 +67,8 @@ def ticks_of(job: Job, end: Micros, duration: Micros, chance: Random) -> array[i
 
 
 class _Walk:
-    def __init__(self, job: Job, end: Micros, duration: Micros, chance: Random) -> None:
-        self._job, self._end, self._duration, self._chance = job, end, duration, chance
+    def __init__(self, job: Job, begin: Micros, end: Micros, duration: Micros, chance: Random) -> None:
+        self._job, self._begin, self._end, self._duration, self._chance = job, begin, end, duration, chance
         self._plain = _is_plain(job.spec)
 
     def stretches(self) -> Iterator[list[Micros] | range]:
@@ -83,14 +83,15 @@ class _Walk:
             self._job = self._job.with_changes(next_run=laid_out[-1], last_tick=laid_out[-2])
 
     def _decide(self, at: Micros) -> list[Micros]:
-        """What the scheduler makes of the job at its next tick. A tick of the past (a `once` long gone) is missed."""
-        write = ticks.materialise(self._job, at, self._chance)
+        """What the scheduler makes of the job at its next tick, or at the beginning of a tick that was before it."""
+        now = max(at, self._begin)
+        write = ticks.materialise(self._job, now, self._chance)
         self._job = write.job
         trigger = self._job.trigger
         if trigger is not None and trigger.fixed_delay:
-            following = ticks.after_delay(self._job, at + self._duration)
+            following = ticks.after_delay(self._job, now + self._duration)
             self._job = self._job if following is None else following.job
-        return [run.tick for run in write.executions if not run.state.final and run.tick is not None]
+        return [max(run.due, self._begin) for run in write.executions if not run.state.final]
 
     def _laid_out(self, begin: Micros) -> list[Micros] | range | None:
         """The ticks from `begin` while all clocks stand as they do; None when one changes within a day of it."""
