@@ -355,6 +355,23 @@ async def test_code_that_starts_the_application_starts_no_second_worker(shop: Sh
         kit.assert_ran(shop.mail)
 
 
+async def test_nothing_reaches_a_server() -> None:
+    """Nobody listens at these addresses."""
+    app = Mainspring(
+        "postgresql://nobody@127.0.0.1:1/none", locks="redis", redis_wakeups=True, redis_url="redis://127.0.0.1:1"
+    )
+
+    @app.job("careful")
+    async def careful() -> None:
+        async with app.lock("one-at-a-time"):
+            pass
+
+    async with harness(app) as kit:
+        await app.enqueue(careful)
+        await kit.run_until_idle()
+        kit.assert_ran(careful)
+
+
 async def test_a_running_application_is_refused(shop: Shop) -> None:
     async with shop.app:
         with pytest.raises(RuntimeError, match="the application runs already"):

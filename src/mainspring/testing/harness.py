@@ -24,8 +24,15 @@ from .recording import RecordingStore, immediately
 if TYPE_CHECKING:
     from ..app import Mainspring, Parts  # type: ignore[attr-defined]
 
-FOR_A_TEST: dict[str, Any] = {"database_url": "memory://", "locks": "store", "enabled": False, "prune": False}
-"""Not enabled: code under test that starts the application, such as a web framework, starts no second worker."""
+FOR_A_TEST: dict[str, Any] = {
+    "database_url": "memory://",
+    "locks": "store",
+    "redis_wakeups": False,
+    "prune": False,
+    "enabled": False,
+}
+"""Nothing reaches outside the process. Not enabled: code under test that starts the application, such as a web
+framework, starts no second worker."""
 
 _EXCHANGED = ("clock", "settings", "resources", "_arguments", "_given_store", "_parts")
 
