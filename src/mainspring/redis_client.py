@@ -25,7 +25,7 @@ class Place:
         self._clients: dict[asyncio.AbstractEventLoop, Redis] = {}
 
     def key(self, name: str) -> str:
-        """One hash tag for all keys: on a cluster they live on one node, as a script needs them."""
+        """One hash tag for all keys: whatever spreads keys over servers keeps ours together, as a script needs them."""
         return f"{{{self._prefix}}}:{name}"
 
     def client(self) -> Redis:

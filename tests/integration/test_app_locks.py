@@ -9,9 +9,10 @@ import pytest
 
 from mainspring import InvalidValue, LeaseLost, LockTaken, Mainspring
 from mainspring.assembly import SystemClock
+from mainspring.model.events import Trouble
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
-from tests.support import Nodes, until
+from tests.support import Nodes, Seen, until
 
 
 @pytest.mark.req("LCK-1", "LCK-4")
@@ -102,14 +103,12 @@ async def test_hold_at_least_keeps_it_after_the_end(nodes: Nodes) -> None:
     await app.close()
 
 
-class Stubborn:
+class Stubborn(MemoryStore):
     """A store whose locks cannot be renewed: it refuses, or it fails."""
 
-    def __init__(self, store: MemoryStore, how: str) -> None:
-        self._store, self._how = store, how
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+    def __init__(self, how: str) -> None:
+        super().__init__(SystemClock())
+        self._how = how
 
     async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
         if self._how == "fails":
@@ -120,11 +119,13 @@ class Stubborn:
 @pytest.mark.req("LCK-1", "LCK-3")
 @pytest.mark.parametrize("how", ["refuses", "fails"])
 async def test_a_lock_that_cannot_be_renewed_is_lost_and_says_so(how: str) -> None:
-    app = Mainspring(Stubborn(MemoryStore(SystemClock()), how))  # type: ignore[arg-type]
+    seen = Seen()
+    app = Mainspring(Stubborn(how), observers=[seen])
     async with app.lock("import", ttl="60ms") as lock:
         await until(lambda: not lock.held, "the loss is noticed")
         with pytest.raises(LeaseLost, match="lock 'import' is no longer held"):
             lock.check()
+    assert bool(seen.of(Trouble)) is (how == "fails")
     await app.close()
 
 

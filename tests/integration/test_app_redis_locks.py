@@ -23,7 +23,7 @@ from mainspring import (
     once,
 )
 from mainspring.model.events import Trouble
-from tests.support import Nodes, Seen, until
+from tests.support import DEADLINE, Nodes, Seen, until
 from tests.valkey_server import Valkey, new_valkey, valkey
 
 
@@ -141,6 +141,28 @@ async def _failed(app: Mainspring, server: Valkey) -> None:
 async def _entered(app: Mainspring) -> None:
     async with app.lock("l", ttl=1, wait=None):
         raise AssertionError("never entered")
+
+
+@pytest.mark.req("LCK-1", "LCK-3")
+async def test_whoever_is_cancelled_while_taking_a_lock_does_not_hold_it(memory_nodes: Nodes, server: Valkey) -> None:
+    """At whatever moment of connecting, asking and hearing the answer it is."""
+    for moment in range(60):
+        app = locking(memory_nodes, server)
+        taking = asyncio.create_task(_hold(app))
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.wait_for(asyncio.gather(taking, return_exceptions=True), DEADLINE)
+        assert taking.cancelled()
+        await app.close()
+    app = locking(memory_nodes, server)
+    assert await app.try_lock("l", ttl=60)
+    await app.close()
+
+
+async def _hold(app: Mainspring) -> None:
+    async with app.lock("l", ttl="1m", wait=None):
+        await asyncio.Event().wait()
 
 
 @pytest.mark.req("LCK-1", "LCK-3")

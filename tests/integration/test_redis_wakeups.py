@@ -20,14 +20,8 @@ from tests.support import DEADLINE, NEVER, until
 from tests.valkey_server import Valkey, new_valkey, valkey
 
 
-class Deaf:
+class Deaf(MemoryStore):
     """A store that tells nobody of anything."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
         return lambda: None
@@ -36,10 +30,10 @@ class Deaf:
 @asynccontextmanager
 async def deployment(server: Valkey, prefix: str) -> AsyncIterator[Mainspring]:
     """A process that works, and one that does not, which is what the test gets; both on one store."""
-    store = MemoryStore(SystemClock())
+    store = Deaf(SystemClock())
     url = server.url(prefix=prefix, socket_timeout=1, socket_connect_timeout=1)
     options: dict[str, Any] = {"redis_url": url, "redis_wakeups": True, "poll_interval": NEVER, "stop_timeout": 5}
-    working, asking = (Mainspring(Deaf(store), **options) for _ in range(2))  # type: ignore[arg-type]
+    working, asking = (Mainspring(store, **options) for _ in range(2))
     for app in (working, asking):
         app.job("work")(_work)
         app.job("wait")(_wait)
@@ -121,6 +115,16 @@ async def test_a_process_does_not_hear_itself_but_hears_everybody_else() -> None
     assert heard["one"].count(Topic.ANY) == 1
     await one.close()
     await two.close()
+
+
+async def test_it_can_be_closed_at_any_moment() -> None:
+    for moment in range(60):
+        wakeups = RedisWakeups(valkey().url())
+        wakeups.listen(lambda topic: None)
+        wakeups.announce({Topic.WORK})
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        await asyncio.wait_for(wakeups.close(), DEADLINE)
 
 
 async def test_a_server_that_falls_silent_is_left_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ async with app.lock("import", ttl="1m") as lock:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -134,11 +133,15 @@ class Lock:
         while not self._lost:
             await asyncio.sleep(self._ttl / 3)
             asked = self._clock.monotonic()
-            with contextlib.suppress(Exception):  # tried again while its time lasts
-                if await self._backend.lock_renew(self.name, self.token, self._ttl):
-                    self._ours_until = asked + self._ttl
-                else:
-                    self._lost = True
+            try:
+                renewed = await self._backend.lock_renew(self.name, self.token, self._ttl)
+            except Exception as error:  # told, and tried again
+                self._emit(trouble("locks", error))
+                continue
+            if renewed:
+                self._ours_until = asked + self._ttl
+            else:
+                self._lost = True
 
     def _held(self) -> LockRow:
         if self._row is None:

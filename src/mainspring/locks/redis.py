@@ -6,7 +6,9 @@ did not confirm is not held, and the caller hears `LockUnavailable`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -35,9 +37,12 @@ class RedisLocks:
     def __init__(self, url: str, record: Callable[[Audit], Awaitable[None]]) -> None:
         self._place = Place(url)
         self._record = record
+        self._left_alone: set[asyncio.Task[None]] = set()
         self.keys = [self._place.key(name) for name in ("locks", "ends", "tokens")]
 
     async def close(self) -> None:
+        here = asyncio.get_running_loop()
+        await asyncio.gather(*(task for task in self._left_alone if task.get_loop() is here))
         await self._place.close()
 
     async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
@@ -74,6 +79,23 @@ class RedisLocks:
             raise self._unavailable(f"an answer that is none: {answer!r:.100}") from None
 
     async def _run(self, step: str, *arguments: object) -> Any:
+        """While the driver connects it swallows a cancellation. So it works in a task of its own: a caller that is
+        cancelled hears of it at once, and a lock that is taken nevertheless is released again."""
+        asking = asyncio.create_task(self._ask(step, *arguments))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            self._left_alone.add(left := asyncio.create_task(self._let_go(asking, step, str(arguments[0]))))
+            left.add_done_callback(self._left_alone.discard)
+            raise
+
+    async def _let_go(self, asking: asyncio.Task[Any], step: str, name: str) -> None:
+        with suppress(LockUnavailable):
+            answer = await asking
+            if step == "take" and answer is not None:
+                await self._ask("release", name, _flat(answer)[0], 0)
+
+    async def _ask(self, step: str, *arguments: object) -> Any:
         script = self._place.client().register_script(self.now + lua("lock") + lua(step))
         from redis import RedisError
 

@@ -84,8 +84,7 @@ class _Line:
     async def close(self) -> None:
         for task in (self._mouth, self._ear):
             if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await _ended(task)
 
     async def _speak(self) -> None:
         from redis import RedisError
@@ -135,3 +134,10 @@ class _Line:
         for topic in topics:
             for callback in list(self._callbacks.values()):
                 callback(topic)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """While the driver connects it swallows a cancellation: it is asked until it hears."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.1)
