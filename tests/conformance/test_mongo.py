@@ -54,7 +54,7 @@ def ground(kind: str) -> Ground:
 
 class MongoSuite(StoreConformance):
     kind = "replica_set"
-    scripts = 8
+    scripts = 6
 
     @asynccontextmanager
     async def open_store(self, clock: Clock) -> AsyncIterator[Store]:
@@ -74,6 +74,7 @@ class TestMongoReplicaSet(MongoSuite):
 
 class TestMongoStandalone(MongoSuite):
     kind = "standalone"
+    scripts = 4
 
 
 @asynccontextmanager

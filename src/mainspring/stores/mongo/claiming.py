@@ -41,6 +41,7 @@ class Claimed(msgspec.Struct):
     alone_waiting: bool = False
     next_due: Micros | None = None
     now: Micros = 0
+    woken: bool = False
 
 
 async def claim(db: Database, request: ClaimRequest, ended: Sequence[str]) -> Claimed:
@@ -51,6 +52,7 @@ async def claim(db: Database, request: ClaimRequest, ended: Sequence[str]) -> Cl
         room = limit - len(answer.rows) - len(answer.blocked)
         spread = 4 if tried else 1  # who was late once looks further ahead, where nobody else is
         outlook = await _look(db, request, room * spread + 1, ended if tried == 0 else ())
+        answer.woken = answer.woken or outlook.waiters
         candidates = outlook.wanted(request)
         chosen = _chosen(candidates, request.turn, room, skip=tried > 0)
         rows, blocked = await _take(db, request, chosen, outlook)
@@ -78,15 +80,18 @@ def _learn(answer: Claimed, request: ClaimRequest, outlook: Outlook, left: int) 
 
 
 async def _look(db: Database, request: ClaimRequest, most: int, ended: Sequence[str]) -> Outlook:
+    """What there is once waiters of freed keys are woken, if there were any, and rows whose time has come are ready."""
     outlook = await look(db, request, most, waiters=bool(ended))
     if outlook.waiters:
         await wake_waiters(db, await keys_of(db, ended))
         outlook = await look(db, request, most, waiters=False)
+        outlook.waiters = True
     for _ in range(_PROMOTIONS):
         if outlook.next_due is None or outlook.next_due > outlook.now:
             break
         await promote(db, outlook.now)
-        outlook = await look(db, request, most, waiters=False)
+        waiters, outlook = outlook.waiters, await look(db, request, most, waiters=False)
+        outlook.waiters = waiters
     return outlook
 
 

@@ -8,7 +8,7 @@ Fields have the names of `Execution`; those that hold their default are left out
     future    true while its time is yet to come, or a claim deferred it
     waits_for the running keys that a deferred row found taken
     rare      true for endings other than completed: the few that people look for
-    delta     an ending that the statistics of its job do not hold yet, or a rescue
+    delta     true while the statistics of its job do not hold its ending, or a rescue of it, yet
     hidden    true for what nobody may see: not born yet (`embryo`), or ended and not to be kept
     audits    audit records written in the same step, not moved to their own collection yet
     unkept    true when it goes as soon as its follow-ups are done
@@ -90,7 +90,7 @@ def _place(e: Execution) -> Document:
         return {"ready": ready_lane(e)} if e.due <= e.created else {"future": True}
     if not e.state.final:
         return {}
-    return {"delta": "added"} if e.state is State.COMPLETED else {"delta": "added", "rare": True}
+    return {"delta": True} if e.state is State.COMPLETED else {"delta": True, "rare": True}
 
 
 def ready_lane(e: Execution) -> str:

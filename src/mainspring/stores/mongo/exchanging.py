@@ -35,7 +35,7 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
         next_due=found.next_due,
         now=found.now,
     )
-    return answer, topics
+    return answer, topics | {Topic.WORK} if found.woken else topics
 
 
 async def _without_claim(

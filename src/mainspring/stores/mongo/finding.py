@@ -34,7 +34,8 @@ async def count(db: Database, query: ExecutionQuery, cap: int) -> int:
     wanted = await conditions(db, query)
     if wanted is None or cap < 1:
         return 0
-    return await db.executions.count_documents(wanted, limit=cap)
+    hint: Any = {"hint": "_id_"} if wanted == {"$and": [SEEN]} else {}  # or else the whole collection is read
+    return await db.executions.count_documents(wanted, limit=cap, **hint)
 
 
 async def logs(db: Database, id: str, after: int) -> list[tuple[int, LogLine]]:

@@ -47,7 +47,7 @@ class Leftovers:
         self._seen: frozenset[ObjectId] = frozenset()
 
     async def finish(self, db: Database, limit: int) -> None:
-        found = await db.jobs.find({"outbox": {"$exists": True}}, {"outbox.id": 1}).limit(limit).to_list()
+        found = await db.jobs.find({"outbox.id": {"$exists": True}}, {"outbox.id": 1}).limit(limit).to_list()
         for job in found:
             if job["outbox"]["id"] in self._seen:
                 await finish(db, job["_id"], job["outbox"]["id"])

@@ -16,8 +16,8 @@ from .finding import RARE, SEEN
 from .statistics import delete_logs, finish_folding
 
 PURGED_AT_ONCE = 500
-_UNCOUNTED = {"delta": {"$exists": True}}
-_COUNTED = {"delta": {"$exists": False}}
+_UNCOUNTED = {"delta": True}
+_COUNTED = {"delta": {"$ne": True}}
 _HIDE = {"$set": {"hidden": True}, "$unset": dict.fromkeys(("todo", "parent_id", "tenant", "trace_id", "rare"), 1)}
 
 

@@ -60,6 +60,7 @@ INDEXES = (
     _executions("overlap_key", ("overlap_key", 1), only={"live": True, "overlap_key": _EXISTS}, unique=True),
     _executions("cancels", ("owner", 1), ("_id", 1), only={"live": True, "cancel_requested": _EXISTS}),
     # Reading: newest first by job, by rare state, by tenant, parent and foreign trace.
+    _executions("live", ("state", 1), ("_id", -1), only={"live": True}),
     _executions("job", ("job_id", 1), ("live", 1), ("_id", -1), ("state", 1)),
     _executions("job_rare", ("job_id", 1), ("state", 1), ("_id", -1), only={"rare": True}),
     _executions("rare", ("state", 1), ("_id", -1), only={"rare": True}),
@@ -69,17 +70,17 @@ INDEXES = (
     _executions("stray", ("stray", 1), ("_id", -1), only={"stray": True}),
     # What is still to be done.
     _executions("todo", ("todo", 1), ("_id", 1), only={"todo": True}),
-    _executions("delta", ("job_id", 1), ("_id", 1), only={"delta": _EXISTS}),
-    _executions("embryo", ("embryo.job", 1), only={"embryo": _EXISTS}),
-    _executions("audits", ("audits._id", 1), only={"audits": _EXISTS}),
+    _executions("delta", ("delta", 1), ("job_id", 1), ("_id", 1), only={"delta": True}),
+    _executions("embryo", ("embryo.job", 1), only={"embryo.job": _EXISTS}),
+    _executions("audits", ("audits", 1), only={"audits": _EXISTS}),
     Index("jobs", "due", (("due", 1), ("_id", 1)), {"due": _EXISTS}),
     Index("jobs", "sweep", (("sweep", 1), ("_id", 1)), {"sweep": True}),
-    Index("jobs", "outbox", (("outbox.id", 1),), {"outbox": _EXISTS}),
+    Index("jobs", "outbox", (("outbox.id", 1),), {"outbox.id": _EXISTS}),
     Index("incarnations", "job", (("job", 1),)),
     Index("audits", "target", (("target", 1), ("_id", -1))),
     Index("workers", "seen", (("seen", 1),)),
     Index("locks", "expires", (("expires", 1),)),
-    Index("locks", "audits", (("audits._id", 1),), {"audits": _EXISTS}),
+    Index("locks", "audits", (("audits", 1),), {"audits": _EXISTS}),
     Index("news", "at", (("at", 1),), expires=120),
 )
 

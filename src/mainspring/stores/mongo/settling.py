@@ -119,7 +119,7 @@ def _endings(changes: Iterable[Change], stamp: ObjectId, time: Time) -> Iterable
 def _end(changes: Sequence[Change], ids: list[str], stamp: ObjectId) -> list[dict[str, Any]]:
     """Values are literals: a text may begin with a dollar sign."""
     own = {"$arrayElemAt": [{"$literal": list(map(_ending, changes))}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-    always: dict[str, Any] = {"live": False, "delta": "settled", "settle": stamp}
+    always: dict[str, Any] = {"live": False, "delta": True, "settle": stamp}
     for name in ("attempts", "audits"):
         if any(getattr(change, name.removesuffix("s")) for change in changes):
             new = {"$concatArrays": [{"$ifNull": [f"${name}", []]}, f"$change.{name}"]}
@@ -168,7 +168,7 @@ def update(change: Change, stamp: ObjectId, time: Time) -> list[dict[str, Any]]:
     if change.audit is not None:
         literal["audits"] = _appended("audits", audit_document(change.audit))
     if change.rescue:
-        literal |= {"rescued": {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}, "delta": "rescued"}
+        literal |= {"rescued": {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}, "delta": True}
     stages: list[dict[str, Any]] = [{"$unset": [*_RELEASED, *_WRITTEN]}, {"$set": literal}]
     if change.to is State.PENDING:
         place: dict[str, Any] = {"future": True} if change.delay > 0 else {"ready": READY}

@@ -22,7 +22,7 @@ _SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
 _TRIES = 20
 _IDS_AT_ONCE = 1_000
 
-_DELTA = {"delta": {"$exists": True}}
+_DELTA = {"delta": True}
 _ENDED = {"live": False, **_DELTA}
 
 
@@ -55,7 +55,8 @@ async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence
     match: dict[str, Any] = dict(_DELTA) if job_ids is None else {"job_id": {"$in": list(job_ids)}, **_DELTA}
     if counted:
         match["_id"] = {"$nin": list(counted)}
-    found = await db.executions.aggregate([{"$match": match}, {"$group": {"_id": "$job_id", **_GROUP}}])
+    group = {"$group": {"_id": "$job_id", **_GROUP}}
+    found = await db.executions.aggregate([{"$match": match}, group], hint="delta")
     return {doc["_id"]: _stats_of(doc["_id"], doc) async for doc in found}
 
 
@@ -136,7 +137,8 @@ async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, 
 
 async def fold(db: Database, limit: int) -> int:
     merged = 0
-    async for job in await db.executions.aggregate([{"$match": _DELTA}, {"$group": {"_id": "$job_id"}}]):
+    jobs: list[dict[str, Any]] = [{"$match": _DELTA}, {"$group": {"_id": "$job_id"}}]
+    async for job in await db.executions.aggregate(jobs, hint="delta"):
         if merged < limit:
             merged += await _fold_job(db, job["_id"], limit - merged)
     return merged
@@ -149,11 +151,11 @@ async def _fold_job(db: Database, job_id: str, limit: int) -> int:
     unnumbered = {"$push": {"$cond": [{"$eq": [{"$type": "$number"}, "missing"]}, "$_id", "$$REMOVE"]}}
     batch: list[dict[str, Any]] = [
         {"$match": {"job_id": job_id, **_ENDED}},
-        {"$sort": {"job_id": 1, "_id": 1}},
+        {"$sort": {"_id": 1}},
         {"$limit": limit},
         {"$group": {"_id": None, "ids": {"$push": "$_id"}, "unnumbered": unnumbered, **_GROUP}},
     ]
-    found = await (await db.executions.aggregate(batch)).to_list()
+    found = await (await db.executions.aggregate(batch, hint="delta")).to_list()
     if not found or known is None:
         return 0
     seen = {"_id": job_id, "folds": known["folds"], "folding": {"$exists": False}}
@@ -202,7 +204,7 @@ async def finish_folding(db: Database, job_id: str) -> None:
 
 async def delete_unseen(db: Database, ids: Sequence[str]) -> None:
     """Of these, what nobody can see any more and the totals hold."""
-    unseen = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$exists": False}}
+    unseen = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$ne": True}}
     gone = [doc["_id"] async for doc in db.executions.find(unseen, {"_id": 1})]
     if gone:
         await delete_logs(db, gone)
