@@ -127,7 +127,9 @@ def drawn(chance: Random) -> Trigger:
     days = chance.choice(["* * *", "* * MON-FRI", "13 * FRI", "L * *", "*/5 * *", "? * SAT#2", "1-7 JAN,JUL MON-SUN"])
     calendar = cron(f"{minute} {hours} {days}")
     interval = every(minutes=chance.randrange(120, 2000))
-    return chance.choice([calendar, calendar, interval, any_of(calendar, interval), monthly_at(30, f"{hour:02}:05")])
+    holidays = hourly_at(minute).excluding("2026-03-29", "2026-12-25", cron(f"{minute} 12 * * *"))
+    monthly = monthly_at(30, f"{hour:02}:05")
+    return chance.choice([calendar, calendar, interval, any_of(calendar, interval), monthly, holidays])
 
 
 def test_a_job_with_a_field_unknown_to_the_quick_way_is_decided_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> None:

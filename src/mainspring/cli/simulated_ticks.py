@@ -25,7 +25,7 @@ from ..model.ids import random_id
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.job import Job, JobSpec, encode_spec
 from ..model.timeline import offset_at, segments
-from ..model.triggers import AnyOf, Every, Trigger
+from ..model.triggers import AnyOf, Every, Excluding, Trigger
 from ..model.zones import known_zone
 
 DAY: Micros = 86_400 * SECOND
@@ -113,9 +113,10 @@ def _is_plain(spec: JobSpec) -> bool:
 
 
 def _zones(trigger: Trigger) -> set[tzinfo]:
-    if isinstance(trigger, AnyOf):
-        return set().union(*(_zones(part) for part in trigger.triggers))
-    return {known_zone(trigger.tz)} if isinstance(trigger, CalendarTrigger) else set()
+    """The zones whose clocks it follows."""
+    own = {known_zone(trigger.tz)} if isinstance(trigger, CalendarTrigger | Excluding) else set()
+    parts = [*getattr(trigger, "triggers", ()), *([trigger.base] if isinstance(trigger, Excluding) else [])]
+    return own.union(*(_zones(part) for part in parts))
 
 
 # --- stretches in which no clock changes ----------------------------------------------------------------------------
@@ -129,15 +130,31 @@ def _in_steady_time(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros
     if isinstance(trigger, CalendarTrigger):
         return _calendar(trigger, begin, end)
     if type(trigger) is AnyOf:
-        firsts = [part.next_after(to_datetime(begin) - _MICROSECOND) for part in trigger.triggers]
-        rows = [
-            _in_steady_time(part, to_micros(first), end)
-            for part, first in zip(trigger.triggers, firsts, strict=True)
-            if first is not None
-        ]
-        known = [row for row in rows if row is not None]
-        return sorted(set().union(*known)) if len(known) == len(rows) else None
+        return _union([_from(part, begin, end) for part in trigger.triggers])
+    if type(trigger) is Excluding and set(trigger.__struct_fields__) == {"base", "dates", "triggers", "tz"}:
+        return _without(trigger, begin, end)
     return None
+
+
+def _from(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros] | range | None:
+    """As above, for a trigger that need not have a tick at `begin`."""
+    first = trigger.next_after(to_datetime(begin) - _MICROSECOND)
+    return [] if first is None else _in_steady_time(trigger, to_micros(first), end)
+
+
+def _union(rows: list[list[Micros] | range | None]) -> list[Micros] | None:
+    known = [row for row in rows if row is not None]
+    return sorted(set().union(*known)) if len(known) == len(rows) else None
+
+
+def _without(trigger: Excluding, begin: Micros, end: Micros) -> list[Micros] | None:
+    base = _from(trigger.base, begin, end)
+    excluded = _union([_from(part, begin, end) for part in trigger.triggers])
+    if base is None or excluded is None:
+        return None
+    offset, at_once = _offset(trigger.tz, begin), frozenset(excluded)
+    days = frozenset(day.toordinal() - _EPOCH for day in trigger.dates)
+    return [tick for tick in base if tick not in at_once and (tick + offset) // DAY not in days]
 
 
 def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micros] | None:
@@ -146,12 +163,15 @@ def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micr
     if pattern is None:
         return None
     times, days, months, weekdays = pattern
-    naive = to_datetime(begin).replace(tzinfo=None)
-    offset = offset_at(known_zone(trigger.tz), naive) // _MICROSECOND
+    offset = _offset(trigger.tz, begin)
     first, last = (begin + offset) // DAY, (end + offset) // DAY
     midnights = [day * DAY - offset for day in _matching_days(days, months, weekdays, first, last)]
     laid_out = [midnight + time for midnight in midnights for time in times]
     return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
+
+
+def _offset(zone: str | None, at: Micros) -> Micros:
+    return offset_at(known_zone(zone), to_datetime(at).replace(tzinfo=None)) // _MICROSECOND
 
 
 @lru_cache(maxsize=8192)
