@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from mainspring.model.cron import Rule
 from mainspring.model.errors import InvalidValue
 from mainspring.model.triggers import cron
+from tests.time.expressions import expressions as random_expressions
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -146,10 +148,37 @@ def test_any_text_is_an_expression_or_a_clear_error(text):
         ("*/5 * * * *", "Every 5 minutes"),
         ("0 0 LW * *", "At 00:00, on the last weekday of the month"),
         ("0 0 * * 1#2", "At 00:00, on the second Monday of the month"),
+        ("0 0 * * 0-0", "At 00:00, only on Sunday"),
+        ("0 0 13 * 5", "At 00:00, on day 13 of the month or on Friday"),
+        ("0 0 13 * mon-fri", "At 00:00, on day 13 of the month or Monday through Friday"),
+        ("0 0 */2 * 1", "At 00:00, every 2 days, but only on Monday"),
+        (
+            "0 0 */7 3 5L",
+            "At 00:00, on day 1, 8, 15, 22, and 29 of the month, but only on the last Friday of the month, "
+            "only in March",
+        ),
+        ("0 0 L,15 * *", "At 00:00, on day 15 of the month or on the last day of the month"),
+        ("0 0 * * 1,3L", "At 00:00, on Monday or on the last Wednesday of the month"),
+        ("0 22 * * 1/2", "At 22:00, only on Monday, Wednesday, Friday, and Sunday"),
+        ("0 0 1 1/5 *", "At 00:00, on day 1 of the month, only in January, June, and November"),
+        ("*/25 * * * *", "At 0, 25, and 50 minutes past the hour"),
+        ("0/25 * * * *", "At 0, 25, and 50 minutes past the hour"),
+        ("28,5/20 * * * *", "At 5, 25, 28, and 45 minutes past the hour"),
+        ("* 2,3 * * *", "Every minute, in the hours of 02:00 and 03:00"),
+        ("5,10 2 * * *", "At 5 and 10 minutes past the hour, in the hour of 02:00"),
+        ("0 0 * * *", "At 00:00"),
     ],
 )
 def test_words(expression, words):
     assert cron(expression).describe() == words
+
+
+@pytest.mark.req("TIM-2")
+def test_every_expression_has_words():
+    for expression in random_expressions():
+        found = cron(expression).describe()
+        assert not found.startswith("Cron ")
+        assert not re.search(r"  |, ,|,$|\b(L|LW)\b", found), (expression, found)
 
 
 def test_words_name_the_zone():

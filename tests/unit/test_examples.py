@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-MODULES = ["calendar_triggers", "interval_triggers", "trigger", "triggers", "values", "windows", "zones"]
+MODULES = ["calendar_triggers", "cron_words", "interval_triggers", "trigger", "triggers", "values", "windows", "zones"]
 
 
 @pytest.mark.parametrize("name", MODULES)

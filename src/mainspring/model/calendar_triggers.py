@@ -8,7 +8,8 @@ from typing import Literal, Self, get_args
 
 import msgspec
 
-from .cron import Rule, normalise, rule, words
+from .cron import Rule, normalise, rule
+from .cron_words import words
 from .timeline import Gap, Overlap
 from .trigger import Trigger, utc
 from .values import WEEKDAYS, choice, day_of_month, minute, second, time_of_day, weekday, whole, zone

@@ -99,7 +99,7 @@ class Rule:
     __slots__ = ("_calendar", "_days", "_hours", "_minutes", "_months", "_seconds", "text", "wildcard")
 
     def __init__(self, text: str) -> None:
-        fields = _checked_fields(text)
+        fields = checked_fields(text)
         self.text = text
         # Debian's distinction: such a job follows the wall clock of every real minute, whatever DST does.
         self.wildcard = fields[-5].startswith("*") or fields[-4].startswith("*")
@@ -224,7 +224,8 @@ def _simulator(text: str, fields: list[str]) -> CronSim:
         ) from None
 
 
-def _checked_fields(text: str) -> list[str]:
+def checked_fields(text: str) -> list[str]:
+    """The fields of a normalised expression, in capitals and with numbers for names; refuses what is wrong."""
     parts = text.split(" ")
     return [_checked(field, part) for field, part in zip(_FIELDS[-len(parts) :], parts, strict=True)]
 
@@ -281,17 +282,3 @@ def _step(field: _Field, text: str, term: str) -> int:
 
 def _refused(field: _Field, term: str, remedy: str = "") -> InvalidValue:
     return InvalidValue(f"cron {field.name}", term, field.allowed, remedy)
-
-
-def words(text: str) -> str:
-    """The expression in plain English, on a 24-hour clock; the expression itself where words fail."""
-    from cron_descriptor import CasingTypeEnum, ExpressionDescriptor, Options
-
-    options = Options()
-    options.locale_code = "en_US"
-    options.use_24hour_time_format = True
-    options.casing_type = CasingTypeEnum.Sentence
-    try:
-        return str(ExpressionDescriptor(text.upper(), options).get_description())
-    except Exception:  # words are an extra: a phrase the library cannot form must not break a listing
-        return f"Cron {text}"
