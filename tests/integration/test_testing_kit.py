@@ -144,6 +144,49 @@ def test_time_moves_forward_only(shop: Shop) -> None:
             kit.advance("soon")
 
 
+class Importer:
+    """A handler that is an object, which enqueues through the blocking facade."""
+
+    name = "import"
+
+    def __init__(self, app: Mainspring) -> None:
+        self.app = app
+
+    def perform(self, data: dict[str, Any], execution: Any) -> int:
+        for number in range(data["files"]):
+            self.app.sync.enqueue("mail", {"to": f"file-{number}"})
+        return int(data["files"])
+
+
+def test_plain_handlers_and_objects_may_enqueue(shop: Shop) -> None:
+    shop.app.register(Importer(shop.app))
+    with harness(shop.app) as kit:
+        shop.app.sync.enqueue(Importer, {"files": 3})
+        kit.run_until_idle()
+        kit.assert_ran("import", result=3)
+        kit.assert_ran(shop.mail, count=3)
+
+
+async def test_plain_handlers_and_objects_may_enqueue_in_an_async_test_too(shop: Shop) -> None:
+    shop.app.register(Importer(shop.app))
+    async with harness(shop.app) as kit:
+        await shop.app.enqueue(Importer, {"files": 3})
+        await kit.run_until_idle()
+        kit.assert_ran(shop.mail, count=3)
+
+
+def test_a_handler_that_cancels_its_own_execution(shop: Shop) -> None:
+    @shop.app.job("giving-up")
+    async def giving_up(ctx: JobContext) -> None:
+        await shop.app.cancel(ctx.execution)
+        raise OSError("never mind")
+
+    with harness(shop.app, raise_errors=False) as kit:
+        shop.app.sync.enqueue(giving_up)
+        kit.run_until_idle()
+        assert [row.state for row in kit.executions(giving_up)] == ["cancelled"]
+
+
 # --- what handlers raise ----------------------------------------------------------------------------------------
 
 
