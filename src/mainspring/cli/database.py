@@ -67,6 +67,8 @@ def copy(source: str, target: str, only_verify: bool, force: bool, output: str) 
     Run again after an interruption, it goes on where it stopped. SOURCE and TARGET are addresses such as
     sqlite:///jobs.db or postgresql://host/name.
     """
+    if force:
+        note("what processes do in the source while it is copied may be missing in the target")
     with _watched() as tell:
         if only_verify:
             done = Moved(copied={}, running=0, compared=asyncio.run(verify(source, target, tell)))
