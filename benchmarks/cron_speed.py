@@ -3,7 +3,7 @@
 All three walk from tick to tick of the same expression in the same zone, turn by turn in short rounds, so that whatever
 else the machine does meets them alike. Mainspring is asked `next_after(tick)` each time and answers in UTC; the others
 are iterators that carry their own state and answer in the zone. Figures are CPU microseconds per tick, the median over
-the rounds. Exits with 1 when Mainspring takes more than LIMIT times cronsim's time, over all cases together.
+the rounds. Exits with 1 when Mainspring takes more than LIMIT times cronsim's time in any case.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def main() -> int:
             ratios.append(found["mainspring"] / found["cronsim"])
             figures = "".join(f"{found[name]:11.1f}" for name in LIBRARIES)
             print(f"{expression:22}{zone:18}{figures}   {ratios[-1]:.2f}")
-    overall = statistics.geometric_mean(ratios)
-    print(f"in all (geometric mean): {overall:.2f} x cronsim's time; worst {max(ratios):.2f}; limit {LIMIT}")
-    return 0 if overall <= LIMIT else 1
+    mean = statistics.geometric_mean(ratios)
+    print(f"in all (geometric mean): {mean:.2f} x cronsim's time; worst {max(ratios):.2f}; limit {LIMIT}")
+    return 0 if max(ratios) <= LIMIT else 1
 
 
 if __name__ == "__main__":

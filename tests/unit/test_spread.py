@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.core.ticks import first_run, materialise
 from mainspring.model.errors import InvalidValue
-from mainspring.model.instants import to_datetime
+from mainspring.model.instants import to_datetime, to_micros
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.triggers import any_of, cron, daily_at, decode, encode, every, hourly_at, once
 
@@ -83,6 +85,17 @@ def test_a_job_fills_in_its_name():
     ticks = [job.trigger.next_after(START) for job in jobs]
     assert ticks[0] != ticks[1]
     assert jobs[0].trigger == daily_at("03:00", tz="Europe/Istanbul").spread("1h").named("a")
+
+
+@pytest.mark.req("TIM-8")
+def test_the_scheduler_makes_one_execution_at_the_late_tick():
+    spec = JobSpec(handler="work", trigger=encode(daily_at("03:00").spread("1h")))
+    job = Job(name="a", id="a", declared=encode_spec(spec))
+    first = first_run(job.trigger, to_micros(START))
+    assert START + timedelta(hours=3) < to_datetime(first) < START + timedelta(hours=4)
+    write = materialise(job.with_changes(next_run=first), first + 1_000, Random(1))
+    assert [execution.tick for execution in write.executions] == [first]
+    assert to_datetime(write.job.next_run) == to_datetime(first) + timedelta(days=1)
 
 
 @pytest.mark.req("TIM-8")

@@ -35,7 +35,6 @@ _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _TERM = re.compile(r"(?P<first>\*|[A-Z]{3}|[0-9]+)(?:-(?P<last>[A-Z]{3}|[0-9]+))?(?:/(?P<step>[0-9]+))?")
 _NTH_WEEKDAY = re.compile(r"(?P<day>[A-Z]{3}|[0-9])(?:L|#(?P<nth>[1-5]))")
 _FIRST_DAY = datetime(2000, 1, 1)
-_MONTHS_KEPT = 48  # of each expression
 
 
 class _Field(NamedTuple):
@@ -90,25 +89,25 @@ def _count_remedy(text: str) -> str:
 
 
 class Rule:
-    """A parsed expression that walks naive local time in both directions. Safe to share: nothing but a cache changes.
+    """A parsed expression that walks naive local time in both directions. Immutable, safe to share.
 
     cronsim reads the fields and says which days match; the days of a month are kept, and the time of day is looked up
     in tables, because a scheduler asks for the next match far more often than a month comes.
     """
 
-    __slots__ = ("_calendar", "_days", "_hours", "_minutes", "_months", "_seconds", "text", "wildcard")
+    __slots__ = ("_day", "_hours", "_minutes", "_months", "_seconds", "_weekday", "text", "wildcard")
 
     def __init__(self, text: str) -> None:
         fields = checked_fields(text)
         self.text = text
         # Debian's distinction: such a job follows the wall clock of every real minute, whatever DST does.
         self.wildcard = fields[-5].startswith("*") or fields[-4].startswith("*")
-        self._calendar = _simulator(text, fields)
-        self._seconds = _values(frozenset(self._calendar.seconds), 60)
-        self._minutes = _values(frozenset(self._calendar.minutes), 60)
-        self._hours = _values(frozenset(self._calendar.hours), 24)
-        self._months = _values(frozenset(self._calendar.months), 13)
-        self._days: dict[tuple[int, int], list[int]] = {}
+        parsed = _simulator(text, fields)
+        self._seconds = _values(frozenset(parsed.seconds), 60)
+        self._minutes = _values(frozenset(parsed.minutes), 60)
+        self._hours = _values(frozenset(parsed.hours), 24)
+        self._months = _values(frozenset(parsed.months), 13)
+        self._day, self._weekday = fields[-3], fields[-1]
         if self.after(_FIRST_DAY - SECOND) is None:
             raise InvalidValue("cron", text, "an expression that matches some date", "This one never fires")
 
@@ -173,18 +172,9 @@ class Rule:
             return found, self._minutes.last, self._seconds.last
         return None
 
-    def _days_of(self, year: int, month: int) -> list[int]:
+    def _days_of(self, year: int, month: int) -> tuple[int, ...]:
         """The days of one month that match, in order."""
-        if self._months.next[month] != month:
-            return []
-        days = self._days.get((year, month))
-        if days is None:
-            matches, length = self._calendar.match_day, monthrange(year, month)[1]
-            days = [day for day in range(1, length + 1) if matches(date(year, month, day))]
-            if len(self._days) >= _MONTHS_KEPT:
-                self._days.clear()
-            self._days[year, month] = days
-        return days
+        return _days(self._day, self._weekday, year, month) if self._months.next[month] == month else ()
 
 
 class _Values:
@@ -206,6 +196,18 @@ class _Values:
 def _values(values: frozenset[int], size: int) -> _Values:
     """Most expressions share most of their fields."""
     return _Values(values, size)
+
+
+@lru_cache(maxsize=8192)
+def _days(day: str, weekday: str, year: int, month: int) -> tuple[int, ...]:
+    """The days of a month that match two fields. Expressions share them: most jobs run on all days, or on weekdays."""
+    matches, length = _calendar(day, weekday).match_day, monthrange(year, month)[1]
+    return tuple(n for n in range(1, length + 1) if matches(date(year, month, n)))
+
+
+@lru_cache(maxsize=256)
+def _calendar(day: str, weekday: str) -> CronSim:
+    return CronSim(f"0 0 {day} * {weekday}", _FIRST_DAY)
 
 
 @lru_cache(maxsize=8192)
