@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mainspring.model.changes import ExecutionQuery
 from mainspring.model.execution import Execution, State
@@ -264,3 +265,12 @@ def test_every_field_of_an_execution_has_its_place() -> None:
     columns = {"state", "token", "claimed", "started"}
     placed = columns | set(rows.Body.__struct_fields__) | set(rows.Tail.__struct_fields__)
     assert placed == set(Execution.__struct_fields__)
+
+
+def test_every_field_of_a_body_gets_its_own_value() -> None:
+    known = {"id": "i", "job": "j", "job_id": "k", "handler": "h", "trace_id": "t", "params": "[1]", "policy": "[2]"}
+    dates = {"tick": 1, "window_begin": 2, "window_end": 3, "created": 4, "due": 5, "priority": 6, "overlap_slots": 7}
+    texts = ("queue", "trigger", "triggered_by", "traceparent", "tenant", "parent_id", "retry_of", "unique_key")
+    keys = ("overlap_key", "running_unique_key", "running_overlap_key")
+    execution = Execution(**known, **dates, **{name: name for name in (*texts, *keys)})
+    assert rows.executions(rows.body(execution, 8)) == [replace(execution, number=8)]

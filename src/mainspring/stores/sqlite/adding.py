@@ -11,7 +11,7 @@ from ...core.ports import Topic
 from ...model.changes import Added, Audit
 from ...model.execution import Execution
 from ..shared import ended_delta, in_slot, overlap_choices, skipped_record
-from .rows import Row, execution_row, history_row, is_plain, live_row, plain_row
+from .rows import Row, execution_row, history_row, is_untouched, live_row, plain_row
 from .transaction import Transaction, as_json
 
 _names = msgspec.json.Decoder(list[str]).decode
@@ -56,7 +56,7 @@ def add(tx: Transaction, executions: Sequence[Execution]) -> list[Added]:
 
 
 class _Batch:
-    """Rows whose fate does not hang on a key that is held are collected and written together."""
+    """The usual rows, whose keys, if any, are free, are collected and written together."""
 
     def __init__(self, tx: Transaction, executions: Sequence[Execution]) -> None:
         self._tx = tx
@@ -64,17 +64,14 @@ class _Batch:
         self._held = _held(tx, executions)
         self._executions: list[Row] = []
         self._plain: list[Row] = []
-        self._keyed: list[Row] = []
 
     def add(self, execution: Execution) -> Added:
         if execution.id in self._known:
             return Added(execution.id, "duplicate")
         if execution.state.final:
             self._record(execution)
-        elif is_plain(execution):
+        elif is_untouched(execution) and self._takes_free_keys(execution):
             self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
-        elif self._takes_free_keys(execution):
-            self._keyed.append(live_row(self._note(execution), execution, self._tx.now))
         else:
             self.write()
             return self._add_keyed(execution)
@@ -83,13 +80,12 @@ class _Batch:
     def write(self) -> None:
         self._tx.bulk("execution_insert", self._executions)
         self._tx.bulk("live_insert_plain", self._plain)
-        self._tx.bulk("live_insert", self._keyed)
-        self._executions, self._plain, self._keyed = [], [], []
+        self._executions, self._plain = [], []
 
     def _takes_free_keys(self, execution: Execution) -> bool:
-        """False when a key was held before, or taken by another row of this batch, or is to be chosen among slots."""
+        """False when a key was held before, or taken by another row of this batch."""
         keys = _keys(execution)
-        if execution.overlap_slots > 1 or not self._held.isdisjoint(keys):
+        if not self._held.isdisjoint(keys):
             return False
         self._held.update(keys)
         return True
@@ -136,6 +132,8 @@ def _known(tx: Transaction, executions: Sequence[Execution]) -> set[str]:
 
 
 def _keys(execution: Execution) -> list[tuple[str, str]]:
+    if execution.unique_key is None and execution.overlap_key is None:
+        return []
     keys = (("unique", execution.unique_key), ("overlap", execution.overlap_key))
     return [(kind, key) for kind, key in keys if key is not None]
 

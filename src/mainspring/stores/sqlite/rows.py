@@ -28,12 +28,12 @@ _PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields an execution begins with, without those that its life changes."""
+
     id: str
     job: str
     job_id: str
     handler: str
-    created: Micros
-    due: Micros
     queue: str = "default"
     trigger: str = "enqueue"
     triggered_by: str = "system"
@@ -49,6 +49,8 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     parent_id: str | None = None
     retry_of: str | None = None
     priority: int = 0
+    created: Micros = 0
+    due: Micros = 0
     unique_key: str | None = None
     overlap_key: str | None = None
     running_unique_key: str | None = None
@@ -83,7 +85,7 @@ class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _FIELDS = Execution.__struct_fields__
-_FATE = _FIELDS.index("unique_key")  # from here on: keys, and what happens to an execution
+_FATE = _FIELDS.index("running_unique_key")  # from here on: what happens to an execution
 _NO_FATE = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE:]
 
 _encode = msgspec.json.Encoder().encode
@@ -97,6 +99,11 @@ def executions(text: str | None) -> list[Execution]:
 
 def is_plain(execution: Execution) -> bool:
     """Nothing has happened to it, it holds no key and belongs to nobody: the usual case, with a shorter insert."""
+    return execution.unique_key is None and execution.overlap_key is None and is_untouched(execution)
+
+
+def is_untouched(execution: Execution) -> bool:
+    """As a plain one, but for keys that it holds from its insert to its end."""
     untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
     return untouched and execution.parent_id is None
 
@@ -126,6 +133,8 @@ def plain_row(seq: int, execution: Execution, now: Micros) -> Row:
         lane_of(execution),
         execution.priority,
         execution.due,
+        execution.unique_key,
+        execution.overlap_key,
     )
 
 
@@ -139,8 +148,6 @@ def live_row(seq: int, execution: Execution, now: Micros) -> Row:
         execution.claimed,
         execution.started,
         execution.parent_id,
-        execution.unique_key,
-        execution.overlap_key,
         execution.running_unique_key,
         execution.running_overlap_key,
         int(execution.staged),
@@ -235,8 +242,6 @@ def body(e: Execution, number: int) -> str:
             e.job,
             e.job_id,
             e.handler,
-            e.created,
-            e.due,
             e.queue,
             e.trigger,
             e.triggered_by,
@@ -252,6 +257,8 @@ def body(e: Execution, number: int) -> str:
             e.parent_id,
             e.retry_of,
             e.priority,
+            e.created,
+            e.due,
             e.unique_key,
             e.overlap_key,
             e.running_unique_key,

@@ -1,3 +1,3 @@
--- The usual case: pending, no keys, no parent, nothing happened yet.
-INSERT INTO mainspring_live (seq, id, job_id, phase, lane, priority, due)
-VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?)/*end*/
+-- The usual case: pending, no parent, nothing happened yet, and keys, if any, that nobody holds.
+INSERT INTO mainspring_live (seq, id, job_id, phase, lane, priority, due, unique_key, overlap_key)
+VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/
