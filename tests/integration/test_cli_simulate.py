@@ -297,18 +297,21 @@ def test_the_shape_for_programs(cli: CommandLine, tmp_path: Path) -> None:
     assert not (tmp_path / "shop.db").exists()
 
 
-def test_the_screen_for_people(cli: CommandLine) -> None:
-    told = cli.text(
+@pytest.mark.parametrize("columns", [200, 90])
+def test_the_screen_for_people(cli: CommandLine, columns: int) -> None:
+    done = cli(
         *("simulate", "shop:app", "--from", "2026-10-25", "--to", "2026-10-26T00:00", "--hourly", "--limit", "7"),
         *("--duration", "crawl=45m"),
+        COLUMNS=str(columns),
     )
+    told = done.stdout
     for line in (
         "jobs            3, and 1 on demand only",
         "overlaps        24 skipped",
         "Runs by hour of the day (Europe/Paris)",
         "Europe/Paris: clocks go back from 2026-10-25 03:00 to 02:00 (2026-10-25T01:00:00Z)",
         "  careful: runs in the repeated time: 1 on the first pass, 1 on the second pass",
-        "Sun 2026-10-25 02:30:00 +0200  2026-10-25 00:30:00Z  careful  first pass of the repeated time",
+        "Sun 2026-10-25 02:30:00 +0200  2026-10-25 00:30:00Z  careful  first pass of the repeated time"[: columns - 2],
     ):
         assert line in told, told
     assert told.index("busiest hour") < told.index("Changes of the clocks") < told.index("Jobs") < told.index("Runs\n")

@@ -84,9 +84,9 @@ def _print_changes(found: Forecast) -> None:
     _title("Changes of the clocks")
     screen = console()
     for change, touched in found.changes:
-        screen.print(f"{change.describe()} ({instant_text(to_datetime(change.at))})")
+        screen.print(f"{change.describe()} ({instant_text(to_datetime(change.at))})", soft_wrap=True)
         for job, words in touched.items():
-            screen.print(f"  {job}: {words}")
+            screen.print(f"  {job}: {words}", soft_wrap=True)
         if not touched:
             screen.print("  no run is touched")
 
