@@ -6,6 +6,7 @@ What a daily job should do is worked out here from `zoneinfo` alone. `make time-
 from __future__ import annotations
 
 import os
+from calendar import isleap
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo, available_timezones
@@ -76,6 +77,25 @@ def test_a_daily_job_runs_once_for_every_local_date(zone, first, clock):
     begin, end = min(expected), max(expected)
     assert list(daily_at(clock, zone).ticks(begin - MICRO, end)) == sorted(expected)
     assert len(expected) >= days - 1
+
+
+@given(zones, st.dates(date(1971, 1, 1), date(2010, 12, 31)), clocks)
+@example("Pacific/Kiritimati", date(2000, 1, 1), time(0))  # still the old year by UTC
+@example("Pacific/Niue", date(2000, 12, 31), time(23, 59, 59))  # already the new one
+@example("Europe/Berlin", date(1980, 2, 29), time(12))
+@settings(max_examples=EXAMPLES)
+@pytest.mark.req("TIM-4")
+def test_a_yearly_job_runs_once_a_year_wherever_the_year_ends(zone, day, clock):
+    where, trigger = ZoneInfo(zone), cron(f"{clock:%S %M %H} {day.day} {day.month} *", tz=zone)
+    days = [date(year, day.month, day.day) for year in range(day.year, day.year + 27) if not is_no_day(year, day)]
+    expected = [instant_of(where, datetime.combine(each, clock)) for each in days]
+    assert list(trigger.ticks(expected[0] - MICRO, expected[-1])) == expected
+    for earlier, later in pairwise(expected):
+        assert trigger.previous(later - MICRO) == earlier
+
+
+def is_no_day(year: int, day: date) -> bool:
+    return (day.month, day.day) == (2, 29) and not isleap(year)
 
 
 @given(zones, moments, frequent)
