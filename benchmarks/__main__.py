@@ -18,7 +18,7 @@ from benchmarks.measures.plan import Measure, Plan
 from benchmarks.results import FOLDER, kind, save
 from benchmarks.rounds import compared, measured
 
-NOT_IN_QUICK = {"drain-redis-2", "drain-sqlite-2", "enqueue-sqlite", "burst-10000"}
+NOT_IN_QUICK = {"drain-redis-2", "drain-sqlite-2", "enqueue-sqlite", "burst-10000", "idle-jobs"}
 
 
 def main() -> int:

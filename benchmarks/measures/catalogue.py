@@ -16,7 +16,7 @@ MILLION = 1_000_000
 
 
 def waking_itself(plan: Plan, contestant: Contestant, place: Place) -> Figures:
-    return latency_in_one_process(contestant, place, plan.size(200, 100))
+    return latency_in_one_process(contestant, place, plan.size(200, 60))
 
 
 def hopping(plan: Plan, contestant: Contestant, place: Place) -> Figures:
@@ -38,7 +38,7 @@ DRAINS = (
         entries=(
             draining(who.OURS, 80_000, 30_000),
             draining(who.RAW, 150_000, 60_000),
-            draining(who.RAW_MERGED, 150_000, 60_000),
+            draining(who.RAW_MERGED, 150_000),
             draining(who.PGQUEUER, 40_000, 20_000),
             *(draining(peer, items) for peer, items in who.ON_POSTGRES),
             draining(variant(who.OURS, "wide"), 80_000, label="Mainspring, concurrency=100"),
@@ -121,7 +121,7 @@ GROWTH = (
             crowded("nothing else", "nothing", (0, 0), 60_000, 15_000),
             crowded("future rows", "future", (MILLION, 50_000), 60_000, 15_000),
             crowded("excluded rows ahead", "excluded", (MILLION, 50_000), 60_000, 15_000),
-            crowded("more of the same waiting", "waiting", (MILLION, 50_000), 60_000, 15_000),
+            crowded("more of the same waiting", "waiting", (MILLION, 0), 60_000, 0),
         ),
     ),
     rates(
@@ -197,8 +197,8 @@ DELAYS = (
         title="Idle latency from enqueue to start, PostgreSQL, two processes",
         figure="p50_ms",
         entries=(
-            waking(who.OURS, 200, 100),
-            waking(who.RAW_LISTENER, 200, 100),
+            waking(who.OURS, 200, 60),
+            waking(who.RAW_LISTENER, 200, 60),
             waking(who.PGQUEUER, 200),
             Entry("Huey, Redis", who.HUEY_ON_REDIS, waking(who.HUEY_ON_REDIS, 200).run),
         ),

@@ -62,10 +62,10 @@ def crowded(label: str, kind: str, crowd: tuple[int, int], full: int, quick: int
 
     def run(plan: Plan, who: Contestant, place: Place) -> Figures:
         others = crowd[1] if plan.quick else crowd[0]
-        return drain_in_a_crowd(who, place, plan.size(full, quick), kind, others) | {"others": others}
+        return drain_in_a_crowd(who, place, plan.size(full, quick or full), kind, others) | {"others": others}
 
     contestant = variant(OURS, "excluded") if kind == "excluded" else OURS
-    return Entry(label, contestant, run, quick=True, one_place=True)
+    return Entry(label, contestant, run, quick=bool(quick), one_place=True)
 
 
 def enqueueing(contestant: Contestant, way: str, full: int, quick: int = 0) -> Entry:
@@ -91,6 +91,6 @@ def bursting(contestant: Contestant, jobs: int, quick: bool = False) -> Entry:
 
 def idling(label: str, full: int, quick: int) -> Entry:
     def run(plan: Plan, who: Contestant, place: Place) -> Figures:
-        return idle(place, plan.size(full, quick), 5.0 if plan.quick else 15.0)
+        return idle(place, plan.size(full, quick), 5.0 if plan.quick else 25.0)
 
     return Entry(label, OURS, run, quick=True, one_place=True)

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.crew import Contestant, Crew, Failed
 from benchmarks.places import Place
 
-IDLE = 5.0
+IDLE = 4.0
 WARM = 10_000
 PORTION = 100_000
 
