@@ -20,7 +20,7 @@ from .adding import add_bare
 from .database import Database, KeyHeld
 from .wakeups import Announcer
 
-ROWS_AT_ONCE = 1_000
+ROWS_AT_ONCE = 2_000
 STATEMENTS_AT_ONCE = 2  # one is prepared here while the other is on its way to the disk
 
 

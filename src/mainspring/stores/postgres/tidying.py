@@ -2,8 +2,9 @@
 
 Each execution leaves two dead versions behind in the live table. The server's own vacuum comes at most once a minute,
 which at ten thousand executions a second is a million dead rows later: claims would walk over all of them. So the live
-table is vacuumed as soon as a few thousand are dead, which takes milliseconds because it is small. Where that frees
-nothing, because a transaction somewhere has been open for long, it is tried less and less often.
+table is vacuumed as soon as some thousands are dead, which takes milliseconds while it is small. A large one waits
+until a third as many are dead as alive, because every one of its indexes has to be read. Where that frees nothing,
+because a transaction somewhere has been open for long, it is tried less and less often.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ...model.errors import StoreError
 from .database import Database
 
 PARTITIONS_INTERVAL = 600.0
-DEAD_ROWS, DEAD_SHARE = 10_000, 0.1
+DEAD_ROWS, DEAD_SHARE = 10_000, 0.3
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 

@@ -121,7 +121,7 @@ CREATE UNIQUE INDEX live_unique ON mainspring.live (unique_key) WHERE unique_key
 CREATE UNIQUE INDEX live_overlap ON mainspring.live (overlap_key) WHERE overlap_key IS NOT NULL;
 CREATE INDEX live_blocked_unique ON mainspring.live (running_unique_key) WHERE blocked;
 CREATE INDEX live_blocked_overlap ON mainspring.live (running_overlap_key) WHERE blocked;
-CREATE INDEX live_cancel ON mainspring.live (id) WHERE cancel_requested IS NOT NULL;
+CREATE INDEX live_cancel ON mainspring.live (owner, id) WHERE cancel_requested IS NOT NULL;
 CREATE INDEX live_parent ON mainspring.live (parent_id, id) WHERE parent_id IS NOT NULL;
 CREATE INDEX live_tenant ON mainspring.live (tenant, id) WHERE tenant IS NOT NULL;
 CREATE INDEX live_trace ON mainspring.live (foreign_trace, id) WHERE foreign_trace IS NOT NULL;

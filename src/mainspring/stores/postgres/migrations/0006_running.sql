@@ -1,6 +1,10 @@
 -- While executions run, and after: heartbeats, notes, cancel requests, follow-ups.
 
-CREATE FUNCTION mainspring.cancels(of_owner text) RETURNS json LANGUAGE plpgsql AS $$
+CREATE FUNCTION mainspring.cancels(of_owner text) RETURNS json LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+AS $$
 BEGIN
     RETURN (
         SELECT json_object_agg(l.id, coalesce(l.cancel_reason, '')) FROM mainspring.live l

@@ -42,6 +42,8 @@ CREATE FUNCTION mainspring.give_numbers(folded mainspring.delta[]) RETURNS void 
 DECLARE
     job record;
     base bigint;
+    first_span bigint;
+    one_span boolean;  -- as a rule: then the ids need not be read for it one by one
 BEGIN
     FOR job IN
         SELECT i.key, s.dropped, coalesce(x.ids, '{}') AS ids
@@ -57,12 +59,17 @@ BEGIN
         UPDATE mainspring.incarnation SET last_number = last_number + cardinality(job.ids) + job.dropped
         WHERE key = job.key
         RETURNING last_number - cardinality(job.ids) - job.dropped INTO base;
+        first_span := mainspring.span_of(job.ids[1]);
+        one_span := first_span = mainspring.span_of(job.ids[cardinality(job.ids)]);
         INSERT INTO mainspring.numbers (job_key, span, low, high, first, ids)
         SELECT job.key, s.span, s.ids[1], s.ids[cardinality(s.ids)], base + s.first, s.ids
         FROM (
-            SELECT mainspring.span_of(x.id) AS span, min(x.n) AS first, array_agg(x.id ORDER BY x.n) AS ids
-            FROM unnest(job.ids) WITH ORDINALITY x (id, n)
-            GROUP BY mainspring.span_of(x.id), (x.n - 1) / 500
+            SELECT x.span, min(x.n) AS first, array_agg(x.id ORDER BY x.n) AS ids
+            FROM (
+                SELECT i.id, i.n, CASE WHEN one_span THEN first_span ELSE mainspring.span_of(i.id) END AS span
+                FROM unnest(job.ids) WITH ORDINALITY i (id, n)
+            ) x
+            GROUP BY x.span, (x.n - 1) / 500
         ) s;
     END LOOP;
 END
