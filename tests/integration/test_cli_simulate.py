@@ -79,6 +79,8 @@ TRIGGERS: dict[str, Trigger] = {
     "once": once("2026-03-29T00:45:00Z"),
     "once-long-gone": once("2020-01-01T00:00:00Z"),
     "any-of": any_of(daily_at("02:30"), hourly_at(5), every(hours=7)),
+    "spread": hourly_at(0).spread("30m"),
+    "jitter": any_of(daily_at("02:30"), hourly_at(0)).jitter("2h"),
     "except": hourly_at(40).excluding("2026-03-29"),
 }
 
@@ -106,19 +108,20 @@ def test_every_simulated_tick_is_one_of_the_real_scheduler(zone: str, begin: str
 
 
 @pytest.mark.req("TIM-4")
+@pytest.mark.parametrize("span", [("2026-03-01", "2026-04-18"), ("2026-10-10", "2026-11-16")], ids=["spring", "autumn"])
 def test_stretches_laid_out_at_once_are_what_the_scheduler_decides_tick_by_tick(
-    monkeypatch: pytest.MonkeyPatch,
+    span: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance = Random(11)
+    chance = Random(span[0])
     app = Mainspring("memory://")
-    for number in range(60):
+    for number in range(40):
         zone = chance.choice(["UTC", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca"])
         app.job(f"job-{number}", trigger=drawn(chance), tz=zone)(nothing)
-    span = ("2026-01-01T00:00:00+00:00", "2026-12-31T00:00:00+00:00")
-    quick = {job.name: list(job.ticks) for job in simulated(app, *span).jobs}
+    begin, end = (f"{day}T00:00:00+00:00" for day in span)
+    quick = {job.name: list(job.ticks) for job in simulated(app, begin, end).jobs}
     monkeypatch.setattr(simulated_ticks, "_is_plain", lambda spec: False)
-    assert quick == {job.name: list(job.ticks) for job in simulated(app, *span).jobs}
-    assert len(quick) == 60
+    assert quick == {job.name: list(job.ticks) for job in simulated(app, begin, end).jobs}
+    assert len(quick) == 40
 
 
 def drawn(chance: Random) -> Trigger:
@@ -129,7 +132,18 @@ def drawn(chance: Random) -> Trigger:
     interval = every(minutes=chance.randrange(120, 2000))
     holidays = hourly_at(minute).excluding("2026-03-29", "2026-12-25", cron(f"{minute} 12 * * *"))
     monthly = monthly_at(30, f"{hour:02}:05")
-    return chance.choice([calendar, calendar, interval, any_of(calendar, interval), monthly, holidays])
+    whole = chance.choice([calendar, calendar, interval, any_of(calendar, interval), monthly, holidays])
+    return chance.choice([whole, whole, whole.spread("20m"), whole.jitter("3h")])
+
+
+def test_where_the_scheduler_knows_better_it_is_asked_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Mainspring("memory://")
+    app.job("hourly", trigger=hourly_at(0))(nothing)
+    span = ("2026-05-01T00:00:00+00:00", "2026-05-03T00:00:00+00:00")
+    right = list(simulated(app, *span).jobs[0].ticks)
+    wrong = [right[0] + number * 1800 * SECOND for number in range(96)]
+    monkeypatch.setattr(simulated_ticks, "_in_steady_time", lambda *_: wrong)
+    assert list(simulated(app, *span).jobs[0].ticks) == right
 
 
 def test_a_job_with_a_field_unknown_to_the_quick_way_is_decided_tick_by_tick(monkeypatch: pytest.MonkeyPatch) -> None:

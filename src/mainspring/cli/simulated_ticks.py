@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import pairwise
 from random import Random
 
 from cronsim import CronSim, CronSimError
@@ -25,7 +26,7 @@ from ..model.ids import random_id
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.job import Job, JobSpec, encode_spec
 from ..model.timeline import offset_at, segments
-from ..model.triggers import AnyOf, Every, Excluding, Trigger
+from ..model.triggers import AnyOf, Every, Excluding, Spread, Trigger
 from ..model.zones import known_zone
 
 DAY: Micros = 86_400 * SECOND
@@ -75,7 +76,11 @@ class _Walk:
         while (at := self._job.due) is not None and at < self._end:
             made = self._decide(at)
             laid_out = self._laid_out(at) if self._plain else None
-            if laid_out is None or len(laid_out) < 3 or made != [at] or laid_out[1] != self._job.due:
+            if laid_out is None or len(laid_out) < 3:
+                yield made
+                continue
+            if made != [at] or [*laid_out[:2]] != [at, self._job.due]:
+                self._plain = False  # the scheduler knows better: it is asked about every tick from here on
                 yield made
                 continue
             yield laid_out[:-1]
@@ -115,7 +120,7 @@ def _is_plain(spec: JobSpec) -> bool:
 def _zones(trigger: Trigger) -> set[tzinfo]:
     """The zones whose clocks it follows."""
     own = {known_zone(trigger.tz)} if isinstance(trigger, CalendarTrigger | Excluding) else set()
-    parts = [*getattr(trigger, "triggers", ()), *([trigger.base] if isinstance(trigger, Excluding) else [])]
+    parts = [*getattr(trigger, "triggers", ()), *([trigger.base] if isinstance(trigger, Excluding | Spread) else [])]
     return own.union(*(_zones(part) for part in parts))
 
 
@@ -133,6 +138,8 @@ def _in_steady_time(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros
         return _union([_from(part, begin, end) for part in trigger.triggers])
     if type(trigger) is Excluding and set(trigger.__struct_fields__) == {"base", "dates", "triggers", "tz"}:
         return _without(trigger, begin, end)
+    if type(trigger) is Spread:
+        return _spread(trigger, begin, end)
     return None
 
 
@@ -155,6 +162,22 @@ def _without(trigger: Excluding, begin: Micros, end: Micros) -> list[Micros] | N
     offset, at_once = _offset(trigger.tz, begin), frozenset(excluded)
     days = frozenset(day.toordinal() - _EPOCH for day in trigger.dates)
     return [tick for tick in base if tick not in at_once and (tick + offset) // DAY not in days]
+
+
+def _spread(trigger: Spread, begin: Micros, end: Micros) -> list[Micros] | None:
+    """How far a tick is put off depends on the next one: the last of the stretch is left to the scheduler."""
+    before = trigger.base.previous(to_datetime(begin))
+    if before is None or begin - to_micros(before) >= DAY:
+        return None
+    base = _in_steady_time(trigger.base, to_micros(before), end)
+    if base is None:
+        return None
+    same_share = None if trigger.each_tick else trigger._share(before)
+    laid_out = []
+    for at, following in pairwise(base):
+        share = trigger._share(to_datetime(at)) if same_share is None else same_share
+        laid_out.append(at + int(share * min(trigger.seconds, (following - at) / SECOND) * 1000) * 1000)
+    return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
 
 
 def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micros] | None:
