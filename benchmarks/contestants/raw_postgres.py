@@ -18,7 +18,6 @@ import psycopg
 from benchmarks.command import callers, main, ping
 from benchmarks.tally import Tally
 
-BATCH = 100
 SCHEMA = """
     CREATE TABLE job (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ready boolean NOT NULL DEFAULT true,
         body text NOT NULL);

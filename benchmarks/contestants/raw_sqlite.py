@@ -11,7 +11,6 @@ import time
 from benchmarks.command import main
 from benchmarks.tally import Tally
 
-BATCH = 100
 SCHEMA = """
     CREATE TABLE job (id INTEGER PRIMARY KEY, state INTEGER NOT NULL DEFAULT 0, body TEXT NOT NULL);
     CREATE INDEX job_ready ON job (id) WHERE state = 0;
