@@ -3,10 +3,10 @@
     python -m benchmarks.mongo_raw --executions 10000 --rounds 3 [--kind standalone]
 
 `enqueue` inserts executions in batches of 500; the bare loop inserts documents of the same fields with `insert_many`.
-`drain` settles 100 completed executions and claims the next 100, until nothing is left. The bare loop finds the next 100
-ids along its index, claims them with one update that leaves a token, reads them back by that token, and finishes them
-with one `bulk_write`; it knows no lanes, no keys, no statistics, and has one index. Both wait for the journal when they
-insert and finish, and neither does when it claims. `--overlap` runs so many exchanges at once.
+`drain` settles 100 completed executions and claims the next 100, until nothing is left. The bare loop finds the next
+100 ids along its index, claims them with one update that leaves a token, reads them back by that token, and finishes
+them with one `bulk_write`; it knows no lanes, no keys, no statistics, and has one index. Both wait for the journal when
+they insert and finish, and neither does when it claims. `--overlap` runs so many exchanges at once.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
+import pymongo
 import pytest
 from msgspec.structs import replace
 from pymongo.asynchronous.collection import AsyncCollection
@@ -18,6 +20,7 @@ from mainspring.model.changes import Audit, Change, ClaimRequest, ExecutionQuery
 from mainspring.model.execution import FINAL, Execution, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.stores.mongo import MongoStore
+from mainspring.stores.mongo.database import COLLECTIONS
 from tests.mongo_server import mongo
 
 WRITES = (
@@ -48,19 +51,27 @@ class Executioner:
 
 
 @contextmanager
-def killed_at(write: int, *, after: bool) -> Iterator[Executioner]:
-    executioner = Executioner(write, after=after)
+def intercepted(what: Executioner | Pause) -> Iterator[None]:
+    """Every write of this process goes through it; those it makes itself do not."""
+    originals = {name: getattr(AsyncCollection, name) for name in WRITES}
+    inside = ContextVar("inside", default=False)
+
+    def through(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if inside.get() or self.name.endswith(".news"):
+                return await original(self, *args, **kwargs)
+            token = inside.set(True)
+            try:
+                return await what.run(original, self, *args, **kwargs)
+            finally:
+                inside.reset(token)
+
+        return write
+
     with pytest.MonkeyPatch.context() as patch:
-        for name in WRITES:
-            patch.setattr(AsyncCollection, name, _intercepted(executioner, getattr(AsyncCollection, name)))
-        yield executioner
-
-
-def _intercepted(executioner: Executioner, original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    async def write(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return await executioner.run(original, self, *args, **kwargs)
-
-    return write
+        for name, original in originals.items():
+            patch.setattr(AsyncCollection, name, through(original))
+        yield
 
 
 @asynccontextmanager
@@ -73,6 +84,22 @@ async def opened(url: str) -> AsyncIterator[MongoStore]:
         await store.close()
 
 
+class Ground:
+    """One database for all deaths of a test: creating its indexes takes longer than dying."""
+
+    def __init__(self) -> None:
+        self.url = mongo("standalone").new_database()
+
+
+def emptied(ground: Ground) -> str:
+    client: pymongo.MongoClient[dict[str, Any]]
+    with pymongo.MongoClient(ground.url) as client:
+        for name in COLLECTIONS:
+            wanted = {"_id": {"$ne": "schema"}} if name == "meta" else {}
+            client.get_default_database()[f"mainspring.{name}"].delete_many(wanted)
+    return ground.url
+
+
 def at_every_write() -> Iterator[tuple[int, bool]]:
     for write in range(1, MANY):
         for after in (False, True):
@@ -82,7 +109,7 @@ def at_every_write() -> Iterator[tuple[int, bool]]:
 async def dies(url: str, step: Callable[[MongoStore], Awaitable[Any]], write: int, after: bool) -> bool:
     """Whether the step had that many writes; False when it came to its end."""
     async with opened(url) as store:
-        with killed_at(write, after=after):
+        with intercepted(Executioner(write, after=after)):
             try:
                 await step(store)
             except Killed:
@@ -136,27 +163,28 @@ async def ids(store: MongoStore) -> list[str]:
 
 
 @pytest.mark.req("REL-1", "TIM-6")
-async def test_a_tick_happens_once_wherever_its_scheduler_dies() -> None:
+@pytest.mark.parametrize("jobs", [1, 3])
+async def test_a_tick_happens_once_wherever_its_scheduler_dies(jobs: int) -> None:
     """The next scheduler either finds the tick done, or does it; never both, and never neither."""
-    server = mongo("standalone")
-    tick = JobWrite(job=job(), seen_version=1, executions=(execution(1), execution(2, overlap_key="o")), audit=audit(1))
-    died = 0
+    ground, died = Ground(), 0
+    ticks = [tick(n) for n in range(jobs)]
     for write, after in at_every_write():
-        url = server.new_database()
+        url = emptied(ground)
         async with opened(url) as store:
-            await store.write_jobs([JobWrite(job=job(), seen_version=None)])
-        if not await dies(url, lambda store: store.write_jobs([tick]), write, after):
+            await store.write_jobs([JobWrite(job=one.job, seen_version=None) for one in ticks])
+        if not await dies(url, lambda store: store.write_jobs(ticks), write, after):
             break
         died += 1
         async with opened(url) as store:
             await recovered(store)
-            [stored] = await store.jobs()
-            [written] = await store.write_jobs([replace(tick, audit=audit(2))])
-            assert written.won == (stored.version == 1), (write, after)
-            assert await ids(store) == [id_of(2), id_of(1)]
-            assert len(await store.audits()) == 1
-            answer = await store.exchange([], CLAIM)
-            assert [row.id for row in answer.claimed] == [id_of(1), id_of(2)]
+            stored = {one.name: one.version for one in await store.jobs()}
+            again = [replace(one, audit=audit(100 + n)) for n, one in enumerate(ticks)]
+            for one, written in zip(ticks, await store.write_jobs(again), strict=True):
+                assert written.won == (stored[one.job.name] == 1), (write, after)
+            wanted = sorted(execution.id for one in ticks for execution in one.executions)
+            assert sorted(await ids(store)) == wanted
+            assert len(await store.audits()) == jobs
+            assert sorted(row.id for row in (await store.exchange([], CLAIM)).claimed) == wanted
             await recovered(store)
             assert await store._db.executions.count_documents({"embryo": {"$exists": True}}) == 0
     else:
@@ -164,40 +192,59 @@ async def test_a_tick_happens_once_wherever_its_scheduler_dies() -> None:
     assert died >= 10
 
 
+def tick(n: int) -> JobWrite:
+    made = replace(job(), name=f"job{n}", id=f"job{n}-1")
+    fields = {"job": made.name, "job_id": made.id}
+    brings = (execution(2 * n, **fields), execution(2 * n + 1, overlap_key=f"o{n}", **fields))
+    return JobWrite(job=made, seen_version=1, executions=brings, audit=audit(n))
+
+
 @pytest.mark.req("REL-1", "TIM-6")
 async def test_a_scheduler_that_stops_in_the_middle_cannot_repeat_a_tick_that_left_no_row() -> None:
-    """Others finish its tick, run it and forget it; then it goes on."""
+    """It stops before each of its writes in turn; others finish its tick, run it and forget it; then it goes on."""
     url = mongo("standalone").new_database()
+    acted = 0
     async with opened(url) as slow, opened(url) as other:
         await slow.write_jobs([JobWrite(job=job(), seen_version=None)])
-        tick = JobWrite(job=job(), seen_version=1, executions=(execution(1),))
-        for when in ("find_one_and_update", "update_one"):
+        for write in range(1, MANY):
             [stored] = await slow.jobs()
-            now = replace(tick, seen_version=stored.version, executions=(execution(stored.version),))
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(AsyncCollection, when, _late(getattr(AsyncCollection, when), other, patch, now, when))
-                [written] = await slow.write_jobs([now])
+            tick = JobWrite(job=job(), seen_version=stored.version, executions=(execution(write),))
+            pause = Pause(write, other, stored.version + 1)
+            with intercepted(pause):
+                [written] = await slow.write_jobs([tick])
             assert written.won
-            assert await ids(slow) == []
-            assert (await slow.exchange([], CLAIM)).claimed == ()
+            acted += pause.acted
+            assert await ids(slow) == ([] if pause.acted else [id_of(write)]), write
+            assert len((await slow.exchange([], CLAIM)).claimed) == (not pause.acted)
+            if pause.count < write:
+                break
+            await end_all(other)
+    assert acted >= 3
 
 
-def _late(
-    original: Callable[..., Awaitable[Any]], other: MongoStore, patch: pytest.MonkeyPatch, tick: JobWrite, when: str
-) -> Callable[..., Awaitable[Any]]:
-    """The first write that follows the one that won comes only after others have done everything."""
+class Pause:
+    """Stops at one write until others have done all there is to do, if the job has been written by then."""
 
-    async def write(self: Any, *args: Any, **kwargs: Any) -> Any:
-        stored = await self.database["mainspring.jobs"].find_one({"_id": "job"})
-        if stored["version"] == (tick.seen_version or 0) + 1:
-            patch.setattr(AsyncCollection, when, original)
-            await recovered(other)
-            [row] = (await other.exchange([], CLAIM)).claimed
-            assert (await other.exchange([completed(row, keep=False)], None)).applied == (True,)
-            await recovered(other)
-        return await original(self, *args, **kwargs)
+    def __init__(self, write: int, other: MongoStore, version: int) -> None:
+        self.write, self.other, self.version, self.count, self.acted = write, other, version, 0, False
 
-    return write
+    async def run(self, write: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
+        self.count += 1
+        if self.count == self.write:
+            [stored] = await self.other.jobs()
+            if stored.version == self.version:
+                self.acted = True
+                await recovered(self.other)
+                assert len((await self.other.exchange([], CLAIM)).claimed) == 1
+                await end_all(self.other)
+        return await write(*args, **kwargs)
+
+
+async def end_all(store: MongoStore) -> None:
+    running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING})))
+    assert all((await store.exchange([completed(row, keep=False) for row in running], None)).applied)
+    await recovered(store)
+    assert await store._db.executions.count_documents({}) == 0
 
 
 async def test_a_write_that_lost_leaves_nothing_behind() -> None:
@@ -211,9 +258,9 @@ async def test_a_write_that_lost_leaves_nothing_behind() -> None:
 
 
 async def test_a_job_is_deleted_with_all_it_had_or_not_at_all() -> None:
-    server = mongo("standalone")
+    ground = Ground()
     for write, after in at_every_write():
-        url = server.new_database()
+        url = emptied(ground)
         async with opened(url) as store:
             await store.write_jobs([JobWrite(job=job(), seen_version=None)])
             await store.add([execution(n, state=State.COMPLETED, finished=NOW) for n in range(3)])
@@ -236,9 +283,9 @@ async def test_a_job_is_deleted_with_all_it_had_or_not_at_all() -> None:
 
 @pytest.mark.req("EXE-6")
 async def test_every_ending_is_counted_once_and_numbered_wherever_the_folder_dies() -> None:
-    server = mongo("standalone")
+    ground = Ground()
     for write, after in at_every_write():
-        url = server.new_database()
+        url = emptied(ground)
         async with opened(url) as store:
             await store.add([execution(n) for n in range(5)])
             rows = (await store.exchange([], CLAIM)).claimed
@@ -260,10 +307,10 @@ async def test_every_ending_is_counted_once_and_numbered_wherever_the_folder_die
 
 
 async def test_retention_never_takes_an_ending_from_the_statistics() -> None:
-    server = mongo("standalone")
+    ground = Ground()
     rule = PruneRule(job_id="job-1", states=FINAL, older_than=None, newest=1)
     for write, after in at_every_write():
-        url = server.new_database()
+        url = emptied(ground)
         async with opened(url) as store:
             await store.add([execution(n, state=State.COMPLETED, finished=NOW) for n in range(4)])
             await store.fold(2)
@@ -284,9 +331,9 @@ async def test_retention_never_takes_an_ending_from_the_statistics() -> None:
 
 @pytest.mark.req("REL-1", "SEC-3")
 async def test_an_ending_and_its_audit_record_stand_or_fall_together() -> None:
-    server = mongo("standalone")
+    ground = Ground()
     for write, after in at_every_write():
-        url = server.new_database()
+        url = emptied(ground)
         async with opened(url) as store:
             await store.add([execution(1)])
             [row] = (await store.exchange([], CLAIM)).claimed
@@ -306,10 +353,10 @@ async def test_an_ending_and_its_audit_record_stand_or_fall_together() -> None:
 
 @pytest.mark.req("ENQ-4")
 async def test_a_claim_that_dies_is_a_waiting_row_or_a_lease() -> None:
-    server = mongo("standalone")
+    ground = Ground()
     staged = execution(2, running_unique_key="k", staged=True)
     for write, after in at_every_write():
-        url = server.new_database()
+        url = emptied(ground)
         async with opened(url) as store:
             await store.add([execution(1), staged])
         if not await dies(url, lambda store: store.exchange([], CLAIM), write, after):

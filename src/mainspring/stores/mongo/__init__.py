@@ -5,7 +5,7 @@ database.py     the collections, how safely they are written, what errors mean; 
 schema.py       indexes and their version: applied, checked, refused
 documents.py    how an execution lies in its collection
 adding.py settling.py looking.py claiming.py exchanging.py    the life of an execution
-jobs.py outbox.py embryos.py    a write to a job and what follows from it, once, whoever dies in between
+jobs.py writing.py outbox.py embryos.py    a write to a job and what follows from it, once, whoever dies in between
 incarnations.py statistics.py   numbers and totals by job, exact at any time
 finding.py pruning.py running.py locking.py auditing.py       the other primitives, by subject
 beating.py      heartbeats: a client of their own, used from their own thread

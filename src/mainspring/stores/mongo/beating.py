@@ -19,6 +19,8 @@ from .clock import Time, later
 from .database import Database, collection_name, explained
 
 PATIENCE_MS = 5_000  # the server has so long for one beat; an election may take longer, and the next beat comes soon
+CONFIRMED = WriteConcern(w="majority", wtimeout=PATIENCE_MS)
+"""A lease that a primary without followers has renewed is not renewed."""
 _FIELDS = {"token": 1, "cancel_requested": 1, "cancel_reason": 1}
 
 
@@ -72,7 +74,7 @@ class OwnBeats:
                 "maxPoolSize": 1,
             }
             self._client = MongoClient(self._address.url, **options)
-        database = self._client.get_database(self._address.database, write_concern=WriteConcern(w=1))
+        database = self._client.get_database(self._address.database, write_concern=CONFIRMED)
         return database.get_collection(collection_name(self._address.collections, name))
 
 
@@ -104,7 +106,7 @@ class BorrowedBeats:
             )
             assert worker is not None  # it was made, if need be
             for held, change in renewals(beat, db.time):
-                await db.claims.update_many(held, change)
+                await db.executions.update_many(held, change)
             rows = [doc for wanted in (owned(beat), asked(beat)) async for doc in db.executions.find(wanted, _FIELDS)]
         except PyMongoError as error:
             raise explained(error, db.name) from error

@@ -29,12 +29,12 @@ _DUPLICATE = 11000
 _TRIES = 20
 _FORGOTTEN = timedelta(days=1)
 _UNBORN = {"embryo": {"$exists": True}}
+_WITHOUT_KEYS = {"embryo.row.unique_key": {"$exists": False}, "embryo.row.overlap_key": {"$exists": False}}
 
 
-async def lay_embryos(db: Database, write: JobWrite) -> frozenset[str]:
-    """Lay down all that the write would add; the ids that exist already."""
-    version = write.seen_version or 0
-    embryos = [_embryo(execution, write.job.name, write.job.id, version) for execution in write.executions]
+async def lay_embryos(db: Database, writes: Sequence[JobWrite]) -> frozenset[str]:
+    """Lay down all that the writes would add; the ids that exist already."""
+    embryos = [_embryo(execution, write) for write in writes for execution in write.executions]
     try:
         await repeated(lambda: db.executions.insert_many(embryos, ordered=False))
         return frozenset()
@@ -43,19 +43,24 @@ async def lay_embryos(db: Database, write: JobWrite) -> frozenset[str]:
         if error.details.get("writeConcernErrors") or any(one["code"] != _DUPLICATE for one in failed):
             raise
     again = [embryos[one["index"]] for one in failed]
-    return frozenset([doc["_id"] for doc in again if not await _lay_again(db, doc, version)])
+    return frozenset([doc["_id"] for doc in again if not await _lay_again(db, doc)])
 
 
-def _embryo(execution: Execution, job: str, job_id: str, version: int) -> dict[str, Any]:
-    row, at = document(execution), datetime.now(UTC)
-    about = {"job": job, "job_id": job_id, "version": version, "row": row, "at": at}
+def _embryo(execution: Execution, write: JobWrite) -> dict[str, Any]:
+    about = {
+        "job": write.job.name,
+        "job_id": write.job.id,
+        "version": write.seen_version or 0,
+        "row": document(execution),
+        "at": datetime.now(UTC),
+    }
     return {"_id": execution.id, "hidden": True, "embryo": about}
 
 
-async def _lay_again(db: Database, doc: dict[str, Any], version: int) -> bool:
+async def _lay_again(db: Database, doc: dict[str, Any]) -> bool:
     """Over one that an earlier version left. False when the execution is born, or was."""
     for _ in range(_TRIES):
-        older = {"_id": doc["_id"], "embryo.version": {"$lt": version}}
+        older = {"_id": doc["_id"], "embryo.version": {"$lt": doc["embryo"]["version"]}}
         if (await db.executions.update_one(older, {"$set": {"embryo": doc["embryo"]}})).matched_count:
             return True
         stored = await db.executions.find_one({"_id": doc["_id"]}, {"embryo.version": 1})
@@ -69,10 +74,10 @@ async def _lay_again(db: Database, doc: dict[str, Any], version: int) -> bool:
     raise PyMongoError(f"execution {doc['_id']} comes and goes all the time")
 
 
-async def forget_embryos(db: Database, job: str, ids: Sequence[str], version: int) -> None:
+async def forget_embryos(db: Database, job: str, job_id: str, ids: Sequence[str], version: int) -> None:
     """Of a write that lost, or died: those that no outbox names, now that the job has left that version."""
     stored = await db.jobs.find_one({"_id": job}, {"id": 1, "version": 1, "outbox.executions": 1})
-    if stored is not None and stored["version"] <= version:
+    if stored is not None and stored["id"] == job_id and stored["version"] <= version:
         return  # somebody who saw the same version may still win with them
     named = frozenset((stored or {}).get("outbox", {}).get("executions", ()))
     lost = [id for id in ids if id not in named]
@@ -85,7 +90,7 @@ async def forget_old_embryos(db: Database, limit: int) -> None:
     old = datetime.now(UTC) - _FORGOTTEN
     for doc in await db.executions.find({"embryo.job": {"$gt": ""}}, {"embryo.row": 0}).limit(limit).to_list():
         about = doc["embryo"]
-        await forget_embryos(db, about["job"], [doc["_id"]], about["version"])
+        await forget_embryos(db, about["job"], about["job_id"], [doc["_id"]], about["version"])
         if about["version"] > 0 or about["at"].replace(tzinfo=UTC) > old:
             continue
         if await db.jobs.find_one({"_id": about["job"]}, {"_id": 1}) is None:
@@ -93,6 +98,22 @@ async def forget_old_embryos(db: Database, limit: int) -> None:
 
 
 # --- birth ----------------------------------------------------------------------------------------------------------
+
+
+async def bring_all_to_life(db: Database, numbers: dict[str, int]) -> dict[str, Added]:
+    """Those without keys in one step: nothing can be in their way."""
+    found = db.executions.find({"_id": {"$in": list(numbers)}, **_UNBORN, **_WITHOUT_KEYS}, {"_id": 1})
+    ids = [doc["_id"] async for doc in found]
+    answers: dict[str, Added] = {}
+    if len(ids) > 1:
+        own = {"$arrayElemAt": [[numbers[id] for id in ids], {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
+        birth = [{"$replaceWith": {"$mergeObjects": ["$embryo.row", {"number": own}]}}]
+        await repeated(lambda: db.executions.update_many({"_id": {"$in": ids}, **_UNBORN}, birth))
+        answers = {id: Added(id, "added") for id in ids}
+    for id, number in numbers.items():
+        if id not in answers:
+            answers[id] = await bring_to_life(db, id, number)
+    return answers
 
 
 async def bring_to_life(db: Database, id: str, number: int) -> Added:

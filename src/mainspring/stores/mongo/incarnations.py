@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bson import ObjectId
 from pymongo import ReturnDocument, UpdateOne
 
 from ...model.execution import Execution
@@ -46,11 +47,27 @@ async def ids_of(db: Database, job: str) -> list[str]:
     return [doc["_id"] async for doc in db.incarnations.find({"job": job}, {"_id": 1})]
 
 
+async def numbers_of(db: Database, counts: dict[str, int]) -> dict[str, range]:
+    """New numbers for several at once: drawn in one update, and read back by its stamp."""
+    ids, stamp = list(counts), ObjectId()
+    own = {"$arrayElemAt": [list(counts.values()), {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
+    drawn = {"last_number": {"$add": ["$last_number", own]}, "drawn": stamp}
+    if len(ids) > 1:
+        await db.incarnations.update_many({"_id": {"$in": ids}}, [{"$set": drawn}])
+    found = db.incarnations.find({"_id": {"$in": ids}, "drawn": stamp}, {"last_number": 1})
+    last = {doc["_id"]: int(doc["last_number"]) async for doc in found} if len(ids) > 1 else {}
+    numbers = {id: range(at - counts[id] + 1, at + 1) for id, at in last.items()}
+    for id in ids:  # somebody else drew meanwhile, or there is only one
+        if id not in numbers:
+            numbers[id] = await next_numbers(db, id, counts[id])
+    return numbers
+
+
 async def next_numbers(db: Database, job_id: str, count: int) -> range:
     """So many new numbers. Whoever dies with them leaves a gap."""
     after = await db.incarnations.find_one_and_update(
         {"_id": job_id},
-        {"$inc": {"last_number": count}},
+        {"$inc": {"last_number": count}, "$unset": {"drawn": 1}},
         projection={"last_number": 1},
         return_document=ReturnDocument.AFTER,
         upsert=True,

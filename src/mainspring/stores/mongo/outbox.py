@@ -6,6 +6,7 @@ writer does it at once; should it have died, the next writer of that job does, o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bson import ObjectId
@@ -13,31 +14,42 @@ from bson import ObjectId
 from ...model.changes import Added
 from .auditing import keep
 from .database import Database
-from .embryos import bring_to_life
-from .incarnations import next_numbers
+from .embryos import bring_all_to_life
+from .incarnations import numbers_of
 
 
 async def finish(db: Database, name: str, stamp: ObjectId) -> dict[str, Added]:
-    """What became of its executions, by id. Nothing when somebody else has finished it already."""
-    job = await db.jobs.find_one({"_id": name, "outbox.id": stamp}, {"outbox": 1})
-    if job is None:
-        return {}
-    left: dict[str, Any] = job["outbox"]
-    await keep(db, left["audits"])
-    born: dict[str, Added] = {}
-    ids = left["executions"]
-    if ids:
-        numbers = await next_numbers(db, left["job_id"], len(ids))
-        for id, number in zip(ids, numbers, strict=True):
-            born[id] = await bring_to_life(db, id, number)
-    mine = {"_id": name, "outbox.id": stamp}
-    if not left.get("deleted"):
-        await db.jobs.update_one(mine, {"$unset": {"outbox": 1}})
-        return born
-    if left["purge"]:
-        await db.purges.update_one({"_id": left["job_id"]}, {"$set": {"job": name}}, upsert=True)
-    await db.jobs.delete_one(mine)
+    return await finish_all(db, [name], [stamp])
+
+
+async def finish_all(db: Database, names: Sequence[str], stamps: Sequence[ObjectId]) -> dict[str, Added]:
+    """What became of their executions, by id. Nothing of those that somebody else has finished already."""
+    mine = {"_id": {"$in": list(names)}, "outbox.id": {"$in": list(stamps)}}
+    boxes = {doc["_id"]: doc["outbox"] async for doc in db.jobs.find(mine, {"outbox": 1})}
+    await keep(db, [record for box in boxes.values() for record in box["audits"]])
+    born = await bring_all_to_life(db, await _numbers(db, boxes.values()))
+    if boxes:
+        await db.jobs.update_many({**mine, "outbox.deleted": {"$exists": False}}, {"$unset": {"outbox": 1}})
+    for name, box in boxes.items():
+        if box.get("deleted"):
+            await _delete(db, name, box)
     return born
+
+
+async def _numbers(db: Database, boxes: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """A number for each execution, by id."""
+    ids: dict[str, list[str]] = {}
+    for box in boxes:
+        if box["executions"]:
+            ids.setdefault(box["job_id"], []).extend(box["executions"])
+    drawn = await numbers_of(db, {job_id: len(some) for job_id, some in ids.items()}) if ids else {}
+    return {id: number for job_id, some in ids.items() for id, number in zip(some, drawn[job_id], strict=True)}
+
+
+async def _delete(db: Database, name: str, box: dict[str, Any]) -> None:
+    if box["purge"]:
+        await db.purges.update_one({"_id": box["job_id"]}, {"$set": {"job": name}}, upsert=True)
+    await db.jobs.delete_one({"_id": name, "outbox.id": box["id"]})
 
 
 class Leftovers:

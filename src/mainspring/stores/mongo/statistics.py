@@ -8,10 +8,11 @@ first. What has ended gets its number in the same way.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo import UpdateMany, UpdateOne
+from pymongo import ReturnDocument
 
 from ...model.execution import State
 from ...model.job import JobStats, LiveCounts
@@ -21,8 +22,10 @@ from .database import Database, repeated
 _SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
 _TRIES = 20
 _IDS_AT_ONCE = 1_000
+_AT_ONCE = 8
 
 _DELTA = {"delta": True}
+_FOLDED = {"folds": 1, "folding": 1}
 _ENDED = {"live": False, **_DELTA}
 
 
@@ -138,16 +141,19 @@ async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, 
 async def fold(db: Database, limit: int) -> int:
     merged = 0
     jobs: list[dict[str, Any]] = [{"$match": _DELTA}, {"$group": {"_id": "$job_id"}}]
-    async for job in await db.executions.aggregate(jobs, hint="delta"):
-        if merged < limit:
-            merged += await _fold_job(db, job["_id"], limit - merged)
+    left = [job["_id"] async for job in await db.executions.aggregate(jobs, hint="delta")]
+    while left and merged < limit:
+        some, left = left[: min(_AT_ONCE, limit - merged)], left[min(_AT_ONCE, limit - merged) :]
+        share = (limit - merged) // len(some)
+        merged += sum(await asyncio.gather(*(_fold_job(db, job_id, share) for job_id in some)))
     return merged
 
 
 async def _fold_job(db: Database, job_id: str, limit: int) -> int:
     """The version is read before the rows: a batch that somebody else folds meanwhile makes the write fail."""
-    await finish_folding(db, job_id)
-    known = await db.incarnations.find_one({"_id": job_id}, {"folds": 1})
+    known = await db.incarnations.find_one({"_id": job_id}, _FOLDED)
+    if known is not None and "folding" in known:
+        await _clear(db, known)
     unnumbered = {"$push": {"$cond": [{"$eq": [{"$type": "$number"}, "missing"]}, "$_id", "$$REMOVE"]}}
     batch: list[dict[str, Any]] = [
         {"$match": {"job_id": job_id, **_ENDED}},
@@ -159,9 +165,12 @@ async def _fold_job(db: Database, job_id: str, limit: int) -> int:
     if not found or known is None:
         return 0
     seen = {"_id": job_id, "folds": known["folds"], "folding": {"$exists": False}}
-    if not (await db.incarnations.update_one(seen, _added(found[0]))).matched_count:
+    after = await db.incarnations.find_one_and_update(
+        seen, _added(found[0]), projection=_FOLDED, return_document=ReturnDocument.AFTER
+    )
+    if after is None:
         return 0
-    await finish_folding(db, job_id)
+    await _clear(db, after)
     return len(found[0]["ids"])
 
 
@@ -185,21 +194,27 @@ def _added(batch: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def finish_folding(db: Database, job_id: str) -> None:
+    doc = await db.incarnations.find_one({"_id": job_id, "folding": {"$exists": True}}, _FOLDED)
+    if doc is not None:
+        await _clear(db, doc)
+
+
+async def _clear(db: Database, doc: dict[str, Any]) -> None:
     """Clear the marks of rows that the totals hold already, give them their numbers, delete those not to be kept."""
-    doc = await db.incarnations.find_one({"_id": job_id, "folding": {"$exists": True}}, {"folding": 1, "folds": 1})
-    if doc is None:
-        return
     ids, unnumbered, first = doc["folding"]["ids"], doc["folding"]["unnumbered"], int(doc["folding"]["first"])
-    clear = {"delta": 1, "rescued": 1, "settle": 1, "claim": 1}
-    writes: list[Any] = [
-        UpdateOne({"_id": id, "live": False}, {"$set": {"number": first + n}, "$unset": clear})
-        for n, id in enumerate(unnumbered)
-    ]
-    if rest := sorted(set(ids) - set(unnumbered)):
-        writes.append(UpdateMany({"_id": {"$in": rest}, "live": False}, {"$unset": clear}))
-    await repeated(lambda: db.executions.bulk_write(writes, ordered=False))
+    clear: dict[str, Any] = {"$unset": ["delta", "rescued", "settle", "claim"]}
+    number = {"$add": [first, {"$indexOfArray": [{"$literal": unnumbered}, "$_id"]}]}
+    rest = sorted(set(ids) - set(unnumbered))
+    if unnumbered:
+        await _change(db, unnumbered, [{"$set": {"number": number}}, clear])
+    if rest:
+        await _change(db, rest, [clear])
     await delete_unseen(db, ids)
-    await db.incarnations.update_one({"_id": job_id, "folds": doc["folds"]}, {"$unset": {"folding": 1}})
+    await db.incarnations.update_one({"_id": doc["_id"], "folds": doc["folds"]}, {"$unset": {"folding": 1}})
+
+
+async def _change(db: Database, ids: list[str], change: list[dict[str, Any]]) -> None:
+    await repeated(lambda: db.executions.update_many({"_id": {"$in": ids}, "live": False}, change))
 
 
 async def delete_unseen(db: Database, ids: Sequence[str]) -> None:

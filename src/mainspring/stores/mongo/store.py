@@ -47,6 +47,7 @@ from . import (
     pruning,
     running,
     statistics,
+    writing,
 )
 from .clock import ServerTime, Time
 from .database import Database, explained
@@ -136,7 +137,7 @@ class MongoStore:
         parts = self._open_parts
         await parts.incarnations.know_jobs(parts.db, {write.job.id: write.job.name for write in writes})
         await parts.incarnations.know(parts.db, [e for write in writes for e in write.executions])
-        written = await jobs.write_jobs(parts.db, writes)
+        written = await writing.write_jobs(parts.db, writes)
         topics = {Topic.JOBS} if any(one.won for one in written) else set()
         self._tell(topics | {Topic.WORK} if any(one.added for one in written) else topics)
         return written
