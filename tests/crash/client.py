@@ -9,13 +9,15 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
+from pymongo import AsyncMongoClient
 
 from mainspring import CommandRefused, Execution
 from tests.crash.handlers import FOR_EVER, Witnessed, build, go
 from tests.crash.processes import end_with_parent, until
-from tests.crash.tables import address_in
+from tests.crash.tables import address_in, is_mongo_address
 
 AT_ONCE = 20
 IN_ONE_TRANSACTION = 100
@@ -68,7 +70,7 @@ async def trigger(app: Witnessed) -> None:
 async def transaction(app: Witnessed, commit: bool = False) -> None:
     """The caller's own transaction, with a table of its own; then wait to be killed."""
     if (address := address_in(app.folder)) is not None:
-        await transaction_in_postgres(app, address, commit)
+        await (transaction_in_mongo if is_mongo_address(address) else transaction_in_postgres)(app, address, commit)
         return
     connection = sqlite3.connect(app.folder / "crash.db", isolation_level=None, timeout=30)
     connection.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT)")
@@ -93,6 +95,22 @@ async def transaction_in_postgres(app: Witnessed, address: str, commit: bool) ->
         await connection.execute("INSERT INTO orders VALUES (%s)", (execution.id,))
     if commit:
         await connection.commit()
+    app.ledger.write("waiting")
+    await until(lambda: False, FOR_EVER)
+
+
+async def transaction_in_mongo(app: Witnessed, address: str, commit: bool) -> None:
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(address)
+    orders = client.get_default_database()["orders"]
+    await orders.create_index("_id")  # the collection exists before the transaction begins
+    session = client.start_session()
+    await session.start_transaction()
+    for _ in range(IN_ONE_TRANSACTION):
+        execution = await app.enqueue("work", connection=session)
+        assert execution is not None
+        await orders.insert_one({"_id": execution.id}, session=session)
+    if commit:
+        await session.commit_transaction()
     app.ledger.write("waiting")
     await until(lambda: False, FOR_EVER)
 

@@ -11,6 +11,7 @@ from tests.crash.handlers import ledger_of
 from tests.crash.processes import Processes
 from tests.crash.tables import address_file
 from tests.crash.tally import TALLY
+from tests.mongo_server import mongo
 from tests.servers import postgres
 
 FAILED = pytest.StashKey[bool]()
@@ -24,11 +25,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "mongo"])
 def database(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """Each test that has processes runs on a file of its own, and on a fresh database of a real server."""
-    if request.param == "postgres":
-        address_file(tmp_path).write_text(postgres().new_database())
+    if request.param != "sqlite":
+        server = postgres() if request.param == "postgres" else mongo("replica_set")
+        address_file(tmp_path).write_text(server.new_database())
     return request.param
 
 

@@ -1,20 +1,23 @@
-"""The database as it is, past all of our own code."""
+"""The database as it is, past all of our own code: the same questions to each kind of store."""
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import psycopg
+import pymongo
+from pymongo.database import Database
 
 _IN_POSTGRES = {
     "mainspring_live": "mainspring.live",
     "mainspring_history": "mainspring.history",
     "mainspring_jobs": "mainspring.job",
 }
+_EXECUTIONS, _JOBS = "mainspring.executions", "mainspring.jobs"
 
 
 def address_file(folder: Path) -> Path:
@@ -27,20 +30,57 @@ def address_in(folder: Path) -> str | None:
     return file.read_text() if file.exists() else None
 
 
-def table(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Written for SQLite, without more than the names of tables that differ."""
-    if (address := address_in(folder)) is not None:
-        return _postgres_table(address, query, values)
-    with closing(sqlite3.connect(folder / "crash.db")) as connection:
-        return connection.execute(query, values).fetchall()
+# --- questions ----------------------------------------------------------------------------------------------------
 
 
-def _postgres_table(address: str, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    for name, theirs in _IN_POSTGRES.items():
-        query = query.replace(name, theirs)
-    with psycopg.connect(address.partition("?")[0]) as connection:
-        rows = connection.execute(query.replace("?", "%s").encode(), values).fetchall()
-    return [tuple(str(value) if isinstance(value, UUID) else value for value in row) for row in rows]
+def known(folder: Path) -> list[str]:
+    """The ids of all executions, live and finished."""
+    if _is_mongo(folder):
+        with mongo_database(folder) as database:
+            return [row["_id"] for row in database[_EXECUTIONS].find({"live": {"$exists": True}}, {"_id": 1})]
+    rows = _rows(folder, "SELECT id FROM mainspring_live UNION ALL SELECT id FROM mainspring_history")
+    return [str(id) for (id,) in rows]
+
+
+def live(folder: Path) -> int:
+    """How many executions have not ended."""
+    if _is_mongo(folder):
+        with mongo_database(folder) as database:
+            return database[_EXECUTIONS].count_documents({"live": True})
+    return int(_rows(folder, "SELECT count(*) FROM mainspring_live")[0][0])
+
+
+def ended(folder: Path) -> dict[str, int]:
+    """How many finished executions there are in each state."""
+    if _is_mongo(folder):
+        by_state: list[dict[str, Any]] = [
+            {"$match": {"live": False}},
+            {"$group": {"_id": "$state", "count": {"$sum": 1}}},
+        ]
+        with mongo_database(folder) as database:
+            return {row["_id"]: row["count"] for row in database[_EXECUTIONS].aggregate(by_state)}
+    return dict(_rows(folder, "SELECT state, count(*) FROM mainspring_history GROUP BY state"))
+
+
+def due_jobs(folder: Path) -> int:
+    """How many jobs have a time at which they run next, or have won a tick whose executions are not there yet."""
+    if _is_mongo(folder):
+        with mongo_database(folder) as database:
+            return database[_JOBS].count_documents({"$or": [{"due": {"$gt": 0}}, {"outbox": {"$exists": True}}]})
+    return int(_rows(folder, "SELECT count(*) FROM mainspring_jobs WHERE due > 0")[0][0])
+
+
+def orders(folder: Path) -> list[str]:
+    """The caller's own table."""
+    if _is_mongo(folder):
+        with mongo_database(folder) as database:
+            return [str(row["_id"]) for row in database["orders"].find()]
+    return [id for (id,) in _rows(folder, "SELECT id FROM orders")]
+
+
+def is_intact(folder: Path) -> bool:
+    """What the database says of itself, where a killed client could have damaged it."""
+    return address_in(folder) is not None or _rows(folder, "PRAGMA integrity_check") == [("ok",)]
 
 
 def is_locked(folder: Path) -> bool:
@@ -55,3 +95,33 @@ def is_locked(folder: Path) -> bool:
             return True
         connection.execute("ROLLBACK")
         return False
+
+
+# --- how they are asked -------------------------------------------------------------------------------------------
+
+
+def _rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """Written for SQLite, with no more than the names of tables that differ."""
+    address = address_in(folder)
+    if address is None:
+        with closing(sqlite3.connect(folder / "crash.db")) as connection:
+            return connection.execute(query).fetchall()
+    for name, theirs in _IN_POSTGRES.items():
+        query = query.replace(name, theirs)
+    with psycopg.connect(address.partition("?")[0]) as postgres:
+        return postgres.execute(query.encode()).fetchall()
+
+
+def is_mongo_address(address: str | None) -> bool:
+    return (address or "").startswith("mongodb://")
+
+
+def _is_mongo(folder: Path) -> bool:
+    return is_mongo_address(address_in(folder))
+
+
+@contextmanager
+def mongo_database(folder: Path) -> Iterator[Database[dict[str, Any]]]:
+    client: pymongo.MongoClient[dict[str, Any]]
+    with pymongo.MongoClient(address_in(folder)) as client:
+        yield client.get_default_database()

@@ -11,25 +11,23 @@ from mainspring import State
 from tests.crash.client import IN_ONE_TRANSACTION, KEYS, TRIGGERS
 from tests.crash.handlers import Witnessed, build, go
 from tests.crash.processes import Process, Processes, until
-from tests.crash.tables import table
+from tests.crash.tables import is_intact, known, orders
 
 PATIENCE = 30.0
-KNOWN = "SELECT id FROM mainspring_live UNION SELECT id FROM mainspring_history"
 
 
 @pytest.mark.req("REL-1", "ENQ-1")
-async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Processes, database: str) -> None:
+async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     await app.open()
     try:
         for command in ("enqueue", "many", "enqueue", "many"):
             await _kill_while_enqueueing(app, processes, command)
         wanted = {line["id"] for line in app.ledger.lines("acknowledged")}
-        known = {id for (id,) in table(tmp_path, KNOWN)}
-        assert wanted <= known
-        print(f"{len(wanted)} acknowledged, {len(known)} stored")
-        if database == "sqlite":
-            assert table(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+        stored = set(known(tmp_path))
+        assert wanted <= stored
+        print(f"{len(wanted)} acknowledged, {len(stored)} stored")
+        assert is_intact(tmp_path)
     finally:
         await app.close()
 
@@ -54,7 +52,7 @@ async def test_a_key_wanted_by_many_processes_is_given_once(tmp_path: Path, proc
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         won = Counter(line["key"] for line in app.ledger.lines("won"))
         assert won == Counter(range(KEYS))
-        assert len(table(tmp_path, KNOWN)) == KEYS
+        assert len(known(tmp_path)) == KEYS
         assert len({line["pid"] for line in app.ledger.lines("won")}) > 1, "only one ever won: nothing was contested"
     finally:
         await app.close()
@@ -105,17 +103,17 @@ async def test_a_caller_killed_before_its_commit_has_enqueued_nothing(tmp_path: 
         client = processes.start("client", "transaction")
         await until(lambda: app.ledger.lines("waiting", pid=client.pid), PATIENCE)
         client.kill()
-        assert table(tmp_path, KNOWN) == []
-        assert table(tmp_path, "SELECT id FROM orders") == []
+        assert known(tmp_path) == []
+        assert orders(tmp_path) == []
 
         client = processes.start("client", "committed")
         await until(lambda: app.ledger.lines("waiting", pid=client.pid), PATIENCE)
         client.kill()
-        known = sorted(table(tmp_path, KNOWN))
-        assert len(known) == IN_ONE_TRANSACTION
-        assert known == sorted(table(tmp_path, "SELECT id FROM orders"))
+        stored = sorted(known(tmp_path))
+        assert len(stored) == IN_ONE_TRANSACTION
+        assert stored == sorted(orders(tmp_path))
         processes.node()
-        executions = [await app.get(id) for (id,) in known]
+        executions = [await app.get(id) for id in stored]
         await until(lambda: app.all_in(State.COMPLETED, executions), PATIENCE)
     finally:
         await app.close()

@@ -17,6 +17,7 @@ from mainspring.model.changes import Change, ClaimRequest, Exchanged
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import FAST
 from tests.crash.processes import until
+from tests.mongo_server import mongo
 from tests.servers import postgres
 
 PATIENCE = 20.0
@@ -72,7 +73,7 @@ async def forgetful(database: str) -> AsyncIterator[tuple[Mainspring, ForgetfulS
 
 
 @pytest.mark.req("REL-1", "WRK-3", "EXE-3", "EXE-4")
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres", "mongo"])
 async def test_an_ending_said_twice_counts_once(tmp_path: Path, kind: str) -> None:
     """The first ending puts the execution back, and the same exchange claims it again: under the same owner, running
     again, it must be the token alone that tells the second saying from the first."""
@@ -92,6 +93,8 @@ async def test_an_ending_said_twice_counts_once(tmp_path: Path, kind: str) -> No
 def _database(kind: str, folder: Path) -> str:
     if kind == "postgres":
         return postgres().new_database()
+    if kind == "mongo":
+        return mongo("replica_set").new_database()
     return "memory://" if kind == "memory" else f"sqlite:///{folder / 'crash.db'}"
 
 

@@ -12,12 +12,11 @@ from mainspring import Execution, any_of, once
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import until
-from tests.crash.tables import table
+from tests.crash.tables import due_jobs, ended, live
 
 JOBS = 4
 PERIOD = timedelta(milliseconds=100)
 PATIENCE = 60.0
-COUNT_OF_EACH = "SELECT state, count(*) FROM mainspring_history GROUP BY state"
 
 
 class Load:
@@ -82,24 +81,22 @@ class Load:
         await self._client
         await until(self._is_done, PATIENCE, "everything has ended")
         await self._judge_ticks()
-        ended = await _all(self.app)
-        assert self.acknowledged <= {execution.id for execution in ended}
+        rows = await _all(self.app)
+        assert self.acknowledged <= {execution.id for execution in rows}
         wanted = JOBS * self._ticks + len(self.acknowledged)
-        assert wanted <= len(ended) <= wanted + self.refused  # an answer that was lost may have been a yes
-        assert table(self.folder, COUNT_OF_EACH) == [("completed", len(ended))]
+        assert wanted <= len(rows) <= wanted + self.refused  # an answer that was lost may have been a yes
+        assert ended(self.folder) == {"completed": len(rows)}
         accepted = Counter(line["id"] for line in self.app.ledger.lines("accepted", state="completed"))
         assert set(accepted.values()) == {1}
-        for execution in ended:
+        for execution in rows:
             ends = [attempt.end for attempt in execution.attempts]
             assert ends[-1] == "completed"
             assert ends.count("completed") == 1
             assert set(ends[:-1]) <= {"worker_lost"}
-        await until(lambda: self._counted(len(ended)), PATIENCE, "statistics agree with history")
+        await until(lambda: self._counted(len(rows)), PATIENCE, "statistics agree with history")
 
     async def _is_done(self) -> bool:
-        return not table(
-            self.folder, "SELECT id FROM mainspring_live UNION ALL SELECT NULL FROM mainspring_jobs WHERE due > 0"
-        )
+        return due_jobs(self.folder) == 0 and live(self.folder) == 0
 
     async def _judge_ticks(self) -> None:
         views = [view for view in await self.app.jobs() if view.name.startswith("ticks-")]

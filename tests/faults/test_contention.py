@@ -19,9 +19,8 @@ from mainspring.stores.postgres import PostgresStore, schema
 from mainspring.stores.postgres.connections import PsycopgSession
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import Processes, until
-from tests.crash.tables import table
+from tests.crash.tables import ended, live
 from tests.faults.counters import COUNTERS
-from tests.faults.load import COUNT_OF_EACH
 
 PATIENCE = 40.0
 ROWS = 120
@@ -66,8 +65,8 @@ async def test_ten_worker_processes_start_at_once_on_an_empty_database(
         added = [each for each in await app.enqueue_many([("work", {"n": n}) for n in range(600)]) if each is not None]
         await until(lambda: len({line["pid"] for line in app.ledger.lines("began")}) > 1, PATIENCE)
         processes.alive()[0].kill()
-        await until(lambda: _all_ended(tmp_path), PATIENCE)
-        assert table(tmp_path, COUNT_OF_EACH) == [("completed", len(added))]
+        await until(lambda: live(tmp_path) == 0, PATIENCE)
+        assert ended(tmp_path) == {"completed": len(added)}
         accepted = Counter(line["id"] for line in app.ledger.lines("accepted", state="completed"))
         assert set(accepted.values()) == {1}
         assert len(processes.alive()) == 9
@@ -77,10 +76,6 @@ async def test_ten_worker_processes_start_at_once_on_an_empty_database(
         assert [line["error"] for line in app.ledger.lines("trouble")] == []
     finally:
         await app.close()
-
-
-def _all_ended(folder: Path) -> bool:
-    return table(folder, "SELECT count(*) FROM mainspring_live") == [(0,)]
 
 
 # --- deadlocks ----------------------------------------------------------------------------------------------------
@@ -101,7 +96,7 @@ async def test_cancel_retry_prune_and_rescue_of_the_same_rows_never_fail(tmp_pat
         COUNTERS.deadlocks += _deadlocks(address) - before - not_ours
         print(f"{_deadlocks(address) - before} deadlocks, the stranger's {not_ours}, ours were repeated")
         await _drain(app, rivals[0])
-        assert table(tmp_path, "SELECT count(*) FROM mainspring_live") == [(0,)]
+        assert live(tmp_path) == 0
     finally:
         await app.close()
         for rival in rivals:
