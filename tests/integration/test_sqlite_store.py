@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ports import Topic
-from mainspring.model.changes import Beat, ExecutionQuery, JobWrite, PruneRule, WorkerInfo
+from mainspring.model.changes import Audit, Beat, ExecutionQuery, JobWrite, PruneRule, WorkerInfo
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import Execution, State
 from mainspring.model.ids import random_id
@@ -71,6 +71,30 @@ async def test_calls_that_wait_together_are_committed_together(path: Path) -> No
         await asked_while_locked(path, store, *(store.add([execution(n)]) for n in range(200)))
         assert commits(path) == before + 1
         assert await store.count(ALL, 1_000) == 200
+
+
+@pytest.mark.req("ENQ-1")
+async def test_enqueues_that_wait_together_are_told_apart(path: Path) -> None:
+    """Each caller gets the answers to its own executions, and its audit record is stored if any of them was."""
+    audits = [Audit(id=f"audit-{n}", at=n, actor="me", action="enqueue", target="job") for n in range(4)]
+    async with opened(path) as store:
+        answers = await asked_while_locked(
+            path,
+            store,
+            store.add([execution(1, unique_key="a"), execution(2)], [audits[0]]),
+            store.add([execution(3, unique_key="a")], [audits[1]]),
+            store.add([], [audits[2]]),
+            store.add([execution(4, overlap_key="b"), execution(5, overlap_key="b"), execution(2)], [audits[3]]),
+        )
+        outcomes = [[(item.outcome, item.holder) for item in answer] for answer in answers]
+        assert outcomes == [
+            [("added", None), ("added", None)],
+            [("unique_taken", execution(1).id)],
+            [],
+            [("added", None), ("skipped", execution(4).id), ("duplicate", None)],
+        ]
+        assert [audit.id for audit in await store.audits()] == ["audit-3", "audit-0"]
+        assert sorted(row.number or 0 for row in await store.find(ALL)) == [1, 2, 3, 4]
 
 
 @pytest.mark.req("REL-1")
