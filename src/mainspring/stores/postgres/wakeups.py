@@ -1,4 +1,4 @@
-"""Wake-ups: told at once inside this process, and to others by NOTIFY, at most every 50 ms.
+"""Wake-ups: told at once inside this process, and to others by NOTIFY, under load at most every 50 ms.
 
 NOTIFY takes a lock that all commits with a notification share; it therefore travels in a transaction of its own, and
 seldom. The listener has its own connection, direct where the rest goes through a pooler. It is pinged through that
@@ -21,7 +21,7 @@ from .connections import Connection, Options, connect, hung_up_after
 from .database import Database
 from .loops import end
 
-INTERVAL = 0.05  # seconds between two notifications of one process
+SHORTEST, LONGEST = 0.01, 0.05  # seconds between two notifications of one process
 PING_AFTER = 5.0  # seconds of silence
 PING_PATIENCE = 4.0
 _RETRY_AT_MOST = 2.0
@@ -59,7 +59,11 @@ class Listeners:
 
 
 class Announcer:
-    """Tells other processes. The first news goes out at once, what follows within the interval goes out together."""
+    """Tells other processes. The first news goes out at once, what follows soon after goes out together.
+
+    The pause between two notifications grows while there is news all the time. Work that comes now and then is
+    announced at once each time; a steady stream of it twenty times a second.
+    """
 
     def __init__(self, db: Database, channel: str, origin: str) -> None:
         self._db, self._channel, self._origin = db, channel, origin
@@ -69,14 +73,14 @@ class Announcer:
     def announce(self, topics: set[Topic]) -> None:
         self._news |= topics
         if not self._active():
-            self._task = asyncio.create_task(self._send(), name="mainspring-notify")
+            self._task = asyncio.create_task(self._send(0.0), name="mainspring-notify")
 
     def leading(self, topic: Topic) -> str | None:
         """What to say in a statement that makes news itself, if nothing was said for a while: that saves whoever is
         idle a round trip. None: `announce` it afterwards."""
         if self._active():
             return None
-        self._task = asyncio.create_task(self._send(INTERVAL), name="mainspring-notify")
+        self._task = asyncio.create_task(self._send(SHORTEST), name="mainspring-notify")
         return f"{self._origin} {topic}"
 
     async def close(self) -> None:
@@ -87,11 +91,12 @@ class Announcer:
     def _active(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    async def _send(self, pause: float = 0.0) -> None:
+    async def _send(self, pause: float) -> None:
         await asyncio.sleep(pause)
         while self._news:
             await self._flush()
-            await asyncio.sleep(INTERVAL)
+            pause = min(max(pause * 2, SHORTEST), LONGEST)
+            await asyncio.sleep(pause)
 
     async def _flush(self) -> None:
         news, self._news = self._news, set()
