@@ -92,11 +92,22 @@ def _valkey_program() -> str:
 
 def new_folder(name: str) -> Path:
     """An empty folder on the disk of the project: a temporary folder may be memory, which is never synced."""
+    _remove_left_behind()
     folder = SCRATCH / f"{name}-{os.getpid()}-{next(_numbers)}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+@cache
+def _remove_left_behind() -> None:
+    """Once in each run: the folders of runs that were killed."""
+    for folder in SCRATCH.glob("*-*-*"):
+        try:
+            os.kill(int(folder.name.split("-")[1]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
