@@ -20,13 +20,14 @@ from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store, Topic
 from .supersede import cancel_superseded
 
-PAGE = 1_000
-"""Jobs read at once."""
+FIRST_PAGE, PAGE = 100, 1_000
+"""Jobs read at once: few at first, nearly always all there are, and many once there are many."""
 FIRST_BATCH = 100
 """Jobs written at once: few to begin with, so that the first of many start soon, and then twice as many each time, so
 that the last do not wait for many commits."""
 AT_ONCE = 2
 LOST_PAUSE = 0.25
+"""Seconds after which ticks that others were making are looked at again: they may have failed."""
 UNREADABLE_PAUSE = 60.0
 
 
@@ -45,6 +46,7 @@ class Scheduler:
         self._poll_interval = poll_interval
         self._loop = Loop("scheduler", self.step, emit)
         self.last_check: Micros | None = None
+        self._page = FIRST_PAGE
         self._unreadable: dict[tuple[str, int], float] = {}
 
     def start(self) -> None:
@@ -64,11 +66,13 @@ class Scheduler:
 
     async def step(self) -> float:
         """One pass; returns the seconds until the next one is needed."""
-        page = await self._store.due_jobs(PAGE + len(self._unreadable))
+        page = await self._store.due_jobs(self._page + len(self._unreadable))
         self.last_check = page.now
         wanted = self._readable(page)
         lost = await self._make(wanted, page.now) if wanted else 0
-        if len(wanted) >= PAGE:
+        full = len(wanted) >= self._page
+        self._page = PAGE if full else FIRST_PAGE
+        if full and lost < len(wanted):
             return 0.0
         delay = self._until(page.next_due, page.now)
         return min(delay, LOST_PAUSE) if lost else delay
