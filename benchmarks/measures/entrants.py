@@ -22,6 +22,7 @@ RAW_LISTENER = Contestant("raw loop", "postgres", module="raw_postgres", work="l
 THREAD_HOPS = Contestant("raw thread hops", "none", module="raw_threads")
 
 PGQUEUER = Contestant("PgQueuer", "postgres", peer="pgqueuer")
+PGQUEUER_500 = Contestant("PgQueuer, batches of 500", "postgres", peer="pgqueuer", variant="500")
 HUEY_ON_SQLITE = Contestant("Huey", "sqlite", peer="huey")
 HUEY_ON_REDIS = Contestant("Huey", "redis", peer="huey")
 APSCHEDULER_IN_MEMORY = Contestant("APScheduler 3, in memory", "none", peer="apscheduler", from_start=True)

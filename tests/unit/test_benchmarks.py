@@ -139,7 +139,11 @@ def test_parts_of_a_run_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_bars_compare_medians_and_say_what_was_not_measured() -> None:
     found = {
         "drain-postgres": content(
-            "drain-postgres", row("Mainspring", 22.0, 23.0, 99.0), row("raw loop", 50.0), row("PgQueuer", 10.0)
+            "drain-postgres",
+            row("Mainspring", 22.0, 23.0, 99.0),
+            row("raw loop", 50.0),
+            row("PgQueuer", 9.0),
+            row("PgQueuer, batches of 500", 10.0),
         ),
         "latency-sqlite": content("latency-sqlite", {"label": "Mainspring", "rounds": [{"p50_ms": 2.5}]}),
     }

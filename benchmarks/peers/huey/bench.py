@@ -1,6 +1,6 @@
 """Huey on Redis, SQLite and PostgreSQL: its consumer with a few worker threads in each process, which overlap waiting.
 
-With more threads than these it was not faster: they share one interpreter, and on SQLite one lock.
+Two of them on SQLite, where they share one lock for writing, and four elsewhere.
 """
 
 from __future__ import annotations

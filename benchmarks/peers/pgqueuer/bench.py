@@ -1,4 +1,4 @@
-"""PgQueuer at its best here: asyncpg, uvloop, batches of 100, its default durable tables and log."""
+"""PgQueuer with asyncpg, uvloop, its durable tables and log; batches of 100, or of as many as the variant says."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ async def fill(url: str, items: int, variant: str) -> None:
     await connection.close()
 
 
-def work(url: str, tally: Tally) -> None:
+def work(url: str, tally: Tally, variant: str) -> None:
     tally.ready_and_wait()
-    uvloop.run(serve(url, tally))
+    uvloop.run(serve(url, tally, int(variant) if variant.isdigit() else BATCH))
 
 
-async def serve(url: str, tally: Tally) -> None:
+async def serve(url: str, tally: Tally, batch: int) -> None:
     connection = await asyncpg.connect(url)
     application = PgQueuer(AsyncpgDriver(connection))
 
@@ -62,7 +62,7 @@ async def serve(url: str, tally: Tally) -> None:
         tally.hit()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, application.shutdown.set)
-    await application.run(dequeue_timeout=timedelta(seconds=10), batch_size=BATCH)
+    await application.run(dequeue_timeout=timedelta(seconds=10), batch_size=batch)
 
 
 async def state(url: str) -> dict[str, int]:
