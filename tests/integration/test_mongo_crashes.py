@@ -6,8 +6,8 @@ the harder case. What is left is then finished by another process, as `fold` doe
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -21,6 +21,7 @@ from mainspring.model.execution import FINAL, Execution, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.stores.mongo import MongoStore
 from mainspring.stores.mongo.database import COLLECTIONS
+from tests.integration.mongo_support import opened
 from tests.mongo_server import mongo
 
 WRITES = (
@@ -72,16 +73,6 @@ def intercepted(what: Executioner | Pause) -> Iterator[None]:
         for name, original in originals.items():
             patch.setattr(AsyncCollection, name, through(original))
         yield
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[MongoStore]:
-    store = MongoStore(url)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 class Ground:

@@ -14,7 +14,7 @@ from mainspring import InvalidValue, JobContext, Mainspring, StoreError, Unique
 from mainspring.model.changes import ExecutionQuery
 from mainspring.model.execution import State
 from mainspring.stores.mongo import MongoStore
-from tests.integration.test_mongo_store import execution, opened, request
+from tests.integration.mongo_support import execution, opened, request
 from tests.mongo_server import mongo
 from tests.support import NEVER, ended
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pymongo
@@ -20,17 +17,15 @@ from pymongo.errors import AutoReconnect
 from mainspring import InvalidValue, JobContext, Mainspring, StoreError, every
 from mainspring.cli.root import run_command
 from mainspring.core.ports import Topic
-from mainspring.model.changes import Beat, Change, ClaimRequest, ExecutionQuery, JobWrite, Note, WorkerInfo
+from mainspring.model.changes import Beat, ExecutionQuery, JobWrite, Note, WorkerInfo
 from mainspring.model.errors import SchemaMismatch
-from mainspring.model.execution import Execution, State
-from mainspring.model.ids import random_id
+from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.stores.mongo import MongoStore, wakeups
 from mainspring.stores.mongo.address import parse_address
+from tests.integration.mongo_support import OWNER, ending, execution, opened, request
 from tests.mongo_server import KINDS, mongo, new_mongo
 from tests.support import NEVER, until
-
-OWNER = "w1"
 
 
 @pytest.fixture(params=KINDS)
@@ -41,32 +36,6 @@ def url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def replica_set_url() -> str:
     return mongo("replica_set").new_database()
-
-
-@asynccontextmanager
-async def opened(database: Any, **options: Any) -> AsyncIterator[MongoStore]:
-    store = MongoStore(database, **options)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-def execution(**fields: Any) -> Execution:
-    now = time.time_ns() // 1000
-    plain = {"id": random_id(now, random.Random()), "job": "job", "job_id": "job-1", "handler": "work"}
-    return Execution(**{**plain, "created": now, "due": now, **fields})
-
-
-def request(**fields: Any) -> ClaimRequest:
-    plain = {"owner": OWNER, "handlers": frozenset({"work"}), "queues": None, "limit": 10, "lease": 30.0}
-    return ClaimRequest(**{**plain, **fields})
-
-
-def ending(row: Execution, to: State = State.COMPLETED, **fields: Any) -> Change:
-    seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
-    return Change(**seen, to=to, at=row.created, failures=0, crashes=0, **fields)
 
 
 async def life(store: MongoStore) -> None:
