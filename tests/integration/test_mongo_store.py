@@ -308,6 +308,20 @@ async def test_a_lost_answer_is_found_again_in_the_rows(url: str, done: bool) ->
         assert (await store.stats())["job-1"].completed == 1
 
 
+@pytest.mark.req("REL-1")
+async def test_endings_that_are_safe_are_told_though_the_claim_after_them_fails(url: str) -> None:
+    async with opened(url) as store:
+        await store.add([execution(), execution()])
+        rows = (await store.exchange([], request(limit=1))).claimed
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(AsyncCollection, "aggregate", _cut_off)
+            answer = await store.exchange([ending(row) for row in rows], request())
+            assert (answer.applied, answer.claimed, answer.more) == ((True,), (), True)
+            with pytest.raises(StoreError, match="the line is cut"):
+                await store.exchange([], request())
+        assert len((await store.exchange([], request())).claimed) == 1
+
+
 # --- servers that die -----------------------------------------------------------------------------------------------
 
 

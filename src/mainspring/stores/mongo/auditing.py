@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, PyMongoError
 
 from ...model.changes import Audit
-from .database import Collection, Database, repeated
+from .database import Collection, Database, is_unreachable, repeated
 from .documents import audit_document, audit_of
 
 _DUPLICATE = 11000
@@ -24,10 +24,14 @@ def pushed(audits: Iterable[Audit]) -> list[dict[str, Any]]:
 
 
 async def move_out(db: Database, collection: Collection, ids: Sequence[Any]) -> None:
-    """Of these documents, those that carry audit records."""
-    found = await collection.find({"_id": {"$in": ids}, "audits": {"$exists": True}}, {"audits": 1}).to_list()
-    if found:
-        await _move(db, collection, found)
+    """Of these documents, those that carry audit records. What was audited is done: trouble here is left for later."""
+    try:
+        found = await collection.find({"_id": {"$in": ids}, "audits": {"$exists": True}}, {"audits": 1}).to_list()
+        if found:
+            await _move(db, collection, found)
+    except PyMongoError as error:
+        if not is_unreachable(error):
+            raise
 
 
 async def move_all(db: Database) -> None:

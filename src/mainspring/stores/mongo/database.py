@@ -89,6 +89,11 @@ def is_lost(error: BaseException) -> bool:
     )
 
 
+def is_unreachable(error: BaseException) -> bool:
+    """Whether the server could not be asked, or did not answer."""
+    return is_lost(error) or isinstance(error, ConnectionFailure)
+
+
 async def repeated(work: Callable[[], Awaitable[T]]) -> T:
     """Do what may be done twice until an answer comes; for what is idempotent, or knows its own traces again."""
     for tried in range(TRIES):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pymongo import ReturnDocument
+from pymongo import ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
 
 from ...model.changes import Added, JobWrite
@@ -33,17 +33,52 @@ _WITHOUT_KEYS = {"embryo.row.unique_key": {"$exists": False}, "embryo.row.overla
 
 
 async def lay_embryos(db: Database, writes: Sequence[JobWrite]) -> frozenset[str]:
-    """Lay down all that the writes would add; the ids that exist already."""
-    embryos = [_embryo(execution, write) for write in writes for execution in write.executions]
+    """Lay down all that the writes would add; the ids that exist already.
+
+    Where others have been before, the rest is a few commands too, however many there are: many schedulers that are late
+    go for the same ticks at the same time, and the slowest of them must not need longer than the next one is away."""
+    left = [_embryo(execution, write) for write in writes for execution in write.executions]
+    known: set[str] = set()
+    for _ in range(_TRIES):
+        left = await _not_overtaken(db, await _lay(db, left))
+        if not left:
+            return frozenset(known)
+        await repeated(lambda docs=left: db.executions.bulk_write([_taken_over(doc) for doc in docs], ordered=False))
+        found = db.executions.find({"_id": {"$in": [doc["_id"] for doc in left]}}, {"embryo.version": 1})
+        stored = {doc["_id"]: "embryo" in doc async for doc in found}
+        known.update(id for id, unborn in stored.items() if not unborn)
+        left = [doc for doc in left if doc["_id"] not in stored]  # gone meanwhile
+    raise PyMongoError(f"execution {left[0]['_id']} comes and goes all the time")
+
+
+async def _lay(db: Database, embryos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those whose ids exist already."""
     try:
-        await repeated(lambda: db.executions.insert_many(embryos, ordered=False))
-        return frozenset()
+        if embryos:
+            await repeated(lambda: db.executions.insert_many(embryos, ordered=False))
+        return []
     except BulkWriteError as error:
         failed = error.details["writeErrors"]
         if error.details.get("writeConcernErrors") or any(one["code"] != _DUPLICATE for one in failed):
             raise
-    again = [embryos[one["index"]] for one in failed]
-    return frozenset([doc["_id"] for doc in again if not await _lay_again(db, doc)])
+    return [embryos[one["index"]] for one in failed]
+
+
+async def _not_overtaken(db: Database, embryos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without those of jobs that have moved on: a version never comes back, so that their write has lost already."""
+    if not embryos:
+        return []
+    names = list({doc["embryo"]["job"] for doc in embryos})
+    found = db.jobs.find({"_id": {"$in": names}}, {"id": 1, "version": 1})
+    versions = {(doc["_id"], doc["id"]): doc["version"] async for doc in found}
+    abouts = [(doc, doc["embryo"]) for doc in embryos]
+    return [doc for doc, about in abouts if versions.get((about["job"], about["job_id"]), 0) <= about["version"]]
+
+
+def _taken_over(doc: dict[str, Any]) -> UpdateOne:
+    """From a version that the job has left."""
+    older = {"_id": doc["_id"], "embryo.version": {"$lt": doc["embryo"]["version"]}}
+    return UpdateOne(older, {"$set": {"embryo": doc["embryo"]}})
 
 
 def _embryo(execution: Execution, write: JobWrite) -> dict[str, Any]:
@@ -55,23 +90,6 @@ def _embryo(execution: Execution, write: JobWrite) -> dict[str, Any]:
         "at": datetime.now(UTC),
     }
     return {"_id": execution.id, "hidden": True, "embryo": about}
-
-
-async def _lay_again(db: Database, doc: dict[str, Any]) -> bool:
-    """Over one that an earlier version left. False when the execution is born, or was."""
-    for _ in range(_TRIES):
-        older = {"_id": doc["_id"], "embryo.version": {"$lt": doc["embryo"]["version"]}}
-        if (await db.executions.update_one(older, {"$set": {"embryo": doc["embryo"]}})).matched_count:
-            return True
-        stored = await db.executions.find_one({"_id": doc["_id"]}, {"embryo.version": 1})
-        if stored is not None:
-            return "embryo" in stored
-        try:
-            await db.executions.insert_one(doc)
-            return True
-        except DuplicateKeyError:
-            continue
-    raise PyMongoError(f"execution {doc['_id']} comes and goes all the time")
 
 
 async def forget_embryos(db: Database, job: str, job_id: str, ids: Sequence[str], version: int) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pymongo.errors import PyMongoError
+
 from ...core.ports import Topic
 from ...model.changes import Change, ClaimRequest, Exchanged
 from . import auditing
+from .claiming import Claimed, keys_of, wake_waiters
 from .claiming import claim as claim_rows
-from .claiming import keys_of, wake_waiters
-from .database import Database
+from .database import Database, is_unreachable, repeated
 from .looking import look
 from .settling import settle
 
@@ -25,7 +27,13 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
     topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
     if claim is None:
         return await _without_claim(db, applied, ended, topics)
-    found = await claim_rows(db, claim, ended)
+    try:
+        found = await claim_rows(db, claim, ended)
+    except PyMongoError as error:
+        if not any(applied) or not is_unreachable(error):
+            raise
+        # The endings are safe, and whoever sent them must hear of it. The next claim meets the trouble on its own.
+        found = Claimed(more=True, now=max(change.at for change in changes))
     answer = Exchanged(
         applied=tuple(applied),
         claimed=tuple(found.rows),
@@ -41,7 +49,7 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
 async def _without_claim(
     db: Database, applied: Sequence[bool], ended: Sequence[str], topics: set[Topic]
 ) -> tuple[Exchanged, set[Topic]]:
-    outlook = await look(db, None, 1, waiters=bool(ended))
+    outlook = await repeated(lambda: look(db, None, 1, waiters=bool(ended)))
     if outlook.waiters:
         await wake_waiters(db, await keys_of(db, ended))
         topics = {*topics, Topic.WORK}

@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from ...model.changes import Added, JobWrite, JobWritten
 from . import outbox
-from .database import Database, is_lost
+from .database import Database, is_lost, repeated
 from .documents import audit_document
 from .embryos import born, forget_embryos, lay_embryos
 from .jobs import FIELDS, job_document
@@ -34,6 +34,7 @@ class Writing(msgspec.Struct):
     stamp: ObjectId
     known: frozenset[str] = frozenset()
     won: bool = False
+    lost: bool = False  # for good: the job has moved on
 
     @property
     def name(self) -> str:
@@ -79,13 +80,14 @@ async def _write_all(db: Database, writes: Sequence[JobWrite]) -> list[JobWritte
     gate = asyncio.Semaphore(_AT_ONCE)
     await asyncio.gather(*(_win_or_clear_up(db, one, gate) for one in under_way if not one.won))
     left = [one for one in under_way if one.won and one.leaves_something]
-    done = await outbox.finish_all(db, [one.name for one in left], [one.stamp for one in left]) if left else {}
+    names, stamps = [one.name for one in left], [one.stamp for one in left]
+    done = await repeated(lambda: outbox.finish_all(db, names, stamps)) if left else {}
     return [await _answer(db, one, done) if one.won else JobWritten(won=False) for one in under_way]
 
 
 async def _win_or_clear_up(db: Database, one: Writing, gate: asyncio.Semaphore) -> None:
     async with gate:
-        one.won = await _win_alone(db, one)
+        one.won = not one.lost and await _win_alone(db, one)
         if not one.won and one.unborn:
             job = one.write.job
             await forget_embryos(db, job.name, job.id, one.unborn, one.write.seen_version or 0)
@@ -104,7 +106,7 @@ async def _answer(db: Database, one: Writing, done: Mapping[str, Added]) -> JobW
 
 
 async def _win_together(db: Database, batch: Sequence[Writing]) -> None:
-    """Marks those that won. The others may have, if the answer got lost: whoever asks again finds their stamp."""
+    """Marks those that won, and those that have lost for good. Of the others nothing is known."""
     if len(batch) < 2:
         return
     names = [one.name for one in batch]
@@ -129,13 +131,14 @@ async def _win_together(db: Database, batch: Sequence[Writing]) -> None:
         if not is_lost(error):
             raise
         all_won = False
-    stamps = [one.stamp for one in batch]
-    stored = (
-        [] if all_won else await db.jobs.find({"_id": {"$in": names}, "stamp": {"$in": stamps}}, {"_id": 1}).to_list()
+    found = (
+        [] if all_won else await db.jobs.find({"_id": {"$in": names}}, {"id": 1, "version": 1, "stamp": 1}).to_list()
     )
-    winners = {doc["_id"] for doc in stored}
+    stored = {doc["_id"]: doc for doc in found}
     for one in batch:
-        one.won = all_won or one.name in winners
+        doc = stored.get(one.name, {})
+        one.won = all_won or doc.get("stamp") == one.stamp
+        one.lost = doc.get("id") == one.write.job.id and doc["version"] > (one.write.seen_version or 0) and not one.won
 
 
 # --- alone ----------------------------------------------------------------------------------------------------------
