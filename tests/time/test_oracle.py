@@ -26,6 +26,7 @@ FIRST_YEAR, LAST_YEAR = 2026, 2027
 EXPRESSIONS = expressions()
 PER_ZONE = len(EXPRESSIONS) if FULL else 40
 MOST_TICKS = 10**9 if FULL else 5_000  # of more, those around the changes of the clock are compared
+CHECKED_BACKWARDS = 2_000 if FULL else 20  # ticks of each expression and zone that are also found from behind
 DAY = 86_400
 POLICIES = [(gap, overlap) for gap in ("at_end", "shift", "skip") for overlap in ("first", "second", "both")]
 
@@ -68,7 +69,7 @@ def compare(expression: str, zone: str, wall: oracle.Clock, gap: str, overlap: s
 
 
 def check_backwards(trigger, wanted: list[int]) -> None:
-    for place in range(1, len(wanted), 1 if FULL else max(1, len(wanted) // 20)):
+    for place in range(1, len(wanted), max(1, len(wanted) // CHECKED_BACKWARDS)):
         before, at = (datetime.fromtimestamp(wanted[n], UTC) for n in (place - 1, place))
         assert trigger.previous(at) == at
         assert trigger.previous(at - timedelta(microseconds=1)) == before
