@@ -114,7 +114,13 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "fence on remembered rows (SQLite)",
-        (Edit("stores/sqlite/claimed.py", "if untouched.get(row.id) == (row.token, row.owner)", ""),),
+        (
+            Edit(
+                "stores/sqlite/sql/history_move.sql",
+                "WHERE live.owner = ? AND live.phase = 2 AND live.token = 1",
+                "WHERE ? IS NOT NULL",
+            ),
+        ),
         (DEAF_ZOMBIE, CONFORMANCE),
     ),
     Safeguard(
