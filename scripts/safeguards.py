@@ -117,7 +117,8 @@ SAFEGUARDS = (
         (
             Edit(
                 "stores/sqlite/sql/history_move.sql",
-                "WHERE live.owner = ? AND live.phase = 2 AND live.token = 1",
+                "WHERE live.owner = ? AND live.phase = 2 AND live.token = 1 AND live.tail IS NULL"
+                " AND live.cancel_requested IS NULL",
                 "WHERE ? IS NOT NULL",
             ),
         ),
