@@ -43,7 +43,7 @@ async def lay_embryos(db: Database, writes: Sequence[JobWrite]) -> frozenset[str
         left = await _not_overtaken(db, await _lay(db, left))
         if not left:
             return frozenset(known)
-        await repeated(lambda docs=left: db.executions.bulk_write([_taken_over(doc) for doc in docs], ordered=False))
+        await _take_over(db, left)
         found = db.executions.find({"_id": {"$in": [doc["_id"] for doc in left]}}, {"embryo.version": 1})
         stored = {doc["_id"]: "embryo" in doc async for doc in found}
         known.update(id for id, unborn in stored.items() if not unborn)
@@ -75,10 +75,16 @@ async def _not_overtaken(db: Database, embryos: list[dict[str, Any]]) -> list[di
     return [doc for doc, about in abouts if versions.get((about["job"], about["job_id"]), 0) <= about["version"]]
 
 
-def _taken_over(doc: dict[str, Any]) -> UpdateOne:
-    """From a version that the job has left."""
-    older = {"_id": doc["_id"], "embryo.version": {"$lt": doc["embryo"]["version"]}}
-    return UpdateOne(older, {"$set": {"embryo": doc["embryo"]}})
+async def _take_over(db: Database, embryos: list[dict[str, Any]]) -> None:
+    """From writers that saw an earlier version of the job."""
+    writes = [
+        UpdateOne(
+            {"_id": doc["_id"], "embryo.version": {"$lt": doc["embryo"]["version"]}},
+            {"$set": {"embryo": doc["embryo"]}},
+        )
+        for doc in embryos
+    ]
+    await repeated(lambda: db.executions.bulk_write(writes, ordered=False))
 
 
 def _embryo(execution: Execution, write: JobWrite) -> dict[str, Any]:
