@@ -79,9 +79,7 @@ $$;
 -- `= ANY` on the primary key visits, and locks, in the order of ids. The position of a row in the batch is found once;
 -- what the change says is then taken from the arrays, which is cheaper than a join.
 CREATE FUNCTION mainspring.settle_final(batch mainspring.changes, now bigint, OUT applied integer[], OUT freed boolean)
-LANGUAGE plpgsql
-    SET enable_nestloop = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     unique_keys text[];
     overlap_keys text[];
@@ -171,9 +169,7 @@ CREATE TYPE mainspring.endings AS (
 
 -- As settle_final, with a third of the work left out.
 CREATE FUNCTION mainspring.settle_usual(batch mainspring.endings, now bigint, OUT applied integer[], OUT freed boolean)
-LANGUAGE plpgsql
-    SET enable_nestloop = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     unique_keys text[];
     overlap_keys text[];

@@ -62,6 +62,31 @@ BEGIN
 END
 $$;
 
+-- Whether every lane has its share at the same priority, as in a backlog: then the lanes simply take turns, and no more
+-- rows need be looked at than are wanted.
+CREATE FUNCTION mainspring.is_even(lanes text[], wanted integer) RETURNS boolean LANGUAGE plpgsql
+AS $$
+DECLARE
+    share integer := (wanted + cardinality(lanes) - 1) / cardinality(lanes);
+    level integer;
+    best integer;
+    worst integer;
+    this_lane text;
+BEGIN
+    FOREACH this_lane IN ARRAY lanes LOOP
+        best := (SELECT l.priority FROM mainspring.live l WHERE l.phase = 1 AND l.lane = this_lane
+                 ORDER BY l.priority DESC, l.id LIMIT 1);
+        worst := (SELECT l.priority FROM mainspring.live l WHERE l.phase = 1 AND l.lane = this_lane
+                  ORDER BY l.priority DESC, l.id OFFSET share - 1 LIMIT 1);
+        IF worst IS DISTINCT FROM best OR best IS DISTINCT FROM coalesce(level, best) THEN
+            RETURN false;
+        END IF;
+        level := best;
+    END LOOP;
+    RETURN true;
+END
+$$;
+
 -- A staged row trades its keys for the running ones; when one of those is held, the row is deferred by 5 s. True when
 -- it was claimed. The holder stays locked until the deferral is committed, so that its ending finds the waiter; a
 -- holder that is just being settled, or a key that an open transaction is about to take, is tried again very soon.
@@ -100,9 +125,7 @@ $$;
 CREATE FUNCTION mainspring.claim(
     new_owner text, handlers text[], queues text[], lease_for bigint, wanted integer, turn integer, only_alone boolean,
     now bigint, OUT claimed text, OUT blocked text, OUT taken integer, OUT alone_waiting boolean
-) LANGUAGE plpgsql
-    SET enable_nestloop = off
-AS $$
+) LANGUAGE plpgsql AS $$
 DECLARE
     found text[] := mainspring.ready_lanes(handlers, queues);
     lanes text[];
@@ -144,6 +167,30 @@ BEGIN
             array_agg(b.id ORDER BY b.priority DESC, b.id),
             array_agg(b.id ORDER BY b.priority DESC, b.id) FILTER (WHERE b.staged)
         INTO claimed, picked, trading FROM best b;
+    ELSIF mainspring.is_even(lanes, wanted) THEN
+        WITH best AS MATERIALIZED (
+            SELECT b.place, b.id, b.staged, b.round * cardinality(lanes) + o.seat AS n
+            FROM (
+                SELECT x.lane, (x.n - 1 - turn % cardinality(lanes) + cardinality(lanes)) % cardinality(lanes) AS seat
+                FROM unnest(lanes) WITH ORDINALITY x (lane, n)
+            ) o CROSS JOIN LATERAL (
+                SELECT x.place, x.id, x.staged, row_number() OVER () - 1 AS round FROM (
+                    SELECT l.ctid AS place, l.id, l.staged FROM mainspring.live l
+                    WHERE l.phase = 1 AND l.lane = o.lane ORDER BY l.priority DESC, l.id
+                    LIMIT (wanted - o.seat + cardinality(lanes) - 1) / cardinality(lanes)
+                    FOR UPDATE SKIP LOCKED
+                ) x
+            ) b
+        ), mine AS (
+            UPDATE mainspring.live l SET
+                phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
+                started = coalesce(l.started, now)
+            WHERE l.ctid = ANY (ARRAY(SELECT place FROM best WHERE NOT best.staged))
+            RETURNING l.id, mainspring.as_claimed(l, same) AS text
+        )
+        SELECT string_agg(m.text, ',' ORDER BY b.n), array_agg(b.id ORDER BY b.n),
+            array_agg(b.id ORDER BY b.n) FILTER (WHERE b.staged)
+        INTO claimed, picked, trading FROM best b LEFT JOIN mine m ON m.id = b.id;
     ELSE
         order_of_lanes := mainspring.turns(lanes, wanted, turn);
         WITH seat AS MATERIALIZED (
@@ -209,6 +256,7 @@ CREATE FUNCTION mainspring.exchange(
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off
+    SET enable_nestloop = off
     SET jit = off
 AS $$
 DECLARE
