@@ -6,6 +6,7 @@ in the place of the server's time. The second handle is a second store.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -39,6 +40,7 @@ class Ground:
     def __init__(self, kind: str) -> None:
         self.url = mongo(kind).new_database()
         self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(self.url)
+        atexit.register(self._client.close)
 
     def clear(self) -> None:
         database = self._client.get_default_database()

@@ -75,6 +75,16 @@ async def test_leases_follow_the_clock_of_the_server(url: str) -> None:
         assert (await store.exchange([ending(again, State.PENDING, rescue=True)], None)).applied == (False,)
 
 
+async def test_nothing_starts_before_it_was_made(url: str) -> None:
+    """The server knows milliseconds only, and what was made a moment ago carries microseconds."""
+    async with opened(url) as store:
+        for _ in range(30):
+            await store.add([execution()])
+            [row] = (await store.exchange([], request())).claimed
+            assert row.claimed is not None
+            assert row.created <= row.claimed == row.started
+
+
 # --- schema ---------------------------------------------------------------------------------------------------------
 
 

@@ -151,7 +151,7 @@ async def _take(
 
 def taken(db: Database, request: ClaimRequest, stamp: ObjectId) -> list[dict[str, Any]]:
     """What a claim does to a row. The stamp tells which claim did it, should its answer get lost."""
-    now = db.time.now()
+    now = _since_creation(db.time.now())
     fields = {
         "state": "running",
         "token": {"$add": ["$token", 1]},
@@ -162,6 +162,12 @@ def taken(db: Database, request: ClaimRequest, stamp: ObjectId) -> list[dict[str
         "claim": stamp,
     }
     return [{"$set": fields}, {"$unset": ["ready"]}]
+
+
+def _since_creation(now: Any) -> Any:
+    """The server's now, but not before the creation of the row within the same millisecond: MongoDB knows no finer."""
+    same = {"$eq": [{"$floor": {"$divide": ["$created", 1000]}}, {"$floor": {"$divide": [now, 1000]}}]}
+    return {"$cond": [same, {"$max": [now, "$created"]}, now]}
 
 
 async def _take_plain(db: Database, request: ClaimRequest, ids: Sequence[str]) -> list[Execution]:
