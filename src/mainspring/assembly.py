@@ -184,7 +184,8 @@ def database_of(given: Any) -> tuple[str | None, Store | None]:
         return given, None
     if isinstance(given, os.PathLike):
         return f"sqlite:///{quote(os.fspath(given))}", None
-    if callable(getattr(type(given), "exchange", None)):  # a client of MongoDB has every name: as a database
+    client = type(given).__module__.startswith("pymongo.")  # it has every name, as that of a database
+    if callable(getattr(given, "exchange", None)) and not client:
         return None, given
     raise InvalidValue("database", presentable(given), "an address such as sqlite:///jobs.db, a path, or a store")
 
