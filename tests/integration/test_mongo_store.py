@@ -269,6 +269,16 @@ async def test_a_stream_whose_place_is_gone_begins_anew(replica_set_url: str) ->
         await until(lambda: Topic.ANY in heard, "listening, from now on")
 
 
+async def test_a_store_that_has_only_just_begun_to_listen_can_be_closed(url: str) -> None:
+    """The driver may swallow the request to stop while it connects."""
+    async with asyncio.timeout(60):
+        for steps in range(12):
+            async with opened(url) as store:
+                store.listen(lambda topic: None)
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize(
     ("event", "topics"),
     [

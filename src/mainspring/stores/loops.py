@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _PATIENCE = 5.0
+_ASK_AGAIN = 0.1
 
 
 class PerLoop(Generic[T]):
@@ -60,6 +61,9 @@ async def end_task(task: asyncio.Task[Any] | None) -> None:
 
 
 async def _end_here(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    """A driver in the middle of connecting may swallow the request to stop: it is asked until it has."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_ASK_AGAIN)
+    if not task.cancelled():
+        task.exception()
