@@ -21,7 +21,8 @@ from .database import Database, KeyHeld
 from .wakeups import Announcer
 
 ROWS_AT_ONCE = 2_000
-STATEMENTS_AT_ONCE = 2  # one is prepared here while the other is on its way to the disk
+STATEMENTS_AT_ONCE = 1  # of gathered enqueues: a second one would only make both smaller
+PARTS_AT_ONCE = 2  # of a bulk: one is prepared here while the server inserts the other
 
 
 class _Wait:
@@ -76,7 +77,7 @@ class Gatherer:
         async with asyncio.TaskGroup() as parts:
             under_way: deque[asyncio.Task[list[Added]]] = deque()
             for start in range(0, len(executions), ROWS_AT_ONCE):
-                if len(under_way) == (1 if keyed else STATEMENTS_AT_ONCE):
+                if len(under_way) == (1 if keyed else PARTS_AT_ONCE):
                     added += await under_way.popleft()
                 under_way.append(parts.create_task(self._add(executions[start : start + ROWS_AT_ONCE], patient=True)))
                 await asyncio.sleep(0)  # it is sent before the next one is prepared
