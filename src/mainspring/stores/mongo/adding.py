@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from .documents import document
 
 _DUPLICATE = 11000
 _TRIES = 10
+_PART = 125
 
 
 async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Audit]) -> list[Added]:
@@ -25,7 +27,12 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
         return []
     records = pushed(audits)
     rivals = _rivals(executions)
-    added = await _add_together(db, [e for n, e in enumerate(executions) if n not in rivals], records)
+    rest = [e for n, e in enumerate(executions) if n not in rivals]
+    # Large batches go in parts: the next one is made ready while the server works on the one before.
+    parts = [rest[start : start + _PART] for start in range(0, len(rest), _PART)]
+    added = [
+        one for part in await asyncio.gather(*(_add_together(db, part, records) for part in parts)) for one in part
+    ]
     for n in sorted(rivals):  # in order: what becomes of one depends on what became of those before it
         added.insert(n, await _add_alone(db, executions[n], records))
     if records:
@@ -47,8 +54,6 @@ def _rivals(executions: Sequence[Execution]) -> set[int]:
 
 
 async def _add_together(db: Database, executions: list[Execution], records: list[dict[str, Any]]) -> list[Added]:
-    if not executions:
-        return []
     documents = [_with_audits(document(_in_first_slot(execution)), records) for execution in executions]
     refused, unsure = await _insert(db, documents)
     added = [Added(execution.id, "added") for execution in executions]
