@@ -2,7 +2,7 @@
 
 Rows that somebody else took in between are passed over, and others are looked for. Staged rows, which trade their keys
 when they are first claimed, are taken one by one: when a running key is held, the unique index refuses that row alone.
-Taking rows one by one with findOneAndUpdate was three to six times slower (benchmarks/mongo_claim.py).
+Taking rows one by one with findOneAndUpdate was six to nine times slower (benchmarks/mongo_claim.py).
 """
 
 from __future__ import annotations
