@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import ConfigurationError, InvalidValue, JobContext, Mainspring, StoreError, every
+from mainspring import InvalidValue, JobContext, Mainspring, StoreError, every
 from mainspring.assembly import SystemClock
 from mainspring.model.events import Ended, Running, Trouble
 from mainspring.stores.memory import MemoryStore
