@@ -30,7 +30,9 @@ from .signature import Signature
 from .storetime import StoreTime
 from .supersede import cancel_superseded
 
-MANY = 1_000
+MANY = 10_000
+"""Executions handed to the store at once: it may send them in parts that overlap, but commits no more at a time."""
+LOOK_AGAIN = 1_000
 NO_DELAY = 1_000_000_000
 """Smaller numbers are before 2001 as instants: somebody meant a delay."""
 
@@ -105,7 +107,7 @@ class Client:
         if own is not None and not isinstance(own, Mapping):
             raise InvalidValue("items", presentable(own), 'options as a mapping, such as {"priority": 5}')
         if known.handler is not handler or not known.left:
-            known.handler, known.job, known.left = handler, await self._enqueueable(handler), MANY
+            known.handler, known.job, known.left = handler, await self._enqueueable(handler), LOOK_AGAIN
         known.left -= 1
         return self._prepared(known.job, params, **{**options, **own} if own else options)
 
