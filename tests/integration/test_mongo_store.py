@@ -345,7 +345,7 @@ async def test_endings_that_are_safe_are_told_though_the_claim_after_them_fails(
 # --- servers that die -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("REL-3")
+@pytest.mark.req("REL-1")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_work_goes_on_when_the_server_was_killed_and_comes_back(kind: str) -> None:
     server = new_mongo(kind)
