@@ -125,12 +125,12 @@ def test_the_pace_follows_a_slow_handler_at_once_and_forgets_it_slowly(monkeypat
     measured = pace.Pace()
     assert measured.ahead(10) == 0, "nothing is known yet"
     measured.ended(0.0)
-    assert measured.ahead(10) == 200
+    assert measured.ahead(10) == 400
     assert measured.ahead(1_000) == pace.MOST
     measured.ended(1.0)
     assert measured.ahead(10) == 0
     steps = 0
-    while measured.ahead(10) < 200:
+    while measured.ahead(10) < 400:
         measured.ended(0.0001)
         steps += 1
     assert 20 < steps < 200

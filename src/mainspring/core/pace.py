@@ -9,7 +9,7 @@ from __future__ import annotations
 
 HORIZON = 0.02
 """Seconds until the last of those fetched ahead should have begun."""
-PER_SLOT = 20
+PER_SLOT = 40
 MOST = 400
 STALE = 0.25
 """Seconds after which what was fetched ahead and has not begun is handed back: the guess was wrong."""
@@ -24,7 +24,7 @@ class Pace:
     0
     >>> pace.ended(0.0001)
     >>> pace.ahead(slots=10)
-    200
+    400
     >>> pace.ended(5.0)
     >>> pace.ahead(slots=10)
     0

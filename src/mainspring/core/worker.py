@@ -31,7 +31,7 @@ from .runner import Run, Runner
 from .slots import Slots
 from .solitude import Solitude
 
-EXCHANGES = 2
+EXCHANGES = 3
 """How many may be on their way at once."""
 BATCH = 100
 """Endings that are worth an exchange of their own while another one is on its way."""
