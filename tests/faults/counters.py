@@ -12,6 +12,8 @@ from tests.crash.tally import fenced
 class Counters:
     restarts: int = 0
     """Servers stopped or killed, and started again, in the middle of a run."""
+    elections: int = 0
+    """Primaries of a replica set that stepped down or were killed, and were replaced by another member."""
     terminated: int = 0
     """Connections ended by pg_terminate_backend."""
     cut: int = 0

@@ -31,7 +31,7 @@ class Load:
         self._client: asyncio.Task[None] | None = None
         self._enough = False
 
-    async def begin(self, start_in: float = 1.0) -> None:
+    async def begin(self, start_in: float = 2.0) -> None:
         await _with_ticking_jobs(self.folder, self._ticks, start_in)
         for seconds in (0.01, 0.05, 0.2, 0.3):
             items = [("work", {"n": n, "seconds": seconds}) for n in range(self._executions // 4)]

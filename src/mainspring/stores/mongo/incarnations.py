@@ -6,8 +6,8 @@ One document for each `job_id`, made before its first execution is; it outlives 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from bson import ObjectId
 from pymongo import ReturnDocument, UpdateOne
 
 from ...model.execution import Execution
@@ -47,20 +47,25 @@ async def ids_of(db: Database, job: str) -> list[str]:
     return [doc["_id"] async for doc in db.incarnations.find({"job": job}, {"_id": 1})]
 
 
-async def numbers_of(db: Database, counts: dict[str, int]) -> dict[str, range]:
-    """New numbers for several at once: drawn in one update, and read back by its stamp."""
-    ids, stamp = list(counts), ObjectId()
-    own = {"$arrayElemAt": [list(counts.values()), {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-    drawn = {"last_number": {"$add": ["$last_number", own]}, "drawn": stamp}
-    if len(ids) > 1:
-        await db.incarnations.update_many({"_id": {"$in": ids}}, [{"$set": drawn}])
-    found = db.incarnations.find({"_id": {"$in": ids}, "drawn": stamp}, {"last_number": 1})
-    last = {doc["_id"]: int(doc["last_number"]) async for doc in found} if len(ids) > 1 else {}
-    numbers = {id: range(at - counts[id] + 1, at + 1) for id, at in last.items()}
-    for id in ids:  # somebody else drew meanwhile, or there is only one
-        if id not in numbers:
-            numbers[id] = await next_numbers(db, id, counts[id])
-    return numbers
+async def numbers_of_writes(db: Database, wanted: dict[str, tuple[int, int]]) -> dict[str, range]:
+    """Numbers for the executions of writes to jobs: by job id, the version written and how many it brings.
+
+    They are drawn once for each version, by whoever comes first; everybody else is told the same. Versions of a job
+    come one after the other, so that it is enough to remember the last. Nothing for an older one: that is long done.
+    """
+    ids = list(wanted)
+
+    def own(values: list[int]) -> dict[str, Any]:
+        return {"$arrayElemAt": [values, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
+
+    version, count = own([version for version, _ in wanted.values()]), own([count for _, count in wanted.values()])
+    new = {"_id": {"$in": ids}, "$expr": {"$lt": [{"$ifNull": ["$written", 0]}, version]}}
+    total = {"$add": ["$last_number", count]}
+    draw = [{"$set": {"last_number": total, "written": version, "written_number": total}}]
+    await repeated(lambda: db.incarnations.update_many(new, draw))
+    found = db.incarnations.find({"_id": {"$in": ids}}, {"written": 1, "written_number": 1})
+    last = {doc["_id"]: doc["written_number"] async for doc in found if doc.get("written") == wanted[doc["_id"]][0]}
+    return {id: range(int(at) - wanted[id][1] + 1, int(at) + 1) for id, at in last.items()}
 
 
 async def next_numbers(db: Database, job_id: str, count: int) -> range:

@@ -15,7 +15,7 @@ from ...model.changes import Added
 from .auditing import keep
 from .database import Database
 from .embryos import bring_all_to_life
-from .incarnations import numbers_of
+from .incarnations import numbers_of_writes
 
 
 async def finish(db: Database, name: str, stamp: ObjectId) -> dict[str, Added]:
@@ -37,13 +37,16 @@ async def finish_all(db: Database, names: Sequence[str], stamps: Sequence[Object
 
 
 async def _numbers(db: Database, boxes: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """A number for each execution, by id."""
-    ids: dict[str, list[str]] = {}
-    for box in boxes:
-        if box["executions"]:
-            ids.setdefault(box["job_id"], []).extend(box["executions"])
-    drawn = await numbers_of(db, {job_id: len(some) for job_id, some in ids.items()}) if ids else {}
-    return {id: number for job_id, some in ids.items() for id, number in zip(some, drawn[job_id], strict=True)}
+    """A number for each execution, by id; the same ones whoever asks. None for boxes that are finished already."""
+    full = [box for box in boxes if box["executions"]]
+    wanted = {box["job_id"]: (box["version"], len(box["executions"])) for box in full}
+    drawn = await numbers_of_writes(db, wanted) if wanted else {}
+    return {
+        id: number
+        for box in full
+        if box["job_id"] in drawn
+        for id, number in zip(box["executions"], drawn[box["job_id"]], strict=True)
+    }
 
 
 async def _delete(db: Database, name: str, box: dict[str, Any]) -> None:

@@ -53,7 +53,8 @@ class Writing(msgspec.Struct):
         fields = job_document(job) | {"stamp": self.stamp}
         if self.leaves_something:
             audits = [] if self.write.audit is None else [audit_document(self.write.audit)]
-            fields["outbox"] = {"id": self.stamp, "job_id": job.id, "executions": self.unborn, "audits": audits}
+            box = {"id": self.stamp, "job_id": job.id, "version": job.version}
+            fields["outbox"] = box | {"executions": self.unborn, "audits": audits}
         return {name: value for name, value in fields.items() if value is not None}
 
 
