@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Everything runs inside .venv.
 #
-#   make demo [SECONDS=20] [STORE=postgres]     the example application; ends by itself when SECONDS is given;
-#                              on a throwaway PostgreSQL server with two worker processes, or on SQLite
+#   make demo [SECONDS=20] [STORE=postgres|mongo]     the example application; ends by itself when SECONDS is given;
+#                              on a throwaway PostgreSQL or MongoDB server with two worker processes, or on SQLite
 #   make test                  lint, types, import contracts and every test suite
 #   make unit | time | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)

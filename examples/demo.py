@@ -1,6 +1,7 @@
-"""`python -m examples.demo [--seconds N] [--store sqlite|postgres]`: the shop at work, told line by line.
+"""`python -m examples.demo [--seconds N] [--store sqlite|postgres|mongo]`: the shop at work, told line by line.
 
-On SQLite everything happens in this process. On PostgreSQL a throwaway server is started, and two worker processes.
+On SQLite everything happens in this process. On PostgreSQL or MongoDB a throwaway server is started,
+and two worker processes.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def summary(story: Story) -> Table:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--seconds", type=float, help="end after this time, with a summary (default: until Ctrl-C)")
-    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--store", choices=["sqlite", "postgres", "mongo"], default="sqlite")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the story is told by an observer
@@ -231,6 +232,12 @@ def database(store: str) -> Iterator[str]:
         from examples.throwaway_postgres import throwaway_postgres
 
         with throwaway_postgres() as url:
+            yield url
+        return
+    if store == "mongo":
+        from examples.throwaway_mongo import throwaway_mongo
+
+        with throwaway_mongo() as url:
             yield url
         return
     with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:

@@ -7,14 +7,11 @@ when the program ends.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,8 +21,7 @@ from typing import Any
 
 import psycopg
 
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 15.0
+from examples.throwaway import START_TIMEOUT, free_port, start, stop
 
 
 @contextmanager
@@ -37,14 +33,14 @@ def throwaway_postgres() -> Iterator[str]:
         _give_away(folder)
         programs = _programs(folder)
         _initialise(programs, folder)
-        port = _free_port()
+        port = free_port()
         server = _start(programs, folder, port)
         url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
         _wait_until_ready(server, url, folder)
         yield url
     finally:
         if server is not None:
-            _stop(server)
+            stop(server, signal.SIGINT)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -73,16 +69,7 @@ def _initialise(programs: Path, folder: Path) -> None:
 
 def _start(programs: Path, folder: Path, port: int) -> subprocess.Popen[bytes]:
     command = [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder), "-h", "127.0.0.1"]
-    with (folder / "log").open("ab") as log:
-        return subprocess.Popen(
-            [*command, "-p", str(port), "-F"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C is for the demonstration; the server is stopped after it
-            preexec_fn=_end_with_parent,
-            **_identity(folder),
-        )
+    return start([*command, "-p", str(port), "-F"], folder, signal.SIGINT, **_identity(folder))
 
 
 def _wait_until_ready(server: subprocess.Popen[bytes], url: str, folder: Path) -> None:
@@ -96,16 +83,6 @@ def _wait_until_ready(server: subprocess.Popen[bytes], url: str, folder: Path) -
     raise SystemExit(f"PostgreSQL did not start: {(folder / 'log').read_text()[-1000:]}")
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    """A fast shutdown; what does not heed it is killed."""
-    server.send_signal(signal.SIGINT)
-    try:
-        server.wait(STOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
-
-
 def _identity(folder: Path) -> dict[str, Any]:
     """PostgreSQL refuses to run as root."""
     plain: dict[str, Any] = {"cwd": folder, "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}}
@@ -116,15 +93,3 @@ def _give_away(folder: Path) -> None:
     if os.geteuid() == 0:
         folder.chmod(0o755)
         shutil.chown(folder, "nobody")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _end_with_parent() -> None:
-    """However this program ends: Linux tells the server."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGINT)

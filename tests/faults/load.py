@@ -32,6 +32,7 @@ class Load:
         self._enough = False
 
     async def begin(self, start_in: float = 2.0) -> None:
+        await self.app.open()  # the schema is there before the first tick is planned: that may take a while
         await _with_ticking_jobs(self.folder, self._ticks, start_in)
         for seconds in (0.01, 0.05, 0.2, 0.3):
             items = [("work", {"n": n, "seconds": seconds}) for n in range(self._executions // 4)]
@@ -72,6 +73,22 @@ class Load:
         await until(lambda: self.begun() > seen, PATIENCE, "work is claimed again")
         return time.monotonic() - began
 
+    async def fresh_claim(self) -> float:
+        """Seconds from now until work is enqueued anew and begins: no answer from before can be mistaken for it."""
+        began = time.monotonic()
+        new = await until(self._enqueued, PATIENCE, "the store takes work again")
+        await until(lambda: self.app.ledger.lines("began", id=new), PATIENCE, "new work is claimed")
+        return time.monotonic() - began
+
+    async def _enqueued(self) -> str | None:
+        try:
+            execution = await self.app.enqueue("work", priority=10)
+        except StoreError:
+            self.refused += 1
+            return None
+        self._acknowledge([execution])
+        return None if execution is None else execution.id
+
     # --- afterwards -----------------------------------------------------------------------------------------
 
     async def judge(self) -> None:
@@ -100,7 +117,8 @@ class Load:
 
     async def _judge_ticks(self) -> None:
         views = [view for view in await self.app.jobs() if view.name.startswith("ticks-")]
-        assert [view.job.last_number for view in views] == [self._ticks] * JOBS
+        numbers = [view.job.last_number for view in views]
+        assert numbers == [self._ticks] * JOBS, numbers
         for view in views:
             rows = await self.app.executions(view.name, limit=500)
             assert len({row.tick for row in rows}) == len(rows) == self._ticks
