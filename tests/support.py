@@ -68,22 +68,26 @@ class Seen:
 
 
 class Nodes:
-    """Makes applications that share one store, as the processes of one deployment do."""
+    """Makes applications that share one store, as the processes of one deployment do. `server` is the address of a
+    database on a server; without one it is a file in the folder, or memory."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, folder: Path, server: str | None = None) -> None:
         self.kind = kind
+        self._server = server
         self.folder = folder
         self.file = folder / "mainspring.db"
         self._memory: MemoryStore | None = None
 
     @property
     def url(self) -> str:
+        if self._server is not None:
+            return self._server
         return f"sqlite:///{self.file}" if self.kind == "sqlite" else "memory://"
 
     def app(self, *, clock: Clock | None = None, **options: Any) -> Mainspring:
         """An application that is not started. Polling is too slow to hide a missing wake-up."""
         chosen: dict[str, Any] = {"poll_interval": NEVER, "stop_timeout": 5, **options}
-        if self.kind == "sqlite":
+        if self.kind != "memory":
             return Mainspring(self.url, clock=clock, **chosen)
         if self._memory is None:
             self._memory = MemoryStore(clock or SystemClock())
