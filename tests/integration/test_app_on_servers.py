@@ -1,8 +1,8 @@
 """A selection of the tests of the application object, on the databases that are servers.
 
 What the whole selection is about is decided outside the stores, and tried at length on memory and SQLite; here a few of
-each subject show that an application is the same whatever its address says. What is imported is collected here once more, and
-finds the `nodes` below.
+each subject show that an application is the same whatever its address says. What is imported is collected here
+once more, and finds the `nodes` below.
 """
 
 # ruff: noqa: F401
