@@ -161,12 +161,13 @@ async def busy_life(nodes: Nodes) -> None:
 def test_nor_after_blocking_use(nodes: Nodes) -> None:
     app = nodes.app()
     app.job("greet")(lambda: "hello")
+    before = set(threading.enumerate())
     for _ in range(3):
         with app.sync as sync:
             execution = sync.enqueue("greet")
             assert execution is not None
             assert sync.wait(execution, timeout=DEADLINE).result == "hello"
-        until_blocking(lambda: not any(thread.name.startswith("mainspring") for thread in threading.enumerate()))
+        until_blocking(lambda: not [thread.name for thread in threading.enumerate() if thread not in before])
         assert connections(nodes.folder) == []
     gc.collect()
 
