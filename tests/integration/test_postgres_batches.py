@@ -19,8 +19,9 @@ from mainspring.model.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.endings import endings_literals
 from mainspring.stores.postgres.gathering import ROWS_AT_ONCE
+from mainspring.stores.postgres.lines import Line
 from tests.servers import postgres
-from tests.support import until
+from tests.support import DEADLINE, until
 
 OWNER = 'worker "one"'
 CHANCE = random.Random(1)
@@ -248,3 +249,22 @@ async def test_lines_that_the_server_has_closed_meanwhile_are_not_used(url: str)
         lines: Any = store._opened.db._source
         await until(lambda: all(line.cut for line in lines._parts.here()._idle), "the lines are known to be cut")
         assert await store.exchange([], None)  # which is not repeated when a connection is lost
+
+
+async def test_closing_a_broken_line_leaves_the_one_that_got_its_number_alone(url: str) -> None:
+    """libpq closes the socket of a broken connection by itself; the next connection may get the same number."""
+    broken = Line(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False)
+    number = broken.connection.pgconn.socket
+    [[pid]] = await broken.fetch("SELECT pg_backend_pid()", ())
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", [pid])
+    await until(lambda: broken.cut)
+    lines = []
+    while not lines or lines[-1].connection.pgconn.socket != number:
+        assert len(lines) < 50, "the number was never given again"
+        lines.append(Line(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False))
+    broken.close()
+    async with asyncio.timeout(DEADLINE):
+        assert await lines[-1].fetch("SELECT 1", ()) == [(1,)]
+    for line in lines:
+        line.close()

@@ -37,6 +37,7 @@ class Line:
         self._loop = asyncio.get_running_loop()
         self._socket = self._pg.socket
         self.cut = False  # the other end has gone
+        self._is_deaf = False
         self._prepared: dict[str, bytes] = {}
         self._waiting: asyncio.Future[None] | None = None
         self._results: list[Any] = []
@@ -142,8 +143,11 @@ class Line:
             if self._pg.flush():
                 return
         except psycopg.Error as error:
+            self.cut = True
+            self._deaf()
             self._told(error)
-        self._loop.remove_writer(self._socket)
+        else:
+            self._loop.remove_writer(self._socket)
 
     def _told(self, error: Exception | None) -> None:
         waiting = self._waiting
@@ -155,8 +159,12 @@ class Line:
             waiting.set_exception(error)
 
     def _deaf(self) -> None:
-        self._loop.remove_reader(self._socket)
-        self._loop.remove_writer(self._socket)
+        """At once when the line breaks, and never again: libpq closes a broken socket by itself, and a moment later its
+        number may be that of another line, which must go on hearing."""
+        if not self._is_deaf:
+            self._is_deaf = True
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
 
     def _hang_up_if_overdue(self) -> None:
         """One timer for all statements: it looks again when the one that runs now would be overdue."""
