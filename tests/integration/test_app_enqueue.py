@@ -309,6 +309,7 @@ def test_a_new_database_cannot_be_made_inside_the_callers_transaction(
     orders.execute("INSERT INTO orders DEFAULT VALUES")
     with pytest.raises(StoreError, match=r"open it before: await app\.open\(\), or app\.sync\.open\(\)"):
         app.sync.enqueue("mail", {"to": "ada"}, connection=orders)
+    monkeypatch.undo()
     orders.commit()
     with orders:
         made = app.sync.enqueue("mail", {"to": "ada"}, connection=orders)
