@@ -175,7 +175,7 @@ SAFEGUARDS = (
                 "core/janitor.py",
                 "expired = await self._store.expired(BATCH)",
                 "running = await self._store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH))\n"
-                "        expired = [row for row in running if (row.lease or 0) <= self._clock.now()]",
+                "            expired = [row for row in running if (row.lease or 0) <= self._clock.now()]",
             ),
             Edit(
                 "core/janitor.py",

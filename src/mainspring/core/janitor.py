@@ -6,6 +6,7 @@ Every node runs one. All of it is idempotent, so janitors need not know of each 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ..model.changes import CancelRequest, Change, ExecutionQuery, PruneRule
 from ..model.events import Rescued
@@ -69,17 +70,21 @@ class Janitor:
 
     # --- rescue -------------------------------------------------------------------------------------------
     async def _rescue(self) -> float:
-        now = await self._store.now()
-        wait = self._trust.wait(now)
-        if wait > 0:
-            return wait
-        while await self.rescue_once() == BATCH:
-            pass
+        taken = BATCH
+        while taken == BATCH:
+            if (wait := self._trust.wait(await self._store.now())) > 0:
+                return wait
+            expired = await self._store.expired(BATCH)
+            if expired and (wait := self._trust.wait(await self._store.now())) > 0:
+                return wait  # this process was paused between the two looks: its own heart may just not have beaten yet
+            taken = await self._take_back(expired)
         return self._rescue_interval
 
     async def rescue_once(self) -> int:
         """Take back one batch of executions whose lease has run out by the store's clock."""
-        expired = await self._store.expired(BATCH)
+        return await self._take_back(await self._store.expired(BATCH))
+
+    async def _take_back(self, expired: Sequence[Execution]) -> int:
         if not expired:
             return 0
         now = await self._store.now()
