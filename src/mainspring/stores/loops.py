@@ -32,6 +32,9 @@ class PerLoop(Generic[T]):
             thing = self._things[loop] = self._make()
         return thing
 
+    def all(self) -> list[T]:
+        return list(self._things.values())
+
     async def close(self, end: Callable[[T], Coroutine[Any, Any, None]]) -> None:
         """End each thing on the loop it belongs to."""
         self._clear_away()

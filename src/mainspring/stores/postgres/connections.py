@@ -21,10 +21,10 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from ...model.errors import InvalidValue
+from ..loops import PerLoop
 from .lines import Connection as Connection
 from .lines import Line, hang_up
 from .lines import Row as Row
-from .loops import PerLoop
 
 Options: TypeAlias = dict[str, Any]
 

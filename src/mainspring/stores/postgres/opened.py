@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from ..loops import PerLoop
 from . import schema
 from .address import Address, connection_options, parse_address, with_defaults
 from .beating import Beats, BorrowedBeats, OwnBeats
@@ -18,7 +19,6 @@ from .connections import Connections, Options, Source, Startup, made_ours
 from .database import Database, explained
 from .gathering import Gatherer
 from .handed import handed
-from .loops import PerLoop
 from .statements import DEFAULT_SCHEMA, checked_schema
 from .tidying import Tidying
 from .wakeups import Announcer, Ear, Listeners

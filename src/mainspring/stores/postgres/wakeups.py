@@ -17,9 +17,9 @@ import psycopg
 
 from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
+from ..loops import end_task
 from .connections import Connection, Options, connect, hung_up_after
 from .database import Database
-from .loops import end
 
 SHORTEST, LONGEST = 0.01, 0.05  # seconds between two notifications of one process
 PING_AFTER = 5.0  # seconds of silence
@@ -85,7 +85,7 @@ class Announcer:
 
     async def close(self) -> None:
         """What is left is sent before the connections go."""
-        await end(self._task)
+        await end_task(self._task)
         await self._flush()
 
     def _active(self) -> bool:
@@ -127,7 +127,7 @@ class Ear:
             self._task = asyncio.create_task(self._run(self._options), name="mainspring-listen")
 
     async def close(self) -> None:
-        await end(self._task)
+        await end_task(self._task)
 
     async def _run(self, options: Options) -> None:
         pause = 0.1
