@@ -499,6 +499,7 @@ async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(nodes: Nodes
     def rescue_elsewhere() -> None:
         asyncio.run(_hold(watch, finished))
 
+    await app.open()  # the database is there before the other one comes
     finished = threading.Event()
     other = threading.Thread(target=rescue_elsewhere)
     other.start()
