@@ -268,3 +268,22 @@ async def test_closing_a_broken_line_leaves_the_one_that_got_its_number_alone(ur
         assert await lines[-1].fetch("SELECT 1", ()) == [(1,)]
     for line in lines:
         line.close()
+
+
+@pytest.mark.parametrize("ending", ["an answer", "the end of the line"])
+async def test_a_line_looks_by_itself_when_the_event_loop_does_not_tell(url: str, ending: str) -> None:
+    """uvloop stops watching a socket that was reset, after having told of it once."""
+    line = Line(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False)
+    [[pid]] = await line.fetch("SELECT pg_backend_pid()", ())
+    asyncio.get_running_loop().remove_reader(line.connection.pgconn.socket)
+    async with asyncio.timeout(DEADLINE):
+        if ending == "an answer":
+            assert await line.fetch("SELECT 1", ()) == [(1,)]
+        else:
+            with psycopg.connect(url, autocommit=True) as other:
+                waiting = asyncio.create_task(line.fetch("SELECT pg_sleep(60)", ()))
+                await asyncio.sleep(0)
+                other.execute("SELECT pg_terminate_backend(%s)", [pid])
+                with pytest.raises(psycopg.OperationalError):
+                    await waiting
+    line.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,6 +24,9 @@ Row: TypeAlias = tuple[Any, ...]
 Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
 PREPARED_AT_MOST = 100  # per line; searches have many forms, and the rest is run without
+LOOK_AGAIN = 0.25
+"""Seconds after which a line that waits looks by itself. uvloop stops watching a socket that was reset, and says so only
+once, when what came before the reset may still be read: who then waits for more would wait for ever."""
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE, ExecStatus.EMPTY_QUERY)
 
 
@@ -109,7 +113,7 @@ class Line:
         self._waiting = waiting = self._loop.create_future()
         self._overdue_at = self._loop.time() + self._patience
         if self._watch is None:
-            self._watch = self._loop.call_at(self._overdue_at, self._hang_up_if_overdue)
+            self._watch = self._loop.call_later(LOOK_AGAIN, self._look)
         if self._pg.flush():
             self._loop.add_writer(self._socket, self._writable)
         try:
@@ -166,15 +170,24 @@ class Line:
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
 
-    def _hang_up_if_overdue(self) -> None:
-        """One timer for all statements: it looks again when the one that runs now would be overdue."""
+    def _look(self) -> None:
+        """One timer for all statements: is the one that runs now overdue, or is there news nobody told of?"""
         self._watch = None
         if self._waiting is None:
             return
-        if self._loop.time() < self._overdue_at:
-            self._watch = self._loop.call_at(self._overdue_at, self._hang_up_if_overdue)
-        else:
+        if self._loop.time() >= self._overdue_at:
             hang_up(self.connection)
+        if not self._is_deaf and _has_news(self._socket):
+            self._readable()
+        self._watch = self._loop.call_later(LOOK_AGAIN, self._look)
+
+
+def _has_news(fileno: int) -> bool:
+    if not hasattr(select, "poll"):
+        return bool(select.select([fileno], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(fileno, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def hang_up(connection: Connection | psycopg.Connection[Any]) -> None:
