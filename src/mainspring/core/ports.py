@@ -34,6 +34,7 @@ from ..model.execution import Execution, State
 from ..model.instants import Micros
 from ..model.job import Job, JobStats, LiveCounts
 from ..model.records import Record, RecordKind
+from ..model.shelf import Entry, EntryWrite, ShelfKind
 
 
 class Clock(Protocol):
@@ -237,6 +238,23 @@ class Store(LockBackend, Protocol):
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         """Audit records, newest id first."""
+
+    # --- shelf --------------------------------------------------------------------------------------------
+    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
+        """Compare-and-set each entry on its own, in the order given; a put makes its version the stored one plus 1.
+
+        The audit record is stored in the same step, if and only if the write won. To remove what is not there wins
+        only with `seen_version` None.
+        """
+
+    async def shelf(
+        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    ) -> list[Entry]:
+        """The entries of one scope whose keys lie between these two (both exclusive), by key in the order of code
+        points."""
+
+    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+        """Those of these entries that exist, by key."""
 
     # --- moving house -------------------------------------------------------------------------------------
     async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:

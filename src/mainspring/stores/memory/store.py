@@ -32,10 +32,12 @@ from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
+from ...model.shelf import Entry, EntryWrite, ShelfKind
 from .copying import Copying
 from .executions import ExecutionTable
 from .jobs import JobTable
 from .locks import LockTable
+from .shelf import ShelfTable
 from .statistics import Statistics, live_counts
 from .wakeups import Listeners
 
@@ -50,6 +52,7 @@ class MemoryStore:
         self._statistics = Statistics()
         self._executions = ExecutionTable(self._statistics)
         self._locks = LockTable()
+        self._shelf = ShelfTable()
         self._listeners = Listeners()
         self._workers: dict[str, WorkerInfo] = {}
         self._audits: list[Audit] = []
@@ -269,6 +272,28 @@ class MemoryStore:
 
     def _audit(self, *audits: Audit | None) -> None:
         self._audits.extend(audit for audit in audits if audit is not None)
+
+    # --- shelf --------------------------------------------------------------------------------------------------
+
+    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
+        with self._lock:
+            return [self._shelved(write) for write in writes]
+
+    def _shelved(self, write: EntryWrite) -> bool:
+        if not self._shelf.write(write):
+            return False
+        self._audit(write.audit)
+        return True
+
+    async def shelf(
+        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    ) -> list[Entry]:
+        with self._lock:
+            return self._shelf.between(kind, scope, after, before, limit)
+
+    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+        with self._lock:
+            return self._shelf.get(kind, scope, keys)
 
     # --- moving house -------------------------------------------------------------------------------------------
 

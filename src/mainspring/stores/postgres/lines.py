@@ -25,8 +25,8 @@ Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
 PREPARED_AT_MOST = 100  # per line; searches have many forms, and the rest is run without
 LOOK_AGAIN = 0.25
-"""Seconds after which a line that waits looks by itself. uvloop stops watching a socket that was reset, and says so only
-once, when what came before the reset may still be read: who then waits for more would wait for ever."""
+"""Seconds after which a line that waits looks by itself. uvloop stops watching a socket that was reset, and says so
+only once, when what came before the reset may still be read: who then waits for more would wait for ever."""
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE, ExecStatus.EMPTY_QUERY)
 
 
