@@ -18,10 +18,11 @@ from ..model.errors import MainspringError
 from ..model.instants import SECOND
 from ..model.job import Job
 from ..model.records import ExecutionRecord, Incarnation, Record, RecordKind, key_of
+from ..model.shelf import Entry
 from .ports import Store
 
-KINDS: tuple[RecordKind, ...] = ("incarnations", "executions", "audits", "jobs")
-COMPARED: tuple[RecordKind, ...] = ("executions", "incarnations", "audits", "jobs")
+KINDS: tuple[RecordKind, ...] = ("incarnations", "executions", "audits", "entries", "jobs")
+COMPARED: tuple[RecordKind, ...] = ("executions", "incarnations", "audits", "entries", "jobs")
 """Executions first: they tell which numbers the target has given."""
 
 PAGE = 500
@@ -227,10 +228,16 @@ def told(kind: RecordKind, ours: Record | None, theirs: Record | None) -> str:
     """How the two differ, in a few words."""
     record = ours or theirs
     assert record is not None
-    name = f"{kind.removesuffix('s')} {key_of(record)}"
+    name = _name(kind, record)
     if ours is None or theirs is None:
         return f"{name} is only in the {'target' if ours is None else 'source'}"
     return f"{name} differs in {', '.join(_fields_that_differ(ours, theirs))}"
+
+
+def _name(kind: RecordKind, record: Record) -> str:
+    if isinstance(record, Entry):
+        return f"entry {record.kind}/{record.scope}/{record.key}"
+    return f"{kind.removesuffix('s')} {key_of(record)}"
 
 
 def _fields_that_differ(ours: Record, theirs: Record) -> list[str]:

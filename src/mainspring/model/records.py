@@ -9,8 +9,11 @@ import msgspec
 from .changes import Audit, LogLine
 from .execution import Execution
 from .job import Job, JobStats
+from .shelf import Entry
 
-RecordKind: TypeAlias = Literal["incarnations", "executions", "audits", "jobs"]
+RecordKind: TypeAlias = Literal["incarnations", "executions", "audits", "entries", "jobs"]
+Place: TypeAlias = tuple[str, str, str]
+"""Kind, scope and key of an entry."""
 
 
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +37,7 @@ class ExecutionRecord(msgspec.Struct, frozen=True, kw_only=True):
     logs: tuple[tuple[int, LogLine], ...] = ()
 
 
-Record: TypeAlias = Incarnation | ExecutionRecord | Audit | Job
+Record: TypeAlias = Incarnation | ExecutionRecord | Audit | Entry | Job
 
 
 def key_of(record: Record) -> str:
@@ -46,5 +49,25 @@ def key_of(record: Record) -> str:
             return record.execution.id
         case Audit():
             return record.id
+        case Entry():
+            return f"{record.kind}\0{_escaped(record.scope)}\0{record.key}"
         case Job():
             return record.name
+
+
+def place_of(key: str) -> Place:
+    """The place of the entry that has this key among all; one before all others for an empty key.
+
+    >>> place_of(key_of(Entry(kind="window", scope="nightly", key="007")))
+    ('window', 'nightly', '007')
+    >>> place_of("")
+    ('', '', '')
+    """
+    kind, scope, key = (*key.split("\0", 2), "", "")[:3]
+    return kind, scope.replace("\1\1", "\0").replace("\1\2", "\1"), key
+
+
+def _escaped(scope: str) -> str:
+    """Without the separator, and in the same order. The separator is less than any other character, so keys lie in
+    the order in which a store sorts kind, scope and key."""
+    return scope.replace("\1", "\1\2").replace("\0", "\1\1")

@@ -9,8 +9,10 @@ from ...model.changes import Audit
 from ...model.errors import StoreError
 from ...model.job import Job
 from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, key_of
+from ...model.shelf import Entry
 from .executions import ExecutionTable
 from .jobs import JobTable
+from .shelf import ShelfTable
 from .statistics import Statistics
 
 R = TypeVar("R", bound=Record)
@@ -19,8 +21,16 @@ R = TypeVar("R", bound=Record)
 class Copying:
     """Moving house, for the tables of one store; whoever calls holds its lock."""
 
-    def __init__(self, jobs: JobTable, executions: ExecutionTable, statistics: Statistics, audits: list[Audit]) -> None:
-        self._jobs, self._executions, self._statistics, self._audits = jobs, executions, statistics, audits
+    def __init__(
+        self,
+        jobs: JobTable,
+        executions: ExecutionTable,
+        statistics: Statistics,
+        audits: list[Audit],
+        shelf: ShelfTable,
+    ) -> None:
+        self._jobs, self._executions, self._statistics = jobs, executions, statistics
+        self._audits, self._shelf = audits, shelf
 
     def out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
         if kind == "executions":
@@ -33,6 +43,8 @@ class Copying:
             return self._statistics.incarnations()
         if kind == "audits":
             return self._audits
+        if kind == "entries":
+            return self._shelf.all()
         return (job.with_changes(last_number=self._statistics.last_number(job.id)) for job in self._jobs.by_name())
 
     def into(self, kind: RecordKind, records: Sequence[Record]) -> int:
@@ -43,6 +55,8 @@ class Copying:
                 return _count(self._execution, cast(Sequence[ExecutionRecord], records))
             case "audits":
                 return _count(self._audit, cast(Sequence[Audit], records))
+            case "entries":
+                return _count(self._shelf.restore, cast(Sequence[Entry], records))
             case "jobs":
                 return _count(self._jobs.restore, cast(Sequence[Job], records))
 

@@ -26,6 +26,17 @@ class ShelfTable:
             scope[entry.key] = replace(entry, version=version + 1)
         return True
 
+    def restore(self, entry: Entry) -> bool:
+        """As it was, unless there is one."""
+        scope = self._scopes.setdefault((entry.kind, entry.scope), {})
+        if entry.key in scope:
+            return False
+        scope[entry.key] = entry
+        return True
+
+    def all(self) -> Iterable[Entry]:
+        return (entry for scope in self._scopes.values() for entry in scope.values())
+
     def between(self, kind: ShelfKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
         found = self._scopes.get((kind, scope), {})
         keys = sorted(key for key in found if key > after and (before is None or key < before))

@@ -56,7 +56,7 @@ class MemoryStore:
         self._listeners = Listeners()
         self._workers: dict[str, WorkerInfo] = {}
         self._audits: list[Audit] = []
-        self._copying = Copying(self._jobs, self._executions, self._statistics, self._audits)
+        self._copying = Copying(self._jobs, self._executions, self._statistics, self._audits, self._shelf)
 
     # --- life ---------------------------------------------------------------------------------------------------
 

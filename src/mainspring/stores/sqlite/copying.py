@@ -13,7 +13,9 @@ from ...model.changes import Audit, LogLine
 from ...model.errors import StoreError
 from ...model.execution import Execution
 from ...model.job import Job
-from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind
+from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
+from ...model.shelf import Entry
+from . import shelf
 from .finding import read
 from .jobs import jobs_after, stats, values_of
 from .rows import execution_row, history_row, is_plain, live_row, plain_row
@@ -31,6 +33,8 @@ def copy_out(tx: Transaction, kind: RecordKind, after: str, limit: int) -> list[
         case "audits":
             rows = tx.rows("audits_after", after, limit)
             return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]
+        case "entries":
+            return list(shelf.entries_after(tx, place_of(after), limit))
         case "jobs":
             return list(jobs_after(tx, after, limit))
 
@@ -43,6 +47,8 @@ def copy_in(tx: Transaction, kind: RecordKind, records: Sequence[Record]) -> int
             return _Batch(tx).add(cast(Sequence[ExecutionRecord], records))
         case "audits":
             return sum(tx.run("audit_insert", *astuple(audit)) for audit in cast(Sequence[Audit], records))
+        case "entries":
+            return sum(shelf.restore(tx, entry) for entry in cast(Sequence[Entry], records))
         case "jobs":
             return sum(tx.run("job_restore", *values_of(job), job.version) for job in cast(Sequence[Job], records))
 

@@ -38,7 +38,8 @@ from ...model.execution import Execution, State
 from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
-from . import adding, caller, claiming, copying, finding, forks, jobs, locking, pruning, schema, working
+from ...model.shelf import Entry, EntryWrite, ShelfKind
+from . import adding, caller, claiming, copying, finding, forks, jobs, locking, pruning, schema, shelf, working
 from .calls import Call, Work
 from .claimed import ClaimedRows
 from .connect import Hurry, checked_path, checked_synchronous, connect
@@ -306,6 +307,19 @@ class SqliteStore:
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await self._list(lambda tx: locking.audits(tx, target, limit))
+
+    # --- shelf --------------------------------------------------------------------------------------------------
+
+    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
+        return await self._write(lambda tx: shelf.shelve(tx, writes))
+
+    async def shelf(
+        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    ) -> list[Entry]:
+        return await self._read(lambda tx: shelf.between(tx, kind, scope, after, before, limit))
+
+    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+        return await self._read(lambda tx: shelf.entries(tx, kind, scope, keys))
 
     # --- moving house -------------------------------------------------------------------------------------------
 

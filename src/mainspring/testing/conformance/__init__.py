@@ -27,6 +27,7 @@ from .jobs import JobDeletion, JobReading, JobWrites
 from .locks import Locks, StoreLocks
 from .queries import Children, Finding
 from .settling import KeptOrNot, Settling
+from .shelf import ShelfReading, ShelfWrites
 from .staging import FreedKeys, Staging
 from .statistics import LiveCounting, Numbers, Statistics
 from .wakeups import WakeUps
@@ -64,6 +65,8 @@ class StoreConformance(
     AuditTrail,
     Locks,
     StoreLocks,
+    ShelfWrites,
+    ShelfReading,
     Content,
     WakeUps,
     MovingHouse,

@@ -2,9 +2,10 @@
 
 What is asked of a store, beside the two primitives themselves (`Store.copy_out`, `Store.copy_in`):
 
-- pages come in the order of keys, by code points: job ids, execution ids, audit ids, job names;
+- pages come in the order of keys, by code points: job ids, execution ids, audit ids, entries by kind, scope and
+  key, job names;
 - what goes in comes out the same: states, tokens, owners, leases, keys, numbers, attempts, log lines with their
-  sequence numbers, versions of jobs, statistics, the mark of a row that goes when its follow-ups are done;
+  sequence numbers, versions of jobs and entries, statistics, the mark of a row that goes when its follow-ups are done;
 - what is there stays as it is, so that a copy can be run again; nothing is counted, numbered or woken twice;
 - afterwards the engine goes on: pending rows are claimed under the next token, numbers continue, leases run out, keys
   are held, versions are compared, live executions are counted.
@@ -13,6 +14,7 @@ What is asked of a store, beside the two primitives themselves (`Store.copy_out`
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ...core.copying import KINDS, compare, copy, dump
 from ...core.ports import Store
@@ -21,8 +23,26 @@ from ...model.errors import StoreError
 from ...model.execution import State
 from ...model.job import LiveCounts
 from ...model.records import ExecutionRecord, RecordKind, key_of
+from ...model.shelf import Entry, EntryWrite
 from ...stores.memory import MemoryStore
 from .base import StoreSuite, World, stored
+
+ENTRIES = (
+    *(
+        Entry(kind="window", scope="nightly", key=key, body=f'{{"n":"{key}"}}')
+        for key in ("1", "1", "12", "2", "é", "")
+    ),
+    *(
+        Entry(kind="revision", scope=scope, key=scope)
+        for scope in ("", "a", "a b", "a\x01", "a\x02", "ab", "\U0001f40d")
+    ),
+    *(
+        Entry(kind="backfill_plan", key="1"),
+        Entry(kind="backfill", scope="\x7f", key="1"),
+        Entry(kind="backfill", key="2"),
+    ),
+)
+"""Two of the same key make version 2; names of which one begins with another must not change places."""
 
 
 class MovingHouse(StoreSuite):
@@ -70,6 +90,8 @@ class MovingHouse(StoreSuite):
             assert await world.store.copy_in(kind, records) == 0
         [job] = await world.store.jobs(["nightly"])
         assert await world.store.copy_in("jobs", [job.with_changes(version=99)]) == 0
+        [entry] = await world.store.entries("window", "nightly", ["1"])
+        assert await world.store.copy_in("entries", [replace(entry, version=99)]) == 0
         assert await world.store.copy_in("executions", []) == 0
         assert await dumped(world.store) == before
 
@@ -95,6 +117,10 @@ class MovingHouse(StoreSuite):
         assert not await world.write(job, seen=job.version - 1)
         assert await world.write(job, seen=job.version, executions=(world.execution(job_id=job.id, job=job.name),))
         assert (await world.stored_job("nightly")).version == job.version + 1
+
+        [entry] = await world.store.entries("window", "nightly", ["1"])
+        again = [EntryWrite(entry=entry, seen_version=seen) for seen in (entry.version - 1, entry.version)]
+        assert await world.store.shelve(again) == [False, True]
 
         retried = next(record.execution for record in await executions(elsewhere.store) if record.execution.failures)
         claimed = {row.id: row for row in await world.claim()}
@@ -198,6 +224,7 @@ async def furnish(world: World) -> None:
     )
     cancel = CancelRequest(id=running[1].id, token=running[1].token, at=world.now, reason="enough")
     assert await world.store.request_cancel([cancel]) == [True]
+    await world.store.shelve([EntryWrite(entry=entry) for entry in ENTRIES])
 
 
 async def executions(store: Store) -> list[ExecutionRecord]:

@@ -1,0 +1,1 @@
+kind, scope, key, version, body
