@@ -21,7 +21,7 @@ from tests.servers import postgres, postgres_versions
 
 TABLES = (
     *("job", "incarnation", "purge", "live", "history", "log", "totals", "delta", "numbers"),
-    *("worker", "lock", "audit"),
+    *("worker", "lock", "audit", "shelf"),
 )
 FAKE_CLOCK = """
     CREATE TABLE mainspring.test_clock (now bigint NOT NULL);

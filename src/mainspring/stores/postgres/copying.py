@@ -14,7 +14,9 @@ from msgspec.structs import asdict, replace
 from ...model.changes import Audit, LogLine
 from ...model.execution import Execution
 from ...model.job import Job
-from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind
+from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
+from ...model.shelf import Entry
+from . import shelf
 from .arrays import numbers, storable, texts
 from .database import Database
 from .jobs import job_row, jobs_after, stats
@@ -30,6 +32,8 @@ async def copy_out(db: Database, kind: RecordKind, after: str, limit: int) -> li
         case "audits":
             rows = await db.rows("audits_after", after, limit, repeat=True)
             return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]
+        case "entries":
+            return list(await shelf.entries_after(db, place_of(after), limit))
         case "jobs":
             return list(await jobs_after(db, after, limit))
 
@@ -48,6 +52,8 @@ async def _add(db: Database, kind: RecordKind, records: Sequence[Record]) -> Any
             return await _add_executions(db, cast(Sequence[ExecutionRecord], records))
         case "audits":
             return await db.value("audits_restore", as_json(records), repeat=True)
+        case "entries":
+            return await shelf.restore(db, cast(Sequence[Entry], records))
         case "jobs":
             rows = [job_row(job, job.version) for job in cast(Sequence[Job], records)]
             return await db.value("jobs_restore", as_json(rows), repeat=True)

@@ -30,7 +30,8 @@ from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
-from . import adding, caller, copying, exchanging, finding, jobs, locking, running
+from ...model.shelf import Entry, EntryWrite, ShelfKind
+from . import adding, caller, copying, exchanging, finding, jobs, locking, running, shelf
 from .database import Database
 from .opened import Opened, Place, open_place
 from .wakeups import Listeners
@@ -202,6 +203,19 @@ class PostgresStore:
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await locking.audits(self._db, target, limit)
+
+    # --- shelf --------------------------------------------------------------------------------------------------
+
+    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
+        return await shelf.shelve(self._db, writes)
+
+    async def shelf(
+        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    ) -> list[Entry]:
+        return await shelf.between(self._db, kind, scope, after, before, limit)
+
+    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+        return await shelf.entries(self._db, kind, scope, keys)
 
     # --- moving house -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,7 @@
+WITH added AS (
+    INSERT INTO mainspring.shelf
+    SELECT * FROM json_populate_recordset(NULL::mainspring.shelf, $1::text::json) ORDER BY kind, scope, key
+    ON CONFLICT DO NOTHING
+    RETURNING key
+)
+SELECT count(*) FROM added

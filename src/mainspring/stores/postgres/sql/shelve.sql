@@ -1,0 +1,1 @@
+SELECT to_json(mainspring.shelve($1::text::json))::text
