@@ -12,7 +12,8 @@ import pytest
 
 from mainspring import Execution, State, every
 from mainspring.core import decide
-from mainspring.core.janitor import PRUNE_BATCH, cancel_all
+from mainspring.core.cancelling import cancel_all
+from mainspring.core.janitor import PRUNE_BATCH
 from mainspring.model.changes import ClaimRequest, PruneRule
 from mainspring.model.execution import FINAL
 from mainspring.stores.postgres import PostgresStore, schema

@@ -16,10 +16,10 @@ from ..model.instants import Micros, to_micros
 from ..model.job import Job
 from ..model.values import instant, words
 from . import commands, decide
+from .cancelling import sweep_job
 from .catalogue import Catalogue
 from .client import Client
 from .edits import edited_fields
-from .janitor import sweep_job
 from .ports import Store
 from .queries import Queries, id_of
 from .views import JobView

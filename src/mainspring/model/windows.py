@@ -190,6 +190,22 @@ def resolve(
     return _before(_boundaries(_PREVIOUS[known], name), tick)
 
 
+def unit_of(spec: WindowSpec | dict[str, Any]) -> Unit | None:
+    """The unit of the calendar that a window is one of; None for one that is counted from its tick.
+
+    >>> unit_of("yesterday"), unit_of(offset("2h", "1h"))
+    ('day', None)
+    """
+    known = window_spec(spec)
+    name = known.window if isinstance(known, Limited) else known
+    return "day" if name == "today" else _PREVIOUS.get(name) if isinstance(name, str) else None
+
+
+def boundaries(unit: Unit, tz: str | tzinfo | None = None) -> Trigger:
+    """The instants at which one such unit ends and the next one begins, in that zone."""
+    return _boundaries(unit, _zone_name(tz))
+
+
 def custom_window(
     begin: Any,
     end: Any,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from ..core.cancelling import BATCH, cancel_all, sweep_job
 from ..core.followups import do_follow_ups
-from ..core.janitor import BATCH, cancel_all, sweep_job
 from ..core.registry import Registry
 from ..core.scheduler import Scheduler
 from ..model.events import Trouble
