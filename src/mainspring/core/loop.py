@@ -43,7 +43,8 @@ class Loop:
         self.name = name
         self._step = step
         self._emit = emit
-        self._woken = asyncio.Event()
+        self._woken = False
+        self._asleep: asyncio.Future[None] | None = None
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
@@ -51,7 +52,12 @@ class Loop:
         self._task = asyncio.create_task(self._run(), name=f"mainspring-{self.name}")
 
     def wake(self) -> None:
-        self._woken.set()
+        self._woken = True
+        self._rouse()
+
+    def _rouse(self) -> None:
+        if self._asleep is not None and not self._asleep.done():
+            self._asleep.set_result(None)
 
     async def stop(self) -> None:
         """End after the step under way."""
@@ -70,7 +76,7 @@ class Loop:
     async def _run(self) -> None:
         pause = FIRST_PAUSE
         while not self._stopping:
-            self._woken.clear()
+            self._woken = False
             try:
                 delay = await self._step()
                 pause = FIRST_PAUSE
@@ -83,8 +89,13 @@ class Loop:
         if delay <= 0:
             await asyncio.sleep(0)
             return
+        if self._woken:
+            return
+        loop = asyncio.get_running_loop()
+        self._asleep = loop.create_future()
+        alarm = loop.call_later(delay, self._rouse)
         try:
-            async with asyncio.timeout(delay):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
+            await self._asleep
+        finally:
+            alarm.cancel()
+            self._asleep = None

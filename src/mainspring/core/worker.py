@@ -206,10 +206,11 @@ class Worker:
         )
 
     async def _take(self, reply: Exchanged) -> None:
-        if reply.claimed and not self._slots.held:
-            self._notes.loop.wake()  # it looks rarely while nothing runs
+        idle = not self._slots.held
         for execution in reply.claimed:
             self._slots.take(execution)
+        if reply.claimed and idle:
+            self._notes.loop.wake()  # it looks rarely while nothing runs; what was taken just now begins first
         for blocked in reply.blocked:
             await self._supersede(blocked)
 

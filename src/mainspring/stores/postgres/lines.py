@@ -11,7 +11,7 @@ import asyncio
 import os
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -47,6 +47,8 @@ class Line:
         self._results: list[Any] = []
         self._overdue_at = 0.0
         self._watch: asyncio.TimerHandle | None = None
+        self._heard: Callable[[str], None] | None = None
+        self._broken: asyncio.Future[None] | None = None
         self._transformer = Transformer(connection)
         self._loop.add_reader(self._socket, self._readable)
 
@@ -77,6 +79,18 @@ class Line:
             return []
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    def hear(self, heard: Callable[[str], None]) -> None:
+        """Be told of notifications as soon as they arrive."""
+        self._heard = heard
+
+    async def until_cut(self, seconds: float) -> None:
+        """Waits so long; raises when the line breaks meanwhile."""
+        self._broken = broken = self._loop.create_future()
+        if not self.cut:
+            await asyncio.wait([broken], timeout=seconds)
+        if self.cut:
+            raise errors.OperationalError("the connection is lost")
 
     def close(self) -> None:
         """From any thread, and without waiting: the loop of the line may be busy, or gone."""
@@ -129,26 +143,38 @@ class Line:
         pg, waiting = self._pg, self._waiting
         try:
             pg.consume_input()
+            if self._heard is not None:
+                self._pass_on(self._heard)
             if waiting is None:
                 return
             while not pg.is_busy():
                 result = pg.get_result()
                 if result is None:
+                    if self._heard is not None:
+                        self._pass_on(self._heard)
                     self._told(None)
                     return
                 self._results.append(result)
         except psycopg.Error as error:
-            self.cut = True
-            self._deaf()
+            self._break()
             self._told(None if self._results else error)
+
+    def _pass_on(self, heard: Callable[[str], None]) -> None:
+        while (notice := self._pg.notifies()) is not None:
+            heard(notice.extra.decode(self._encoding))
+
+    def _break(self) -> None:
+        self.cut = True
+        self._deaf()
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_result(None)
 
     def _writable(self) -> None:
         try:
             if self._pg.flush():
                 return
         except psycopg.Error as error:
-            self.cut = True
-            self._deaf()
+            self._break()
             self._told(error)
         else:
             self._loop.remove_writer(self._socket)

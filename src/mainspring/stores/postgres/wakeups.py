@@ -18,12 +18,15 @@ import psycopg
 from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
 from ..loops import end_task
-from .connections import Connection, Options, connect, hung_up_after
+from .connections import Options, connect
 from .database import Database
+from .lines import Line
+from .statements import sql
 
 SHORTEST, LONGEST = 0.01, 0.05  # seconds between two notifications of one process
 PING_AFTER = 5.0  # seconds of silence
 PING_PATIENCE = 4.0
+PING_LOOK = 0.1
 _RETRY_AT_MOST = 2.0
 
 
@@ -41,18 +44,27 @@ class Listeners:
     def tell(self, topics: Iterable[Topic]) -> None:
         if not self._callbacks:
             return
-        wanted = sorted(topics)
+        here, wanted = asyncio.get_running_loop(), sorted(topics)
         for key, (loop, _) in list(self._callbacks.items()):
+            if loop is here:
+                self._wake(key, wanted)
+                continue
             try:
                 loop.call_soon_threadsafe(self._wake, key, wanted)
             except RuntimeError:  # its loop is closed: nobody listens any more
                 self._remove(key)
 
     def _wake(self, key: object, topics: list[Topic]) -> None:
+        """Whoever tells has done what it tells of: a listener that fails is no failure of that."""
         for topic in topics:
             entry = self._callbacks.get(key)
-            if entry is not None:
+            if entry is None:
+                return
+            try:
                 entry[1](topic)
+            except Exception as error:
+                words = {"message": f"a listener failed when told of {topic!r}", "exception": error}
+                entry[0].call_exception_handler(words)
 
     def _remove(self, key: object) -> None:
         self._callbacks.pop(key, None)
@@ -69,30 +81,40 @@ class Announcer:
         self._db, self._channel, self._origin = db, channel, origin
         self._news: set[Topic] = set()
         self._task: asyncio.Task[None] | None = None
+        self._pausing = self._closed = False
 
     def announce(self, topics: set[Topic]) -> None:
         self._news |= topics
         if not self._active():
-            self._task = asyncio.create_task(self._send(0.0), name="mainspring-notify")
+            self._start(0.0)
 
     def leading(self, topic: Topic) -> str | None:
         """What to say in a statement that makes news itself, if nothing was said for a while: that saves whoever is
         idle a round trip. None: `announce` it afterwards."""
         if self._active():
             return None
-        self._task = asyncio.create_task(self._send(SHORTEST), name="mainspring-notify")
+        self._pausing = True
+        asyncio.get_running_loop().call_later(SHORTEST, self._paused)
         return f"{self._origin} {topic}"
 
     async def close(self) -> None:
         """What is left is sent before the connections go."""
+        self._closed = True
         await end_task(self._task)
         await self._flush()
 
     def _active(self) -> bool:
-        return self._task is not None and not self._task.done()
+        return self._pausing or (self._task is not None and not self._task.done())
+
+    def _paused(self) -> None:
+        self._pausing = False
+        if self._news and not self._closed:
+            self._start(SHORTEST)
+
+    def _start(self, pause: float) -> None:
+        self._task = asyncio.create_task(self._send(pause), name="mainspring-notify")
 
     async def _send(self, pause: float) -> None:
-        await asyncio.sleep(pause)
         while self._news:
             await self._flush()
             pause = min(max(pause * 2, SHORTEST), LONGEST)
@@ -119,6 +141,7 @@ class Ear:
         """Without options there is no line to listen on."""
         self._options, self._channel, self._origin, self._tell = options, channel, origin, tell
         self._task: asyncio.Task[None] | None = None
+        self._awaited: str | None = None  # our own ping that has not come back yet
         self.hears = False  # whether LISTEN is known to work at the moment
 
     def start(self) -> None:
@@ -140,33 +163,32 @@ class Ear:
             await asyncio.sleep(pause)
 
     async def _listen(self, options: Options) -> None:
-        connection = await connect(options)
+        line = Line(await connect(options), PING_PATIENCE, prepares=False)
         try:
-            with hung_up_after(PING_PATIENCE, connection):
-                await connection.execute(f"LISTEN {self._channel}".encode())
+            line.hear(self._heard)
+            await line.fetch(f"LISTEN {self._channel}", ())
             self._tell([Topic.ANY])
             while True:
-                async for notice in connection.notifies(timeout=PING_AFTER):
-                    self._heard(notice.payload)
-                with hung_up_after(PING_PATIENCE, connection):
-                    await self._ping(connection)
+                await line.until_cut(PING_AFTER)
+                await self._ping(line)
                 self.hears = True
         finally:
-            with suppress(psycopg.Error):
-                await connection.close()
+            line.close()
 
-    async def _ping(self, connection: Connection) -> None:
+    async def _ping(self, line: Line) -> None:
         """The server has a few seconds to send our own words back to us."""
-        word = f"{self._origin} ping {secrets.token_hex(4)}"
-        await connection.execute("SELECT pg_notify(%s, %s)", (self._channel, word))
-        while True:
-            async for notice in connection.notifies(stop_after=1):
-                if notice.payload == word:
-                    return
-                self._heard(notice.payload)
+        self._awaited = f"{self._origin} ping {secrets.token_hex(4)}"
+        await line.fetch(sql("notify", self._channel), (self._channel, self._awaited))
+        for _ in range(round(PING_PATIENCE / PING_LOOK)):
+            if self._awaited is None:  # as a rule it comes before the answer
+                return
+            await line.until_cut(PING_LOOK)
+        raise TimeoutError
 
     def _heard(self, payload: str) -> None:
         """`ORIGIN topic,topic`; from the SQL function, or a trigger, only the topics. Pings of others are their own."""
+        if payload == self._awaited:
+            self._awaited = None
         origin, _, words = payload.rpartition(" ")
         if origin.partition(" ")[0] == self._origin or origin.endswith(" ping"):
             return
