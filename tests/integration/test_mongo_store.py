@@ -23,6 +23,7 @@ from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.stores.mongo import MongoStore, wakeups
 from mainspring.stores.mongo.address import parse_address
+from mainspring.stores.mongo.schema import NEWEST
 from tests.integration.mongo_support import OWNER, ending, execution, opened, request
 from tests.mongo_server import KINDS, mongo, new_mongo
 from tests.support import NEVER, until
@@ -100,7 +101,7 @@ async def test_any_number_may_create_the_indexes_at_once(url: str) -> None:
 async def test_a_schema_of_a_later_release_is_refused(replica_set_url: str) -> None:
     async with opened(replica_set_url) as store:
         await store._db.meta.update_one({"_id": "schema"}, {"$inc": {"version": 1}})
-    with pytest.raises(SchemaMismatch, match="schema is at 2, this release needs 1"):
+    with pytest.raises(SchemaMismatch, match=f"schema is at {NEWEST + 1}, this release needs {NEWEST}"):
         await MongoStore(replica_set_url).open()
 
 
@@ -135,9 +136,9 @@ def test_the_command_line_shows_and_migrates(replica_set_url: str, capsys: pytes
         return shown
 
     before = standing("status")
-    assert (before["schema"], before["current"], before["pending"]) == ("mainspring", 0, [1])
+    assert (before["schema"], before["current"], before["pending"]) == ("mainspring", 0, [*range(1, NEWEST + 1)])
     after = standing("migrate")
-    assert (after["current"], after["pending"]) == (1, [])
+    assert (after["current"], after["pending"]) == (NEWEST, [])
     assert standing("status") == standing("migrate") == after
     assert run_command(["db", "sql", "--database-url", replica_set_url]) != 0
     assert "MongoDB has no SQL" in capsys.readouterr().err

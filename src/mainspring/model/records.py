@@ -50,9 +50,16 @@ def key_of(record: Record) -> str:
         case Audit():
             return record.id
         case Entry():
-            return f"{record.kind}\0{_escaped(record.scope)}\0{record.key}"
+            return entry_key(record.kind, record.scope, record.key)
         case Job():
             return record.name
+
+
+def entry_key(kind: str, scope: str, key: str) -> str:
+    """One text that sorts as kind, scope and key do one after the other: what parts them is less than any character of
+    a scope, because those as small are written as two greater ones."""
+    escaped = scope.replace("\1", "\1\2").replace("\0", "\1\1")
+    return f"{kind}\0{escaped}\0{key}"
 
 
 def place_of(key: str) -> Place:
@@ -65,9 +72,3 @@ def place_of(key: str) -> Place:
     """
     kind, scope, key = (*key.split("\0", 2), "", "")[:3]
     return kind, scope.replace("\1\1", "\0").replace("\1\2", "\1"), key
-
-
-def _escaped(scope: str) -> str:
-    """Without the separator, and in the same order. The separator is less than any other character, so keys lie in
-    the order in which a store sorts kind, scope and key."""
-    return scope.replace("\1", "\1\2").replace("\0", "\1\1")

@@ -35,7 +35,7 @@ async def move_out(db: Database, collection: Collection, ids: Sequence[Any]) -> 
 
 
 async def move_all(db: Database) -> None:
-    for collection in (db.executions, db.locks):
+    for collection in (db.executions, db.locks, db.shelf):
         while found := await collection.find({"audits": {"$exists": True}}, {"audits": 1}).limit(_AT_ONCE).to_list():
             await _move(db, collection, found)
 

@@ -11,6 +11,8 @@ from ...model.changes import Audit, LogLine
 from ...model.errors import StoreError
 from ...model.job import Job, JobStats
 from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind
+from ...model.shelf import Entry
+from . import shelf
 from .auditing import keep, move_all, pushed
 from .database import Collection, Database, duplicate_index, repeated
 from .documents import audit_of, document, execution_of
@@ -33,6 +35,8 @@ async def copy_out(db: Database, kind: RecordKind, after: str, limit: int) -> li
         case "audits":
             await move_all(db)
             return [audit_of(doc) async for doc in db.audits.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)]
+        case "entries":
+            return list(await shelf.entries_after(db, after, limit))
         case "jobs":
             return list(await jobs_after(db, after, limit))
 
@@ -45,6 +49,8 @@ async def copy_in(db: Database, kind: RecordKind, records: Sequence[Record]) -> 
             return await _add_executions(db, cast(Sequence[ExecutionRecord], records))
         case "audits":
             return await keep(db, pushed(cast(Sequence[Audit], records)))
+        case "entries":
+            return await shelf.restore(db, cast(Sequence[Entry], records))
         case "jobs":
             return sum([await _add_job(db, job) for job in cast(Sequence[Job], records)])
 

@@ -14,7 +14,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from ...model.errors import SchemaMismatch, StoreError
 from .database import Database, explained
 
-NEWEST = 1
+NEWEST = 2
 _MIGRATE = "run `mainspring db migrate`"
 _CONFLICTS = (85, 86)  # an index of that name or those keys exists, with other options
 
@@ -81,6 +81,8 @@ INDEXES = (
     Index("workers", "seen", (("seen", 1),)),
     Index("locks", "expires", (("expires", 1),)),
     Index("locks", "audits", (("audits", 1),), {"audits": _EXISTS}),
+    Index("shelf", "audits", (("audits", 1),), {"audits": _EXISTS}),
+    Index("shelf", "removed", (("version", 1),), {"version": 0}),
     Index("news", "at", (("at", 1),), expires=120),
 )
 
@@ -140,7 +142,8 @@ def _refuse_newer(found: Status) -> None:
 
 
 async def _apply(db: Database) -> None:
-    """Step 1 creates all collections and indexes; steps to come go here, in order, each safe to repeat."""
+    """Collections and indexes: step 1 created all but the shelf, step 2 the shelf. Whatever is there is left alone, so
+    that one way serves all; steps that change documents go here, in order, each safe to repeat."""
     for collection in sorted({index.collection for index in INDEXES}):
         models = [index.model() for index in INDEXES if index.collection == collection]
         try:

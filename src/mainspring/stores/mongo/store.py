@@ -33,6 +33,7 @@ from ...model.execution import Execution, State
 from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
+from ...model.shelf import Entry, EntryWrite, ShelfKind
 from ..memory.wakeups import Listeners
 from . import (
     adding,
@@ -46,6 +47,7 @@ from . import (
     locking,
     pruning,
     running,
+    shelf,
     statistics,
     writing,
 )
@@ -256,6 +258,7 @@ class MongoStore:
         await parts.leftovers.finish(parts.db, _LEFTOVERS_AT_ONCE)
         await embryos.forget_old_embryos(parts.db, _LEFTOVERS_AT_ONCE)
         await auditing.move_all(parts.db)
+        await shelf.forget_all_removed(parts.db)
         await pruning.purge_all(parts.db)
         return await statistics.fold(parts.db, limit)
 
@@ -278,6 +281,22 @@ class MongoStore:
     @told
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await auditing.audits(self._db, target, limit)
+
+    # --- shelf --------------------------------------------------------------------------------------------------
+
+    @told
+    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
+        return await shelf.shelve(self._db, writes)
+
+    @told
+    async def shelf(
+        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    ) -> list[Entry]:
+        return await shelf.between(self._db, kind, scope, after, before, limit)
+
+    @told
+    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+        return await shelf.entries(self._db, kind, scope, keys)
 
     # --- moving house -------------------------------------------------------------------------------------------
 
