@@ -34,7 +34,7 @@ from .model.errors import (
 )
 from .model.execution import Attempt, Execution, State
 from .model.job import JobState
-from .model.policies import Retention, Retry, Unique
+from .model.policies import CatchUp, Retention, Retry, Unique
 from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
 from .model.windows import Window, limited, offset
 from .version import VERSION
@@ -44,6 +44,7 @@ __version__ = VERSION
 __all__ = [
     "AlreadyRunning",
     "Attempt",
+    "CatchUp",
     "CommandRefused",
     "ConfigurationError",
     "DuplicateRegistration",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ..core.views import JobView
 from ..model.job import JobSpec, JobStats
-from ..model.policies import Retention, Retry
+from ..model.policies import CatchUp, Missed, Retention, Retry, as_catch_up
 from ..model.values import duration_text
 from ..model.windows import window_words
 from .output import (
@@ -127,11 +127,26 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "not retried": ", ".join(spec.non_retryable),
         "timeout": "none" if spec.timeout is None else _duration(spec.timeout),
         "overlap": spec.overlap + limit,
-        "missed": f"{spec.missed}; {spec.missed_while_paused} while paused" if scheduled else None,
+        "missed": f"{missed_text(spec.missed)}; {missed_text(spec.missed_while_paused)} while paused"
+        if scheduled
+        else None,
         "grace": grace if scheduled else None,
         "retention": _retention_text(spec.retention),
         "enabled": None if spec.enabled else "no: its schedule is switched off",
     }
+
+
+def missed_text(rule: Missed | CatchUp) -> str:
+    """What becomes of missed ticks.
+
+    >>> missed_text("latest"), missed_text(CatchUp("all", max_age="7d", pace="10s"))
+    ('latest', 'all, at most 100, 10s apart, none older than 1w')
+    """
+    limits = as_catch_up(rule)
+    text: str = limits.rule
+    if limits.rule == "all":
+        text += f", at most {limits.max_runs}, {_duration(limits.seconds_between)} apart"
+    return text if limits.age_limit is None else f"{text}, none older than {_duration(limits.age_limit)}"
 
 
 def retry_text(retry: Retry) -> str:

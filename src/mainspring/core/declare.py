@@ -18,7 +18,7 @@ import msgspec
 from ..model.errors import ConfigurationError, InvalidValue, nearest
 from ..model.job import JobSpec
 from ..model.payload import encode_payload, presentable, safe_text
-from ..model.policies import MAX_OVERLAP, Missed, Overlap, Retention, Retry, check_max_attempts
+from ..model.policies import MAX_OVERLAP, CatchUp, Overlap, Retention, Retry, check_max_attempts, check_missed
 from ..model.triggers import AnyTrigger, Trigger, cron, encode_trigger, interval
 from ..model.values import choice, duration, identifier, whole, zone, zone_name
 from ..model.windows import Limited, Offset, encode_window_spec, window_spec
@@ -47,8 +47,8 @@ class JobOptions(TypedDict, total=False):
     non_retryable: Iterable[type[BaseException] | str]
     overlap: str | None
     overlap_limit: int | None
-    missed: str | None
-    missed_while_paused: str
+    missed: str | CatchUp | Mapping[str, Any] | None
+    missed_while_paused: str | CatchUp | Mapping[str, Any]
     grace: Duration | None
     window: str | Offset | Limited | Mapping[str, Any] | None
     enabled: bool
@@ -142,8 +142,8 @@ def job_spec(
         retry=_retry(given.get("retry", "queue")),
         timeout=duration("timeout", given["timeout"]) if "timeout" in given else None,
         non_retryable=_exception_names(given.get("non_retryable", ())),
-        missed=_missed("missed", given.get("missed", _default_missed(trigger))),
-        missed_while_paused=_missed("missed_while_paused", given.get("missed_while_paused", "skip")),
+        missed=check_missed("missed", given.get("missed", _default_missed(trigger))),
+        missed_while_paused=check_missed("missed_while_paused", given.get("missed_while_paused", "skip")),
         grace=duration("grace", given["grace"], allow_zero=True) if "grace" in given else None,
         window=encode_window_spec(window_spec(given["window"])) if "window" in given else None,
         enabled=_switch(given, "enabled") and _switch(given, "schedule_enabled"),
@@ -306,10 +306,6 @@ def _overlap(given: Mapping[str, Any], scheduled: bool) -> dict[str, Any]:
 def _default_missed(trigger: AnyTrigger | None) -> str:
     """A one-shot has no later tick that could make up for it: a deploy at its time must not lose it."""
     return "latest" if trigger is not None and trigger.only_tick_micros() is not None else "skip"
-
-
-def _missed(field: str, value: Any) -> Any:
-    return choice(field, value, get_args(Missed))
 
 
 def _switch(given: Mapping[str, Any], field: str) -> bool:

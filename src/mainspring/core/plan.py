@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.execution import Execution, State
+from ..model.execution import Execution, State, encode_policy
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros
 from ..model.job import Job
@@ -15,6 +15,7 @@ from ..model.policies import Unique
 NO_OVERLAP_RULE = frozenset({"backfill"})
 """Triggers whose executions have caps of their own and hold no overlap key."""
 
+CATCH_UP = "catch_up"
 MAX_TRACEPARENT = 200
 
 
@@ -67,9 +68,16 @@ def _made_blank(job: Job, trigger: str) -> Execution:
         queue=spec.queue,
         priority=spec.priority,
         params=job_params(job),
-        policy=job.policy,
+        policy=_policy(job, trigger),
         **staged_keys(overlap_keys(job, trigger)),
     )
+
+
+def _policy(job: Job, trigger: str) -> str:
+    """What is caught up waits for its turn: a tick of the past does not stop what runs."""
+    if trigger != CATCH_UP or job.spec.overlap != "cancel_running":
+        return job.policy
+    return encode_policy(msgspec.structs.replace(job.spec.run_policy(), overlap="queue"))
 
 
 def retry_of(job: Job, ended: Execution, *, triggered_by: str, now: Micros, chance: Chance) -> Execution:
@@ -98,6 +106,8 @@ def overlap_keys(job: Job, trigger: str) -> dict[str, Any]:
     """
     if trigger in NO_OVERLAP_RULE:
         return {}
+    if trigger == CATCH_UP:
+        return _turn_key(job)
     match job.spec.overlap:
         case "skip":
             return {"overlap_key": job.id}
@@ -107,6 +117,15 @@ def overlap_keys(job: Job, trigger: str) -> dict[str, Any]:
             return {"overlap_key": job.id, "overlap_slots": job.spec.overlap_limit}
         case _:
             return {}
+
+
+def _turn_key(job: Job) -> dict[str, Any]:
+    """Ticks caught up take the job's key when they are picked up, not when they are made: so they run one after another
+    instead of being skipped because of each other. Where several may run at once, they share one of the slots."""
+    limit = job.spec.overlap_limit
+    if job.spec.overlap == "allow":
+        return {} if limit is None else {"running_overlap_key": job.id if limit == 1 else f"{job.id}#0"}
+    return {"running_overlap_key": job.id}
 
 
 def unique_keys(unique: str | Unique | None) -> dict[str, Any]:

@@ -119,14 +119,14 @@ class Scheduler:
             return
         for execution, added in zip(write.executions, written.added, strict=True):
             self._tell(execution, added, now)
-            if added.outcome == "added" and write.job.spec.overlap == "cancel_running":
+            if added.outcome == "added" and execution.rules.overlap == "cancel_running":
                 await cancel_superseded(self._store, execution, now)
 
     def _tell(self, execution: Execution, added: Added, now: Micros) -> None:
         if execution.state.final or added.outcome == "skipped":
             self._emit(Skipped(execution, execution.reason or "overlap", added.holder))
         elif added.outcome == "added":
-            self._emit(Ticked(execution, (now - execution.due) / 1000))
+            self._emit(Ticked(execution, max(now - execution.due, 0) / 1000))
 
     def _until(self, next_due: Micros | None, now: Micros) -> float:
         if next_due is None:

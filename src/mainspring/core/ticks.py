@@ -1,7 +1,8 @@
 """What is due: pure functions from a job and the store's time to the tick it makes, and to its next one.
 
-A tick found late by no more than the grace runs. What is later is missed: it leaves one record for the whole gap,
-and under `latest` its last tick runs once. The work does not grow with the length of the gap.
+A tick found late by no more than the grace runs. What is later is missed: the job's rule says how many of the newest
+missed ones are caught up, one after another, and one record tells of all the others. The work does not grow with the
+length of the gap.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from ..model.execution import Execution, State
 from ..model.ids import Chance, tick_id
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.job import Job
+from ..model.policies import CatchUp, as_catch_up
 from ..model.triggers import Trigger
 from ..model.windows import resolve
-from .plan import new_execution
+from .plan import CATCH_UP, new_execution
 
 DEFAULT_GRACE = 60.0
 MAX_DUE_TICKS = 100
@@ -28,36 +30,51 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Due(msgspec.Struct, frozen=True):
-    """Ticks to run, and the missed ones: first, last, how many, and whether that count is exact."""
+    """Ticks to run, missed ones to catch up, and the gap of those that are not: first, last, how many, and whether that
+    count is exact."""
 
     ticks: tuple[Micros, ...] = ()
-    catch_up: Micros | None = None
+    catch_up: tuple[Micros, ...] = ()
     gap: tuple[Micros, Micros, int, bool] | None = None
 
 
 def materialise(job: Job, now: Micros, chance: Chance) -> JobWrite:
     """The write that makes every tick of this job up to now happen, exactly once whoever else tries."""
     if job.paused is not None:
-        return resume(job, now, chance)
+        return _resume_by_itself(job, now, chance)
     due, upcoming = _due_and_next(job, now)
-    executions = _executions(job, due, now, chance)
+    executions = _executions(job, due, now, chance, as_catch_up(job.spec.missed))
     changed = job.with_changes(next_run=upcoming, last_tick=_last(job, due))
     return JobWrite(job=changed, seen_version=job.version, executions=executions, only_plan=True)
 
 
-def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
-    """The end of a pause: ticks missed meanwhile follow their own rule, and the next one is planned anew."""
+def resume(job: Job, now: Micros, chance: Chance, at: Micros | None = None) -> JobWrite:
+    """The end of a pause, now or at that instant before: ticks missed meanwhile follow their own rule."""
     running = job.with_changes(paused=None, paused_by=None, pause_note=None, resume=None, updated=now)
     trigger = running.trigger
     if trigger is None or not running.spec.enabled:
         return JobWrite(job=running, seen_version=job.version)
-    due = Due()
-    if job.next_run is not None and job.next_run <= now and not trigger.fixed_delay:
-        due = _missed(trigger, job.next_run, now, running.spec.missed_while_paused)
-    executions = _executions(running, due, now, chance, reason="paused")
+    if trigger.fixed_delay or job.next_run is None:
+        planned = running.with_changes(next_run=first_run(trigger, now, job.last_tick))
+        return JobWrite(job=planned, seen_version=job.version)
+    at = now if at is None else at
+    if job.next_run > at:
+        return JobWrite(job=running, seen_version=job.version)
+    rule = as_catch_up(running.spec.missed_while_paused)
+    due = _missed(trigger, job.next_run, at, now, rule)
+    executions = _executions(running, due, now, chance, rule, reason="paused")
     last = _last(job, due)
-    changed = running.with_changes(next_run=first_run(trigger, now, last), last_tick=last)
+    changed = running.with_changes(next_run=first_run(trigger, at, last), last_tick=last)
     return JobWrite(job=changed, seen_version=job.version, executions=executions)
+
+
+def _resume_by_itself(job: Job, now: Micros, chance: Chance) -> JobWrite:
+    """A pause ends when it was to end, also if that is found late: what came after is judged as without a pause."""
+    ended = resume(job, now, chance, now if job.resume is None else min(now, job.resume))
+    if ended.job.due is None or ended.job.due > now:
+        return ended
+    made = materialise(ended.job, now, chance)
+    return JobWrite(job=made.job, seen_version=job.version, executions=ended.executions + made.executions)
 
 
 def _due_and_next(job: Job, now: Micros) -> tuple[Due, Micros | None]:
@@ -93,7 +110,10 @@ def ticks_due(job: Job, now: Micros) -> Due:
     ticks = _newest_ticks(trigger, max(first, oldest_due), now)
     if first >= oldest_due and first not in ticks and len(ticks) < MAX_DUE_TICKS:
         ticks = (first, *ticks)  # planned by hand, or by a trigger of the past
-    missed = _missed(trigger, first, (ticks[0] if ticks else oldest_due) - 1, "skip" if ticks else job.spec.missed)
+    rule = as_catch_up(job.spec.missed)
+    if ticks and rule.rule == "latest":
+        rule = as_catch_up("skip")  # the latest one is not missed: it runs
+    missed = _missed(trigger, first, (ticks[0] if ticks else oldest_due) - 1, now, rule)
     return Due(ticks=ticks, catch_up=missed.catch_up, gap=missed.gap)
 
 
@@ -140,33 +160,36 @@ def after_delay(job: Job, finished: Micros) -> JobWrite | None:
 def _last(job: Job, due: Due) -> Micros | None:
     """How far the job's ticks are dealt with: run, caught up or noted as missed."""
     gap = () if due.gap is None else (due.gap[1],)
-    return max((tick for tick in (*gap, due.catch_up, *due.ticks) if tick is not None), default=job.last_tick)
+    return max((*gap, *due.catch_up, *due.ticks), default=job.last_tick)
 
 
-def _missed(trigger: Trigger, first: Micros, until: Micros, rule: str) -> Due:
-    """The ticks in [first, until] as one gap; under `latest` the last of them is run instead of being missed."""
-    last = trigger.previous(to_datetime(until))
+def _missed(trigger: Trigger, first: Micros, until: Micros, now: Micros, rule: CatchUp) -> Due:
+    """The ticks in [first, until]: the newest ones are caught up, as the rule says, and the rest is one gap."""
+    caught_up: tuple[Micros, ...] = ()
+    if rule.rule != "skip":
+        oldest = first if rule.age_limit is None else max(first, now - seconds_to_micros(rule.age_limit))
+        caught_up = _newest_ticks(trigger, oldest, until, 1 if rule.rule == "latest" else rule.max_runs)
+    end = to_datetime(caught_up[0] - 1 if caught_up else until)
+    last = trigger.previous(end)
     if last is None or to_micros(last) < first:
-        return Due()
-    count, exact = trigger.count_between(to_datetime(first) - _INSTANT, to_datetime(until), COUNT_LIMIT)
-    if rule == "skip":
-        return Due(gap=(first, to_micros(last), count, exact))
-    before = trigger.previous(last - _INSTANT)
-    if count <= 1 or before is None:
-        return Due(catch_up=to_micros(last))
-    return Due(catch_up=to_micros(last), gap=(first, to_micros(before), count - 1, exact))
+        return Due(catch_up=caught_up)
+    count, exact = trigger.count_between(to_datetime(first) - _INSTANT, end, COUNT_LIMIT)
+    return Due(catch_up=caught_up, gap=(first, to_micros(last), count, exact))
 
 
-def _executions(job: Job, due: Due, now: Micros, chance: Chance, reason: str = "missed") -> tuple[Execution, ...]:
-    made = [_tick_execution(job, tick, "schedule", now, chance) for tick in due.ticks]
-    if due.catch_up is not None:
-        made.insert(0, _tick_execution(job, due.catch_up, "catch_up", now, chance))
-    if due.gap is not None:
-        made.insert(0, _gap_record(job, due.gap, now, chance, reason))
+def _executions(
+    job: Job, due: Due, now: Micros, chance: Chance, rule: CatchUp, reason: str = "missed"
+) -> tuple[Execution, ...]:
+    """What is caught up becomes due one by one, at the pace of the rule, so that it floods nobody."""
+    made = [] if due.gap is None else [_gap_record(job, due.gap, now, chance, reason)]
+    for place, tick in enumerate(due.catch_up):
+        turn = now + place * seconds_to_micros(rule.seconds_between)
+        made.append(_tick_execution(job, tick, CATCH_UP, now, chance, due=turn))
+    made += [_tick_execution(job, tick, "schedule", now, chance, due=tick) for tick in due.ticks]
     return tuple(made)
 
 
-def _tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance) -> Execution:
+def _tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance, due: Micros) -> Execution:
     """A tick of a fixed delay is marked from the start: if it is skipped, the next one still has to be planned."""
     return new_execution(
         job,
@@ -175,7 +198,7 @@ def _tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: C
         now=now,
         chance=chance,
         tick=tick,
-        due=tick,
+        due=due,
         window=window_at(job, tick),
         todo=_trigger(job).fixed_delay,
     )
@@ -215,13 +238,13 @@ def _gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, ch
     )
 
 
-def _newest_ticks(trigger: Trigger, begin: Micros, end: Micros) -> tuple[Micros, ...]:
-    """The newest ticks in [begin, end], no more than a bounded number of them."""
+def _newest_ticks(trigger: Trigger, begin: Micros, end: Micros, most: int = MAX_DUE_TICKS) -> tuple[Micros, ...]:
+    """The newest ticks in [begin, end], at most so many of them, oldest first."""
     ticks: list[Micros] = []
     at = trigger.previous(to_datetime(end))
-    while at is not None and to_micros(at) >= begin and len(ticks) < MAX_DUE_TICKS:
+    while at is not None and to_micros(at) >= begin and len(ticks) < most:
         ticks.append(to_micros(at))
-        at = trigger.previous(at - _INSTANT)
+        at = trigger.previous(at - _INSTANT) if len(ticks) < most else None
     return tuple(reversed(ticks))
 
 

@@ -13,7 +13,7 @@ import msgspec
 from .errors import InvalidValue
 from .execution import State, encode_policy
 from .instants import Micros, maybe_datetime, to_datetime
-from .policies import Missed, Overlap, Retention, Retry, RunPolicy
+from .policies import CatchUp, Missed, Overlap, Retention, Retry, RunPolicy
 from .triggers import Trigger, decode_trigger
 from .values import zone
 
@@ -48,8 +48,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     non_retryable: tuple[str, ...] = ()
     overlap: Overlap = "allow"
     overlap_limit: int | None = None
-    missed: Missed = "skip"
-    missed_while_paused: Missed = "skip"
+    missed: Missed | CatchUp = "skip"
+    missed_while_paused: Missed | CatchUp = "skip"
     grace: float | None = None
     window: str | dict[str, Any] | None = None
     enabled: bool = True

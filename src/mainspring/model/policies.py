@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 from .errors import InvalidValue
-from .values import duration
+from .values import choice, duration, whole
 
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
-Missed: TypeAlias = Literal["skip", "latest"]
+Missed: TypeAlias = Literal["skip", "latest", "all"]
 
 ENDINGS = ("completed", "partial", "failed", "cancelled", "skipped")
 MAX_DELAY = 30 * 86_400.0
 MAX_ATTEMPTS = 1_000
 MAX_OVERLAP = 1_000
+MAX_CAUGHT_UP = 1_000
 
 _PRESETS: dict[str, dict[str, float | None]] = {
     "queue": {"initial": 2.0, "multiplier": 2.0, "max": None},
@@ -58,6 +60,80 @@ class Retry(msgspec.Struct, frozen=True):
         growth = (self.multiplier or 1.0) ** min(failures - 1, 100)
         base = min(self.initial * growth, limit)
         return base * (1 + self.jitter * (2 * roll - 1))
+
+
+class CatchUp(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of missed ticks: `skip` runs none of them, `latest` the last one, `all` the newest `max_runs`.
+
+    `max_age` leaves out ticks that are older than that when they are found. Under `all` the runs become due one after
+    another, `pace` apart: `CatchUp("all", max_age="7d", max_runs=50, pace="10s")`.
+    """
+
+    rule: Missed
+    max_age: float | str | None = None
+    max_runs: int = 100
+    pace: float | str = 5.0
+
+    def __post_init__(self) -> None:
+        choice("catch_up.rule", self.rule, get_args(Missed))
+        age = None if self.max_age is None else duration("catch_up.max_age", self.max_age)
+        whole("catch_up.max_runs", self.max_runs, 1, MAX_CAUGHT_UP)
+        msgspec.structs.force_setattr(self, "max_age", age)
+        msgspec.structs.force_setattr(self, "pace", duration("catch_up.pace", self.pace, allow_zero=True))
+        for field in self.__struct_fields__[1:]:
+            if getattr(self, field) != _NO_LIMITS[field] and field not in _LIMITS_OF[self.rule]:
+                remedy = (
+                    "Use 'all', or leave it out" if field != "max_age" else "Use 'latest' or 'all', or leave it out"
+                )
+                given = getattr(self, field)
+                raise InvalidValue(f"catch_up.{field}", given, f"no {field} together with {self.rule!r}", remedy)
+
+    @property
+    def age_limit(self) -> float | None:
+        """Seconds."""
+        return self.max_age  # type: ignore[return-value]  # made a number above
+
+    @property
+    def seconds_between(self) -> float:
+        return self.pace  # type: ignore[return-value]  # made a number above
+
+
+_NO_LIMITS: dict[str, Any] = {"max_age": None, "max_runs": 100, "pace": 5.0}
+_LIMITS_OF: dict[str, tuple[str, ...]] = {
+    "skip": (),
+    "latest": ("max_age",),
+    "all": ("max_age", "max_runs", "pace"),
+}
+
+
+def as_catch_up(value: Missed | CatchUp) -> CatchUp:
+    """The rule with its limits, for a stored one that may be just its name."""
+    return value if isinstance(value, CatchUp) else _PLAIN_RULES[value]
+
+
+_PLAIN_RULES: dict[str, CatchUp] = {name: CatchUp(name) for name in get_args(Missed)}
+
+
+def check_missed(field: str, value: Any) -> Missed | CatchUp:
+    """What a job may say of missed ticks. A rule without limits of its own is kept as its name alone."""
+    if isinstance(value, Mapping):
+        value = _read_catch_up(field, value)
+    if isinstance(value, CatchUp):
+        return value.rule if value == _PLAIN_RULES[value.rule] else value
+    if isinstance(value, str) and value in _PLAIN_RULES:
+        return value  # type: ignore[return-value]
+    names = ", ".join(repr(name) for name in _PLAIN_RULES)
+    raise InvalidValue(field, value, f'{names}, or CatchUp("all", max_age="7d", max_runs=50, pace="10s")')
+
+
+def _read_catch_up(field: str, value: Mapping[Any, Any]) -> CatchUp:
+    """As JSON has it: `{"rule": "all", "max_age": "7d"}`."""
+    fields = CatchUp.__struct_fields__
+    unknown = [name for name in value if name not in fields]
+    if unknown or "rule" not in value:
+        wrong = f"there is no {unknown[0]!r}" if unknown else "rule is missing"
+        raise InvalidValue(field, dict(value), f"an object of {', '.join(fields)}; {wrong}")
+    return CatchUp(**value)
 
 
 class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

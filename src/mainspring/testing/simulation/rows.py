@@ -71,8 +71,10 @@ class Row:
 
     @property
     def exclusive(self) -> bool:
-        """Whether no second execution of the job may run beside it."""
-        return self.given.rules.overlap in EXCLUSIVE and self.given.trigger != "backfill"
+        """Whether no second execution of the job may run beside it. A tick caught up waits for its turn beside others,
+        any number of them."""
+        waits_for_turn = self.given.trigger == "catch_up" and self.staged
+        return self.given.rules.overlap in EXCLUSIVE and self.given.trigger != "backfill" and not waits_for_turn
 
     def take_slot(self, key: str) -> None:
         """One of several overlap keys was free; a running key that is the same goes with it."""

@@ -15,6 +15,7 @@ import msgspec
 from ...model.execution import Execution, State
 from ...model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ...model.job import Job, JobSpec
+from ...model.policies import as_catch_up
 from ...model.trigger import Trigger
 
 MANY = 100
@@ -112,11 +113,20 @@ def _planned_anew(before: Job, after: Job) -> bool:
 
 def _items(job: Job, executions: list[Execution]) -> list[Item]:
     running = sum(1 for each in executions if each.trigger == "schedule" and each.reason != "missed")
-    opened = min((each.tick for each in executions if each.tick is not None), default=0)
-    return [_item(job, each, opened, running) for each in executions]
+    paused = [_in_pause(job, each) for each in executions]
+    opened = {
+        part: min(each.tick or 0 for each, here in zip(executions, paused, strict=True) if here is part)
+        for part in set(paused)
+    }
+    return [_item(job, each, part, opened[part], running) for each, part in zip(executions, paused, strict=True)]
 
 
-def _item(job: Job, execution: Execution, opened: Micros, together: int) -> Item:
+def _in_pause(job: Job, execution: Execution) -> bool:
+    """A pause that was to end by itself covers what came before that, also where its end was found late."""
+    return job.paused is not None and (job.resume is None or (execution.tick or 0) <= job.resume)
+
+
+def _item(job: Job, execution: Execution, paused: bool, opened: Micros, together: int) -> Item:
     assert execution.tick is not None
     first = last = execution.tick
     kind, count, exact = execution.trigger, 1, True
@@ -124,7 +134,6 @@ def _item(job: Job, execution: Execution, opened: Micros, together: int) -> Item
         words = execution.metadata
         first, last = (to_micros(datetime.fromisoformat(words[field])) for field in ("from", "to"))
         kind, count, exact = "gap", words["count"], words["exact"]
-    paused = job.paused is not None
     return Item(first, last, kind, execution.created, job.spec, paused, opened, together, count, exact)
 
 
@@ -174,7 +183,7 @@ def _wrong_run(trigger: Trigger, item: Item) -> str | None:
     if item.kind == "schedule" and late > _grace(trigger, item):
         return f"tick {_text(item.first)} ran {late / SECOND} s late, beyond its grace"
     rule = item.spec.missed_while_paused if item.paused else item.spec.missed
-    if item.kind == "catch_up" and rule != "latest":
+    if item.kind == "catch_up" and as_catch_up(rule).rule == "skip":
         return f"tick {_text(item.first)} was caught up though missed ones are skipped"
     return None
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ...model.instants import Micros, to_datetime
 from ...model.job import JobSpec
-from ...model.policies import Retention, Retry
+from ...model.policies import CatchUp, Missed, Retention, Retry
 from ...model.trigger import Trigger
 from ...model.triggers import any_of, cron, daily_at, encode_trigger, every, once
 from .handlers import MANNERS
@@ -23,6 +23,13 @@ STARTS: tuple[Micros, ...] = (
 )
 OTHERS = [name for name in MANNERS if name != "steady"]
 OVERLAPS = ("skip", "queue", "allow", "cancel_running")
+RULES: tuple[Missed | CatchUp, ...] = (
+    "skip",
+    "latest",
+    CatchUp("all", max_runs=3, pace=1),
+    CatchUp("all", max_age=20, max_runs=10, pace=0),
+    CatchUp("latest", max_age=30),
+)
 
 
 class Workload(msgspec.Struct):
@@ -83,8 +90,8 @@ def _recurring(number: int, start: Micros, chance: Random) -> JobSpec:
         trigger=trigger,
         params=params(chance),
         queue=chance.choice(["default", "other"]),
-        missed=chance.choice(["skip", "latest"]),
-        missed_while_paused=chance.choice(["skip", "latest"]),
+        missed=chance.choice(RULES),
+        missed_while_paused=chance.choice(RULES),
         grace=chance.choice([None, None, 0.0, 20.0, 3_600.0]),
         overlap=OVERLAPS[number % 4] if chance.random() < 0.8 else "skip",  # type: ignore[arg-type]
         retention=Retention(keep_success=chance.random() < 0.6),
