@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import click
 
+from ..core.shapes import instant_text
 from ..model.clock_changes import ClockChange, clock_changes, effect
 from ..model.timeline import Gap, Overlap
 from ..model.triggers import Cron
@@ -15,7 +16,6 @@ from ..model.triggers import cron as cron_trigger
 from ..model.values import instant, zone, zone_name
 from .output import print_fields, print_json, relative
 from .root import EXIT_CODES, CommandGroup
-from .shapes import instant_text
 from .table import print_table
 
 CHANGES_SHOWN = 2

@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from ..app import Mainspring
+from ..core.shapes import execution_shape
 from ..core.views import JobView
 from ..model.errors import JobNotFound
 from ..model.execution import Attempt, Execution, State
@@ -29,7 +30,6 @@ from .output import (
     without_distance,
 )
 from .session import Session, now
-from .shapes import execution_shape
 from .table import Way, print_table
 from .waiting import waits_for
 

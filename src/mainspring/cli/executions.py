@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..app import Mainspring
+from ..core.shapes import execution_shape, log_shape
 from ..model.changes import LogLine
 from ..model.execution import Execution, State
 from ..model.instants import to_datetime
@@ -19,7 +20,6 @@ from .ids import find_execution
 from .output import console, note, progress_text
 from .root import EXIT_CODES, INTERRUPTED, CommandGroup
 from .session import Session, client_options, operator
-from .shapes import execution_shape, log_shape
 from .waiting import say_if_nobody_comes
 
 FOLLOW_INTERVAL = 0.5

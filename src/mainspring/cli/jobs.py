@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ..app import Mainspring
+from ..core.shapes import job_shape
 from ..core.views import JobView
 from ..model.changes import WorkerInfo
 from ..model.errors import CommandRefused, InvalidValue
@@ -23,7 +24,6 @@ from .output import note
 from .parameters import as_options, quoting_hint, read_params, textual_parameters
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
-from .shapes import job_shape
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
+from ..core.shapes import instant_text
 from ..model.instants import maybe_datetime, to_datetime
 from ..model.values import duration_text
 from ..model.zones import known_zone
 from .forecast import Forecast, JobForecast, Run
 from .output import console, note, print_fields
-from .shapes import instant_text
 from .simulated_overlaps import BESIDE, CANCELS, SKIPPED, WAITS
 from .table import print_table
 

@@ -1,4 +1,7 @@
-"""Jobs, executions, workers and locks as plain data, with the field names of the HTTP API."""
+"""Jobs, executions, workers, locks and audit records as plain data, with the field names of the HTTP interface.
+
+Command line and server both speak through these, so that a field means the same wherever it is read.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from typing import Any
 
 import msgspec
 
-from ..core.views import JobView
-from ..model.changes import LockRow, LogLine, WorkerInfo
+from ..model.changes import Audit, LockRow, LogLine, WorkerInfo
 from ..model.execution import Attempt, Execution
 from ..model.instants import maybe_datetime, to_datetime
 from ..model.job import JobSpec, JobStats
+from ..model.triggers import Every, decode_trigger
+from .registry import Handler
+from .views import JobView
 
 
 def instant_text(at: datetime | None) -> str | None:
@@ -30,6 +35,8 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "last_status": view.last_status,
         "schedule": view.schedule,
         "schedule_description": view.description_of_schedule,
+        "schedule_enabled": view.job.spec.enabled,
+        **interval_pair(view.job.spec),
         "next_run_at": instant_text(view.next_run_at),
         "last_run_at": instant_text(view.last_run_at),
         "started_at": instant_text(maybe_datetime(view.stats.last_started)),
@@ -42,6 +49,10 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "cancelled_at": instant_text(view.cancelled_at),
         "error_message": view.error_message,
         "current_retry_count": view.current_retry_count,
+        "max_retries": view.job.spec.max_attempts - 1,
+        "retry_backoff_seconds": view.job.spec.retry.initial,
+        "origin": view.job.origin,
+        "version": view.job.version,
         "orphaned": view.orphaned,
         "policy": policy_shape(view.job.spec),
         "overrides": view.overrides,
@@ -51,6 +62,14 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "created_at": instant_text(view.created_at),
         "updated_at": instant_text(view.updated_at),
     }
+
+
+def interval_pair(spec: JobSpec) -> dict[str, Any]:
+    """A period in whole minutes as the pair that made it; always told in minutes, as the name of the field says."""
+    trigger = None if spec.trigger is None else decode_trigger(spec.trigger)
+    if not isinstance(trigger, Every) or trigger.seconds % 60:
+        return {"interval_minutes": None, "interval_type": None}
+    return {"interval_minutes": int(trigger.seconds // 60), "interval_type": "minutes"}
 
 
 def policy_shape(spec: JobSpec) -> dict[str, Any]:
@@ -73,6 +92,29 @@ def stats_shape(stats: JobStats) -> dict[str, Any]:
         "skipped_runs": stats.skipped,
         "average_duration_ms": stats.average_duration_ms,
         "success_rate": stats.success_rate,
+    }
+
+
+def job_stats_shape(view: JobView) -> dict[str, Any]:
+    """What became of a job's executions over its whole life, beside when it ran and will run."""
+    return {
+        **stats_shape(view.stats),
+        "last_execution_at": instant_text(view.last_run_at),
+        "next_scheduled_at": instant_text(view.next_run_at),
+    }
+
+
+def sys_job_shape(view: JobView) -> dict[str, Any]:
+    """One line of the overview that operations teams poll."""
+    return {
+        "id": view.name,
+        "schedule": view.schedule,
+        "description": view.description_of_schedule,
+        "status": view.state.value,
+        "next_run_at": instant_text(view.next_run_at),
+        "last_run_at": instant_text(view.last_run_at),
+        "last_status": view.last_status,
+        **{name: value for name, value in stats_shape(view.stats).items() if name.endswith(("_executions", "_runs"))},
     }
 
 
@@ -161,6 +203,41 @@ def lock_shape(lock: LockRow) -> dict[str, Any]:
         "acquired_at": instant_text(to_datetime(lock.acquired)),
         "expires_at": instant_text(to_datetime(lock.expires)),
     }
+
+
+def handler_shape(name: str, handler: Handler | None, workers: list[str]) -> dict[str, Any]:
+    """`handler` is None for code that only other processes have; `workers` are the processes that run it now."""
+    return {
+        "name": name,
+        "known_here": handler is not None,
+        "signature": None if handler is None else str(handler.signature),
+        "required": [] if handler is None else list(handler.signature.required),
+        "isolation": None if handler is None else handler.isolation,
+        "workers": workers,
+    }
+
+
+def audit_shape(audit: Audit) -> dict[str, Any]:
+    return {
+        "id": audit.id,
+        "at": instant_text(to_datetime(audit.at)),
+        "actor": audit.actor,
+        "action": audit.action,
+        "target": audit.target,
+        "before": _said(audit.before),
+        "after": _said(audit.after),
+        "request_id": audit.request_id,
+    }
+
+
+def _said(text: str | None) -> Any:
+    """What an audit record says of before and after: mostly JSON, sometimes a bare word such as a state or an id."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def log_shape(number: int, line: LogLine) -> dict[str, Any]:
