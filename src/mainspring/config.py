@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from . import config_security
+from .config_security import SecuritySettings, check_security
 from .model.address import DatabaseUrl, parse_url, redis_url, without_password
 from .model.errors import ConfigurationError, InvalidValue, nearest, shown
 from .model.values import choice, duration, duration_text, identifier, whole, zone, zone_name
@@ -32,7 +34,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DAY = 86_400.0
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(SecuritySettings, frozen=True, kw_only=True):
     """All settings of one process. Made by `load`, which checks them; durations are seconds."""
 
     database_url: str = "sqlite:///mainspring.db"
@@ -196,6 +198,7 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
     for name, wanted in (("locks", settings.locks == "redis"), ("redis_wakeups", settings.redis_wakeups)):
         if wanted and settings.redis_url is None:
             raise ConfigurationError(f"{_told(name, given)} needs redis_url, such as redis://localhost:6379/0")
+    check_security(settings, lambda name: _told(name, given))
 
 
 def _told(name: str, given: Mapping[str, _Given]) -> str:
@@ -371,4 +374,5 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "locks": lambda field, value: choice(field, value, LOCKS),
     "redis_url": lambda field, value: redis_url(value, field),
     "redis_wakeups": _switch,
+    **config_security.RULES,
 }

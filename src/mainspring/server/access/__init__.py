@@ -1,0 +1,23 @@
+"""Who may do what over HTTP: addresses, credentials, roles. Routes declare, `Guard` decides."""
+
+from ...model.roles import Role
+from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, sys_access
+from .guard import Guard
+from .principals import LOOPBACK, Principal, may_trigger
+from .refusals import Refused
+
+__all__ = [
+    "LOOPBACK",
+    "Guard",
+    "Principal",
+    "Refused",
+    "Role",
+    "access_extra",
+    "anyone",
+    "guard_of",
+    "limited_to_sys",
+    "may_trigger",
+    "needs",
+    "required_role",
+    "sys_access",
+]

@@ -1,0 +1,172 @@
+"""Where a request comes from: the socket's peer, or what listed proxies say of it.
+
+Anyone can write a forwarding header, so one counts only as far as the hops that wrote it are listed: from the peer
+leftwards through the header, until a hop is not a listed proxy. That hop is the client. Which of the two headers the
+proxies write is a setting, because a proxy that writes one passes the other through as the client sent it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+
+import msgspec
+
+from ...model.networks import network
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Headers: TypeAlias = Iterable[tuple[str, str]]
+
+UNIX = "unix"
+"""How the list of proxies names a proxy that connects through a Unix socket, which has no address."""
+
+FORWARDING = frozenset(
+    {
+        "forwarded",
+        "x-forwarded",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-port",
+        "x-forwarded-proto",
+        "x-forwarded-server",
+        "x-real-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-original-forwarded-for",
+        "x-envoy-external-address",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "fastly-client-ip",
+        "via",
+    }
+)
+"""Any of these says that somebody stands between the client and us."""
+
+MOST_HOPS = 64
+
+_FOR = re.compile(r'(?:^|;)\s*for\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]*)', re.IGNORECASE)
+_WITH_PORT = re.compile(r"\[(?P<six>[^\[\]]+)\](?::\d{1,5})?|(?P<four>\d+\.\d+\.\d+\.\d+):\d{1,5}")
+
+
+class Networks:
+    """A list of networks that addresses can be in; `unix` stands for the other end of a Unix socket."""
+
+    def __init__(self, networks: Sequence[str] = ()) -> None:
+        self.unix = UNIX in networks
+        self._networks = tuple(network("network", text) for text in networks if text != UNIX)
+
+    def __bool__(self) -> bool:
+        return self.unix or bool(self._networks)
+
+    def __contains__(self, address: Address | None) -> bool:
+        return address is not None and any(address in network for network in self._networks)
+
+
+class Client(msgspec.Struct, frozen=True):
+    """Where a request comes from. `address` is None when that is not known, which is in no network.
+
+    `direct` means: from this machine, with nobody in between. `key` is what failed logins are counted by.
+    """
+
+    address: Address | None
+    direct: bool
+    key: str
+
+
+def client_of(peer: str | None, headers: Headers, proxies: Networks, header: str = "x-forwarded-for") -> Client:
+    """The client behind this peer of the socket (None: a Unix socket)."""
+    given = [(name.lower(), value) for name, value in headers]
+    forwarded = any(name in FORWARDING for name, _ in given)
+    address = parse_address(peer)
+    listed = proxies.unix if peer is None else address in proxies
+    if not forwarded:
+        # Whoever lists loopback as a proxy says that strangers arrive from there.
+        direct = address is not None and address.is_loopback and not listed
+        return Client(address, direct, _key(address, peer))
+    if not listed:
+        # A proxy that nobody has listed. Its own address counts, except that it does not make anyone local.
+        return Client(_unless_loopback(address), False, _key(address, peer))
+    hops = _hops(header, [value for name, value in given if name == header])
+    return _walk(hops, proxies, address, peer)
+
+
+def _walk(hops: list[Address | None], proxies: Networks, address: Address | None, peer: str | None) -> Client:
+    """From right to left: each listed hop vouches for the one before it."""
+    if not hops or len(hops) > MOST_HOPS:
+        return Client(None, False, _key(address, peer))
+    last_known = address
+    for hop in reversed(hops):
+        if hop is None:  # what a listed proxy could not, or would not, say
+            return Client(None, False, _key(last_known, peer))
+        last_known = hop
+        if hop not in proxies:
+            break
+    return Client(_unless_loopback(last_known), False, _key(last_known, peer))
+
+
+def _unless_loopback(address: Address | None) -> Address | None:
+    """A loopback address that was passed on is that of another machine, or of a proxy on this one."""
+    return None if address is None or address.is_loopback else address
+
+
+def _key(address: Address | None, peer: str | None) -> str:
+    """One host owns a whole /64 of IPv6: it must not get a fresh count for each of its addresses."""
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((int(address) >> 64 << 64, 64)))
+    return str(address) if address is not None else (UNIX if peer is None else "unknown")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+def _hops(header: str, values: list[str]) -> list[Address | None]:
+    elements = [element for value in values for element in _split(value)]
+    if header == "forwarded":
+        return [_forwarded_for(element) for element in elements]
+    return [parse_address(element) for element in elements]
+
+
+def _split(value: str) -> list[str]:
+    """At commas outside quotation marks; an element that is empty says nothing about a hop."""
+    parts, quoted, start, escaped = [], False, 0, False
+    for at, char in enumerate(value):
+        if escaped:
+            escaped = False
+        elif quoted and char == "\\":
+            escaped = True
+        elif char == '"':
+            quoted = not quoted
+        elif char == "," and not quoted:
+            parts.append(value[start:at])
+            start = at + 1
+    parts.append(value[start:])
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _forwarded_for(element: str) -> Address | None:
+    found: list[str] = _FOR.findall(element)
+    if len(found) != 1:
+        return None
+    return parse_address(re.sub(r"\\(.)", r"\1", found[0].strip('"')))
+
+
+def parse_address(text: str | None) -> Address | None:
+    """An address as sockets and proxies write it, with or without a port; None for anything else.
+
+    >>> parse_address("[2001:db8::7]:8080"), parse_address("::ffff:10.1.2.3"), parse_address("unknown")
+    (IPv6Address('2001:db8::7'), IPv4Address('10.1.2.3'), None)
+    """
+    if text is None:
+        return None
+    text = text.strip()
+    with_port = _WITH_PORT.fullmatch(text)
+    if with_port is not None:
+        text = with_port["six"] or with_port["four"]
+    try:
+        address = ip_address(text.partition("%")[0])  # a zone, as in fe80::1%eth0, is of no use to anyone else
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped

@@ -1,0 +1,92 @@
+"""What routes declare: the role they need, or that anyone may ask.
+
+A route says `Depends(needs(Role.OPERATOR))`, one below `/_sys` also `Depends(sys_access)`, and one for strangers
+`Depends(anyone)`. A route that says none of these is found by `required_role`, which the access matrix fails on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+from fastapi.dependencies.models import Dependant
+from fastapi.requests import HTTPConnection
+from fastapi.routing import APIRoute
+
+from ...model.roles import Role
+from .guard import Guard
+from .principals import Principal
+from .refusals import Refused
+
+Required: TypeAlias = Role | Literal["anyone"]
+
+_MARK = "mainspring_required_role"
+
+
+@cache
+def needs(role: Role) -> Callable[[HTTPConnection], Awaitable[Principal]]:
+    """A dependency that yields who asks, and refuses who may not."""
+
+    async def principal(connection: HTTPConnection) -> Principal:
+        return await guard_of(connection).admit(connection, role)
+
+    setattr(principal, _MARK, role)
+    return principal
+
+
+async def anyone(connection: HTTPConnection) -> Principal | None:
+    """Who asks, None for strangers: for health checks, which tell strangers nothing but yes or no."""
+    try:
+        return await guard_of(connection).admit(connection, Role.VIEWER)
+    except Refused:
+        return None
+
+
+setattr(anyone, _MARK, "anyone")
+
+
+async def sys_access(connection: HTTPConnection) -> None:
+    """Only from addresses in `sys_allow`; beside the role, never in its place."""
+    guard_of(connection).check_sys_address(connection)
+
+
+def guard_of(connection: HTTPConnection) -> Guard:
+    guard = getattr(connection.app.state, "guard", None)
+    if not isinstance(guard, Guard):  # without one nothing may be let through
+        raise RuntimeError("the application has no guard: set app.state.guard = Guard(settings, app.tokens)")
+    return guard
+
+
+# --- what a route declares --------------------------------------------------------------------------------------
+
+
+def required_role(route: Any) -> Required | None:
+    """What the route declares, the highest if it does so more than once; None when it declares nothing."""
+    found = [mark for call in _calls(route) if (mark := getattr(call, _MARK, None)) is not None]
+    roles = [mark for mark in found if isinstance(mark, Role)]
+    if roles:
+        return max(roles, key=lambda role: role.rank)
+    return "anyone" if found else None
+
+
+def limited_to_sys(route: Any) -> bool:
+    """Whether the route is open to the addresses of `sys_allow` only."""
+    return any(call is sys_access for call in _calls(route))
+
+
+def access_extra(route: Any) -> dict[str, str]:
+    """What the OpenAPI document says of the route's access; empty when it declares nothing."""
+    role = required_role(route)
+    return {} if role is None else {"x-required-role": str(role)}
+
+
+def _calls(route: Any) -> Iterator[Any]:
+    if isinstance(route, APIRoute):
+        yield from _dependency_calls(route.dependant)
+
+
+def _dependency_calls(dependant: Dependant) -> Iterator[Any]:
+    for inner in dependant.dependencies:
+        yield inner.call
+        yield from _dependency_calls(inner)

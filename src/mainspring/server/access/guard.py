@@ -1,0 +1,78 @@
+"""The guard of one application: looks at every request before its route does, and says who asks or refuses.
+
+In this order: the address, then the credentials, then the role. Without any authentication configured only requests
+that come straight from this machine are served, as admin; with it, everybody needs credentials.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from starlette.requests import HTTPConnection
+
+from ...config_security import SecuritySettings
+from ...model.roles import Role
+from .addresses import Client, Networks, client_of
+from .browsers import check_browser
+from .failures import FailedLogins
+from .principals import LOOPBACK, Principal, check_role
+from .refusals import forbidden, unauthenticated
+
+MOST_CHARACTERS = 16_384
+"""Of a credential: longer ones are not looked at."""
+
+
+class Guard:
+    def __init__(
+        self,
+        settings: SecuritySettings,
+        tokens: object = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._proxies = Networks(settings.trusted_proxies)
+        self._sys, self._all = Networks(settings.sys_allow), Networks(settings.api_allow)
+        self._failures = FailedLogins(settings.failed_logins_per_minute, monotonic)
+
+    # --- addresses ----------------------------------------------------------------------------------------
+    def client(self, connection: HTTPConnection) -> Client:
+        """Where the request comes from."""
+        peer = connection.client.host if connection.client is not None and connection.client.host else None
+        return client_of(peer, connection.headers.items(), self._proxies, self._settings.proxy_header)
+
+    def check_sys_address(self, connection: HTTPConnection) -> None:
+        """An empty list means: this machine only."""
+        client = self.client(connection)
+        if client.address in self._sys or (not self._sys and client.direct):
+            return
+        raise forbidden("address_not_allowed", "this address is not in sys_allow, the list of those served here")
+
+    def _check_address(self, client: Client) -> None:
+        if self._all and client.address not in self._all:
+            raise forbidden("address_not_allowed", "this address is not in api_allow, the list of those served")
+
+    # --- credentials --------------------------------------------------------------------------------------
+    async def admit(self, connection: HTTPConnection, needed: Role) -> Principal:
+        """Who asks, if they have the role."""
+        client = self.client(connection)
+        self._check_address(client)
+        principal = await self._principal(connection, client)
+        check_role(principal, needed)
+        return principal
+
+    async def _principal(self, connection: HTTPConnection, client: Client) -> Principal:
+        given = connection.headers.getlist("authorization")
+        if given:
+            raise unauthenticated("invalid_credentials", "no kind of credentials is configured")
+        return self._without_credentials(connection, client)
+
+    def _without_credentials(self, connection: HTTPConnection, client: Client) -> Principal:
+        """Somebody on this machine, where that is enough; nobody else."""
+        if self._settings.authenticates and not (self._settings.allow_loopback and client.direct):
+            raise unauthenticated("no_credentials", "credentials are needed: Authorization: Bearer ...")
+        if not client.direct:
+            remedy = "set api_tokens=true or a key for JWTs"
+            raise forbidden("loopback_only", f"without authentication only this machine is served; {remedy}")
+        check_browser(connection.scope.get("method", "GET"), connection.headers.items(), self._settings.api_hosts)
+        return LOOPBACK

@@ -1,0 +1,64 @@
+"""Who makes a request, once that is known; and what a single job may ask of them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ...model.job import Job
+from ...model.roles import Role
+from .refusals import forbidden
+
+Kind: TypeAlias = Literal["loopback", "token", "jwt"]
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """`id` is that of an API token; tokens may share a name."""
+
+    name: str
+    role: Role
+    kind: Kind
+    id: str = ""
+
+    @property
+    def actor(self) -> str:
+        """The name for audit records. The kind is part of it: nobody can pass for another by a name they chose.
+
+        >>> Principal("ci", Role.OPERATOR, "token", "3f9a").actor, Principal("ada", Role.ADMIN, "jwt").actor
+        ('token:ci/3f9a', 'jwt:ada')
+        """
+        if self.kind == "loopback":
+            return "loopback"
+        return f"{self.kind}:{self.name}/{self.id}" if self.id else f"{self.kind}:{self.name}"
+
+
+LOOPBACK = Principal("loopback", Role.ADMIN, "loopback")
+"""Somebody on this machine, while no authentication is configured."""
+
+
+def check_role(principal: Principal, needed: Role) -> None:
+    if not principal.role.covers(needed):
+        raise forbidden("role_too_low", f"this needs the role {needed}; {principal.actor} has {principal.role}")
+
+
+def may_trigger(principal: Principal, job: Job) -> None:
+    """Refuse who may not run this job: its `trigger_role`, or operator where it names none.
+
+    To be asked before a trigger and a retry, and before an edit or a removal too: who may not run the job must not be
+    able to change what it asks for, either.
+    """
+    needed = trigger_role(job)
+    if not principal.role.covers(needed):
+        message = f"job {job.name!r} needs the role {needed}; {principal.actor} has {principal.role}"
+        raise forbidden("role_too_low", message)
+
+
+def trigger_role(job: Job) -> Role:
+    """At least operator: a job can ask for more, never for less. A role that this release does not know is the
+    highest, so that a newer release's demand is never taken for none."""
+    wanted = getattr(job.spec, "trigger_role", None)
+    if wanted is None:
+        return Role.OPERATOR
+    known = Role(wanted) if wanted in list(Role) else Role.ADMIN
+    return known if known.covers(Role.OPERATOR) else Role.OPERATOR
