@@ -6,18 +6,19 @@ import sqlite3
 from collections.abc import Iterator
 
 from ...model.errors import SchemaMismatch
-from .connect import Hurry, begin, explained, no_hurry
+from .connect import Hurry, begin, explained, no_hurry, patiently
 from .statements import migrations
 
 
 def migrate(connection: sqlite3.Connection, path: str, patience: float, hurry: Hurry = no_hurry) -> None:
     """Bring the schema up to this release; refuse one that is newer.
 
-    A schema that is up to date needs no lock: the first use may be inside a transaction the caller holds open.
+    A schema that is up to date needs no lock: the first use may be inside a transaction the caller holds open. Even to
+    read may have to wait a moment, while another process makes the log of the file, or puts it away.
     """
     steps = migrations()
     newest = steps[-1][0]
-    if _version(connection) == newest:
+    if patiently(lambda: _version(connection), path, patience, hurry) == newest:
         return
     begin(connection, path, patience, hurry)
     try:
