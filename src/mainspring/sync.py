@@ -13,7 +13,9 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .calendar_methods import SyncCalendarMethods
 from .core.views import JobView
+from .model.backfill import Backfill, Windows
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
 
@@ -51,7 +53,7 @@ class BackgroundLoop:
         self.loop.close()
 
 
-class SyncMainspring:
+class SyncMainspring(SyncCalendarMethods):
     def __init__(self, app: Mainspring) -> None:
         self._app = app
         self._background: BackgroundLoop | None = None
@@ -177,6 +179,31 @@ class SyncMainspring:
 
     def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return self._call(self._app.audits(target, limit))
+
+    # --- windows ------------------------------------------------------------------------------------------
+    def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
+        return self._call(self._app.windows(name, begin, end))
+
+    def backfill(self, name: str, begin: Any = None, end: Any = None, **options: Any) -> Backfill:
+        return self._call(self._app.backfill(name, begin, end, **options))
+
+    def backfills(self, job: str | None = None, limit: int = 20) -> list[Backfill]:
+        return self._call(self._app.backfills(job, limit))
+
+    def get_backfill(self, id: str) -> Backfill:
+        return self._call(self._app.get_backfill(id))
+
+    def wait_backfill(self, id: str, timeout: float | None = None) -> Backfill:
+        return self._call(self._app.wait_backfill(id, timeout))
+
+    def pause_backfill(self, id: str, **options: Any) -> Backfill:
+        return self._call(self._app.pause_backfill(id, **options))
+
+    def resume_backfill(self, id: str, **options: Any) -> Backfill:
+        return self._call(self._app.resume_backfill(id, **options))
+
+    def cancel_backfill(self, id: str, **options: Any) -> Backfill:
+        return self._call(self._app.cancel_backfill(id, **options))
 
     # --- locks --------------------------------------------------------------------------------------------
     @contextmanager

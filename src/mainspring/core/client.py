@@ -151,7 +151,7 @@ class Client:
             trigger="enqueue",
             now=self._clock.now(),
             chance=self._chance,
-            params=self._params(job, params),
+            params=self.encode_params(job, params),
             due=self._due(start_at),
             unique=unique,
             traceparent=traceparent,
@@ -216,7 +216,7 @@ class Client:
         handler = job.spec.handler
         return self._registry.get(handler).signature if handler in self._registry.names else None
 
-    def _params(self, job: Job, params: Mapping[str, Any] | None) -> str:
+    def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str:
         """Parameters on top of the job's own, checked against the handler's signature where it is known here."""
         signature = self.signature_of(job)
         if params is None or isinstance(params, Mapping):
@@ -272,7 +272,7 @@ class Client:
             triggered_by=by,
             now=now,
             chance=self._chance,
-            params=self._params(job, params),
+            params=self.encode_params(job, params),
             window=self._window(job, window, now),
             traceparent=traceparent,
         )

@@ -14,12 +14,14 @@ from ..model.execution import Execution, State
 from ..model.ids import Chance
 from ..model.instants import Micros, to_micros
 from ..model.job import Job
+from ..model.shelf import EntryWrite, ShelfKind
 from ..model.values import instant, words
 from . import commands, decide
 from .cancelling import sweep_job
 from .catalogue import Catalogue
 from .client import Client
 from .edits import edited_fields
+from .eras import revision
 from .ports import Store
 from .queries import Queries, id_of
 from .views import JobView
@@ -86,9 +88,15 @@ class Control:
             audit = self._client.audit(
                 command or action, f"job:{name}", by, now, before=_summary(view.job), after=_summary(made.job)
             )
+            await self._keep_timing(view.job, made.job, now)
             if (await self._store.write_jobs([msgspec.structs.replace(made, audit=audit)]))[0].won:
                 self._catalogue.forget([name])
                 return await self._queries.job(name)
+
+    async def _keep_timing(self, before: Job, after: Job | None, now: Micros) -> None:
+        """What a job's timing was until now is kept, if it changes, before the change."""
+        if (kept := revision(before, after, now)) is not None:
+            await self._store.shelve([kept])
 
     async def remove_job(self, name: str, *, by: str, force: bool = False, purge: bool = False) -> None:
         """Delete the job; its history stays unless purged. Refused while it has something alive, unless forced."""
@@ -102,9 +110,20 @@ class Control:
                 view = await self._queries.job(name)
             now = await self._store.now()
             audit = self._client.audit("remove", f"job:{name}", by, now, before=_summary(view.job))
+            if not purge:
+                await self._keep_timing(view.job, None, now)
             if await self._store.delete_job(name, view.job.version, purge=purge, audit=audit):
+                if purge:
+                    await self._purge_windows(name)
                 self._catalogue.forget([name])
                 return
+
+    async def _purge_windows(self, name: str) -> None:
+        """The ledger and the revisions of a job whose whole history goes."""
+        kinds: tuple[ShelfKind, ...] = ("window", "revision")
+        for kind in kinds:
+            while entries := await self._store.shelf(kind, name):
+                await self._store.shelve([EntryWrite(entry=entry, remove=True) for entry in entries])
 
     async def retire_orphans(self, declared: frozenset[str]) -> list[str]:
         """Remove jobs of code that neither this process nor any running one declares."""

@@ -13,6 +13,7 @@ import msgspec
 from ..model.changes import Beat, BeatReply, WorkerInfo
 from ..model.events import Running, Stopped, Stopping
 from ..model.ids import Chance, random_id
+from .backfill_driver import BackfillDriver
 from .heart import Heart, Leases, ThreadHeart
 from .janitor import Janitor
 from .loop import Emit
@@ -79,6 +80,7 @@ class Node:
             retention_interval=settings.retention_interval,
         )
         self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval)
+        self.backfills = BackfillDriver(store, emit)
         self.worker = Worker(
             store,
             registry,
@@ -118,6 +120,7 @@ class Node:
             self.worker.start()
         if "scheduler" in self._settings.roles:
             self.scheduler.start()
+            self.backfills.start()
         self._emit(Running(self.id, self._settings.roles, msgspec.to_builtins(self._settings)))
 
     async def _until_known(self) -> None:
@@ -137,7 +140,7 @@ class Node:
         if self._unsubscribe is not None:
             self._unsubscribe()
         if "scheduler" in self._settings.roles:
-            await self.scheduler.stop(reserve * 0.2)
+            await asyncio.gather(self.scheduler.stop(reserve * 0.2), self.backfills.stop(reserve * 0.2))
         handed_back = 0
         if "worker" in self._settings.roles:
             patience = timeout - reserve - (self._time.monotonic() - began)

@@ -91,6 +91,13 @@ class ExecutionNotFound(NotFound):
         return f"no execution with id {shown(self.name)}"
 
 
+class BackfillNotFound(NotFound):
+    noun = "backfill"
+
+    def __str__(self) -> str:
+        return f"no backfill with id {shown(self.name)}"
+
+
 class HandlerNotFound(NotFound):
     noun = "handler"
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from .backfill import Backfill
 from .execution import Execution, State
 from .instants import Micros
 
@@ -99,6 +100,30 @@ class SkewNoticed(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class BackfillBegan(msgspec.Struct, frozen=True):
+    """A backfill was made in this process."""
+
+    backfill: Backfill
+
+
+class BackfillEnded(msgspec.Struct, frozen=True):
+    """A backfill is over; its last step was made in this process."""
+
+    backfill: Backfill
+
+
 Event: TypeAlias = (
-    Started | Ended | Skipped | Ticked | Rescued | Fenced | Running | Stopping | Stopped | Trouble | SkewNoticed
+    Started
+    | Ended
+    | Skipped
+    | Ticked
+    | Rescued
+    | Fenced
+    | Running
+    | Stopping
+    | Stopped
+    | Trouble
+    | SkewNoticed
+    | BackfillBegan
+    | BackfillEnded
 )

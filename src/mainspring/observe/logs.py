@@ -11,7 +11,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any, assert_never
 
+from ..model.backfill import Backfill
 from ..model.events import (
+    BackfillBegan,
+    BackfillEnded,
     Ended,
     Event,
     Fenced,
@@ -73,6 +76,10 @@ class LogLines:
                 self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
             case Trouble():
                 self._line(ERROR, "trouble", {"where": event.where}, event.traceback, error=event.error)
+            case BackfillBegan():
+                self._backfill_began(event.backfill)
+            case BackfillEnded():
+                self._backfill_ended(event.backfill)
             case SkewNoticed():
                 self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
             case _:
@@ -112,6 +119,16 @@ class LogLines:
             self._line(ERROR, "job_failed", fields, error=error, reason=event.reason or "worker_lost")
         elif event.state is State.PENDING:
             self._line(WARNING, "job_retry", fields, error=error, reason="worker_lost", retry_in=event.retry_in)
+
+    def _backfill_began(self, backfill: Backfill) -> None:
+        fields = {"job": backfill.job, "backfill_id": backfill.id, "windows": backfill.total, "order": backfill.order}
+        self._line(INFO, "backfill_start", fields, concurrency=backfill.concurrency, by=backfill.created_by)
+
+    def _backfill_ended(self, backfill: Backfill) -> None:
+        fields = {"job": backfill.job, "backfill_id": backfill.id, "state": backfill.state}
+        counts = {name: getattr(backfill, name) or None for name in ("failed", "cancelled", "skipped", "held")}
+        level = INFO if backfill.state in ("completed", "cancelled") else WARNING
+        self._line(level, "backfill_end", fields, completed=backfill.completed, **counts, reason=backfill.reason)
 
     def _line(
         self, level: int, name: str, fields: Mapping[str, Any], traceback: str | None = None, /, **more: Any

@@ -1,0 +1,282 @@
+"""Moving backfills on: count what has ended, hand out the next windows, file away what is over.
+
+Any number of processes may drive one backfill at once, and each may die between any two calls to the store:
+
+- A step inserts the rows of the next windows first and compares-and-sets the record after that. The rows have ids that
+  depend on the backfill and the number of the window alone. Whoever repeats a step after a crash, or with an old record
+  in hand, inserts nothing new: no window is handed out twice. The record moves on only past windows that have rows:
+  none is left out.
+- A window leaves `in_flight` only in a step that saw its row final, and a final row stays final. So nobody inserts the
+  row of window n before n + 1 - concurrency earlier ones have ended, however old the record in hand: never more than
+  `concurrency` are alive.
+- Endings are counted in the same write that takes the window out of `in_flight`: each exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from ..model.backfill import Backfill
+from ..model.changes import ExecutionQuery
+from ..model.errors import StoreError
+from ..model.events import BackfillEnded
+from ..model.execution import LIVE, Execution
+from ..model.instants import Micros, seconds_to_micros
+from ..model.job import Job
+from . import backfill_records as records
+from . import backfill_rules as rules
+from . import ledger
+from .backfill_rules import is_child
+from .cancelling import cancel_all
+from .loop import Emit, Loop, trouble
+from .ports import Store
+
+__all__ = ["BackfillDriver", "drive", "is_child"]
+
+POLL = 2.0
+"""Seconds between looks at an open backfill. Mostly the follow-up of a child moves it on before."""
+IDLE = 10.0
+STOPPING_POLL = 0.5
+STEPS_AT_ONCE = 1_000
+BATCH = 500
+ALIVE = 1_000
+PLANNING_PATIENCE = 600.0
+"""Seconds after which a backfill that is still being planned has lost the process that planned it."""
+PRUNE_EVERY = 600.0
+
+
+class BackfillDriver:
+    """The net under the follow-ups: looks at every open backfill now and then. Where none is, that is one read."""
+
+    def __init__(self, store: Store, emit: Emit) -> None:
+        self._store, self._emit = store, emit
+        self._loop = Loop("backfills", self.step, emit)
+        self._pruned: Micros = 0
+
+    def start(self) -> None:
+        self._loop.start()
+
+    async def stop(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._loop.stop()
+        except TimeoutError:
+            await self._loop.abort()
+
+    async def step(self) -> float:
+        """One look at all open backfills; returns the seconds until the next one."""
+        delays = [await self._drive(entry.key) for entry in await self._store.shelf("backfill", records.OPEN)]
+        if not delays:
+            await self._prune()
+        return min((delay for delay in delays if delay is not None), default=IDLE)
+
+    async def _drive(self, id: str) -> float | None:
+        """One that cannot be read holds up no other."""
+        try:
+            return await drive(self._store, id, self._emit)
+        except StoreError:
+            raise
+        except Exception as error:
+            self._emit(trouble(f"backfill {id}", error))
+            return IDLE
+
+    async def _prune(self) -> None:
+        now = await self._store.now()
+        if now - self._pruned >= seconds_to_micros(PRUNE_EVERY):
+            await records.prune_closed(self._store, now)
+            self._pruned = now
+
+
+async def drive(store: Store, id: str, emit: Emit) -> float | None:
+    """Move one backfill on as far as it goes now. Returns the seconds until it should be looked at again; None when
+    it is over."""
+    for _ in range(STEPS_AT_ONCE):
+        found = await records.open_record(store, id)
+        if found is None:
+            return None
+        delay = await _step(store, *found, emit)
+        if delay is None or delay > 0:
+            return delay
+        await asyncio.sleep(0)
+    return POLL
+
+
+async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> float | None:
+    """One compare-and-set at most. 0: look again at once."""
+    now = await store.now()
+    if record.over:
+        await records.file_away(store, record)
+        return None
+    if record.state == "planning":
+        return await _planning(store, record, now)
+    after, again = await _counted(store, record, now), False
+    if after.state == "running":
+        after, again = await _moved_on(store, after, now)
+    stopped = after.state == "cancelling" and not again and await _stop(store, after, now)
+    if not after.in_flight and (stopped or after.position == after.total):
+        after = msgspec.structs.replace(after, state=rules.verdict(after), finished=now)
+    if after == record:
+        return STOPPING_POLL if after.state == "cancelling" else POLL
+    won = await records.write_record(store, after, version)
+    if won and after.over:
+        emit(BackfillEnded(after))
+    return 0.0 if again or after.over or not won else POLL
+
+
+async def _planning(store: Store, record: Backfill, now: Micros) -> float | None:
+    """Nothing of it has begun. Its maker goes on, or is dead: then nobody was told of it either."""
+    if now - record.created <= seconds_to_micros(PLANNING_PATIENCE):
+        return POLL
+    await records.remove_open(store, record)
+    return None
+
+
+# ---------------------------------------------------------------- what has ended
+
+
+async def _counted(store: Store, record: Backfill, now: Micros) -> Backfill:
+    """The record with the endings that came since."""
+    if not record.in_flight:
+        return record
+    alive = {child.id for child in await _children(store, record)}
+    missing = [position for position in record.in_flight if rules.child_id(record.id, position) not in alive]
+    ended, lost = [], []
+    for position in missing:
+        row = await store.execution(rules.child_id(record.id, position))
+        if row is None:
+            lost.append(position)
+        elif field := rules.field_for(row):
+            ended.append((position, field))
+    return rules.counted(record, ended + await _lost(store, record, lost, now), now)
+
+
+async def _children(store: Store, record: Backfill) -> list[Execution]:
+    return await store.find(ExecutionQuery(parent_id=record.id, states=LIVE, limit=ALIVE))
+
+
+async def _lost(store: Store, record: Backfill, positions: list[int], now: Micros) -> list[tuple[int, str]]:
+    """Rows that retention has taken in the meantime: the ledger remembers how they ended."""
+    if not positions:
+        return []
+    windows = await records.planned(store, record.id, positions)
+    entries = await _entries(store, record.job, list(windows.values()))
+    ended = []
+    for position in positions:
+        entry = entries.get(windows[position]) if position in windows else None
+        if field := rules.field_for_lost(record, rules.child_id(record.id, position), entry, now):
+            ended.append((position, field))
+    return ended
+
+
+async def _entries(store: Store, job: str, windows: list[ledger.Stretch]) -> dict[ledger.Stretch, ledger.LedgerEntry]:
+    found = await store.entries("window", job, [ledger.key_of(window) for window in windows])
+    return {ledger.window_from(entry.key): ledger.decode_entry(entry.body) for entry in found}
+
+
+# ---------------------------------------------------------------- what is next
+
+
+async def _moved_on(store: Store, record: Backfill, now: Micros) -> tuple[Backfill, bool]:
+    """The record with the next windows handed out, and whether more can be done at once."""
+    jobs = await store.jobs([record.job])
+    job = jobs[0] if jobs else None
+    if (reason := rules.gone(record, job)) is not None:
+        return rules.cancelling(record, reason), True
+    count = min(rules.room(record), BATCH)
+    if count <= 0 or job is None:
+        return record, False
+    windows = await records.planned(store, record.id, range(record.position, record.position + count))
+    if len(windows) < count:
+        return rules.cancelling(record, "its list of windows is incomplete"), True
+    taken = await taken_windows(store, record.job, list(windows.values()), force=record.force)
+    last_due = await _hand_out(store, record, job, windows, taken, now)
+    return rules.handed_out(record, count, last_due, now), count == BATCH or bool(taken)
+
+
+async def _hand_out(
+    store: Store,
+    record: Backfill,
+    job: Job,
+    windows: dict[int, ledger.Stretch],
+    taken: dict[ledger.Stretch, tuple[str, str]],
+    now: Micros,
+) -> Micros | None:
+    """Insert a row for each of these windows. Returns when the last of those that run is due."""
+    rows = []
+    starts = iter(rules.due_times(record, now, len(windows)))
+    last_due = None
+    for position, window in windows.items():
+        reason, by = taken.get(window, (None, None))
+        if reason is None or by == rules.child_id(record.id, position):  # handed out by a step whose record was lost
+            last_due = next(starts)
+            rows.append(rules.child(record, job, position, window, now, last_due))
+        else:
+            rows.append(rules.passed_over(rules.child(record, job, position, window, now, now), reason, now))
+    added = await store.add(rows)
+    held = [row for row, each in zip(rows, added, strict=True) if each.outcome == "unique_taken"]
+    if held:
+        await store.add([rules.passed_over(row, rules.RUNNING_ELSEWHERE, now) for row in held])
+    return last_due
+
+
+async def taken_windows(
+    store: Store, job: str, windows: list[ledger.Stretch], *, force: bool
+) -> dict[ledger.Stretch, tuple[str, str]]:
+    """Those of these windows that need no run: why, and the execution that runs or ran them.
+
+    What is alive is looked at first, then what has ended and is not entered yet, then the ledger: an execution that
+    ends meanwhile is seen in one of them.
+    """
+    wanted = set(windows)
+    alive = await store.find(ExecutionQuery(job=job, states=LIVE, limit=ALIVE))
+    taken = {
+        window: (rules.RUNNING_ELSEWHERE, each.id) for each in alive if (window := ledger.window_of(each)) in wanted
+    }
+    if force:
+        return taken
+    for each in await store.todo(ALIVE):
+        window = ledger.window_of(each)
+        if each.job == job and window in wanted and ledger.is_entered(each) and each.state == "completed":
+            taken.setdefault(window, (rules.DONE_ELSEWHERE, each.id))
+    for window, entry in (await _entries(store, job, windows)).items():
+        if entry.state == "done":
+            taken.setdefault(window, (rules.DONE_ELSEWHERE, entry.execution_id))
+    return taken
+
+
+# ---------------------------------------------------------------- cancelling
+
+
+async def _stop(store: Store, record: Backfill, now: Micros) -> bool:
+    """Cancel what is alive; true once nothing is.
+
+    A process that has not heard of it yet could hand out `concurrency` more windows at most. They get rows that are
+    final from the start, so that it cannot.
+    """
+    last = min(record.total, record.position + record.concurrency)
+    positions = range(record.position, last)
+    if positions:
+        await store.add([_never(record, position, now) for position in positions])
+    alive = await _children(store, record)
+    await cancel_all(store, [each for each in alive if each.cancel_requested is None], record.reason or "cancelled")
+    return not alive
+
+
+def _never(record: Backfill, position: int, now: Micros) -> Execution:
+    """A row in the place of a child; the job may not even exist any more."""
+    id = rules.child_id(record.id, position)
+    blank = Execution(
+        id=id,
+        job=record.job,
+        job_id=record.job_id,
+        handler=record.job,
+        trigger=rules.TRIGGER,
+        triggered_by=record.created_by,
+        trace_id=id.replace("-", ""),
+        parent_id=record.id,
+        created=now,
+        due=now,
+    )
+    return rules.passed_over(blank, rules.NEVER_STARTED, now)

@@ -1,0 +1,126 @@
+"""Windows of a job and what became of them; a backfill: the windows of a range, run one after another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from .instants import Micros, maybe_datetime, to_datetime
+from .windows import Window
+
+WindowState: TypeAlias = Literal["done", "failed", "missing", "running"]
+BackfillState: TypeAlias = Literal[
+    "planned", "planning", "running", "paused", "cancelling", "completed", "partial", "failed", "cancelled"
+]
+Order: TypeAlias = Literal["oldest", "newest"]
+Only: TypeAlias = Literal["holes", "missing", "failed"]
+
+OVER: frozenset[BackfillState] = frozenset({"completed", "partial", "failed", "cancelled"})
+
+
+class WindowStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One window that the schedule asks for. `runs` counts the executions of it that have ended; `execution_id` is the
+    one alive, or the last that ended, and `last_state` how that ended.
+
+    A window that ever completed is `done`, also if a later run of it failed. One whose runs were all cancelled is
+    `missing`.
+    """
+
+    window: Window
+    state: WindowState
+    execution_id: str | None = None
+    last_state: str | None = None
+    runs: int = 0
+    finished: Micros | None = None
+
+    @property
+    def finished_at(self) -> datetime | None:
+        return maybe_datetime(self.finished)
+
+
+class Windows(list[WindowStatus]):
+    """The windows of a range, oldest first."""
+
+    @property
+    def counts(self) -> dict[WindowState, int]:
+        """How many are in each state."""
+        found = Counter(each.state for each in self)
+        states: tuple[WindowState, ...] = ("done", "failed", "missing", "running")
+        return {state: found[state] for state in states}
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A backfill and how far it is.
+
+    Its windows have numbers from 0 to `total` - 1, in the order in which they run. Those below `position` have been
+    handed out; `in_flight` are the handed-out ones that are not known to have ended. `already_done` and
+    `already_running` windows of the range were left out when it was made; `skipped` ones were done by somebody else,
+    `held` ones were running elsewhere when their turn came. `windows` are only listed by a dry run.
+    """
+
+    id: str
+    job: str
+    job_id: str
+    begin: Micros
+    end: Micros
+    order: Order = "oldest"
+    concurrency: int = 1
+    pace: float | None = None
+    force: bool = False
+    only: Only = "holes"
+    params: str | None = None
+    note: str | None = None
+    created: Micros = 0
+    created_by: str = "system"
+    total: int = 0
+    already_done: int = 0
+    already_running: int = 0
+
+    state: BackfillState = "planning"
+    reason: str | None = None
+    position: int = 0
+    in_flight: tuple[int, ...] = ()
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    skipped: int = 0
+    held: int = 0
+    started: Micros | None = None
+    finished: Micros | None = None
+    next_at: Micros = 0
+    moved: Micros = 0
+    windows: tuple[Window, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def ended(self) -> int:
+        """How many of its windows are dealt with, in whatever way."""
+        return self.completed + self.failed + self.cancelled + self.skipped + self.held
+
+    @property
+    def running(self) -> int:
+        """How many are handed out and have not ended, as far as is known."""
+        return len(self.in_flight)
+
+    @property
+    def window(self) -> Window:
+        """The range it was asked for."""
+        return Window(to_datetime(self.begin), to_datetime(self.end))
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created)
+
+    @property
+    def started_at(self) -> datetime | None:
+        return maybe_datetime(self.started)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        return maybe_datetime(self.finished)
