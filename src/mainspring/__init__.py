@@ -33,6 +33,7 @@ from .model.errors import (
     StoreError,
 )
 from .model.execution import Attempt, Execution, State
+from .model.hours import Hours
 from .model.job import JobState
 from .model.policies import CatchUp, Retention, Retry, Unique
 from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
@@ -52,6 +53,7 @@ __all__ = [
     "ExecutionCancelled",
     "ExecutionNotFound",
     "HandlerNotFound",
+    "Hours",
     "InvalidValue",
     "JobContext",
     "JobNotFound",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from . import assembly, config
 from .assembly import Parts, SystemClock
+from .calendar_methods import CalendarMethods
 from .core.client import Client
 from .core.context import JobContext
 from .core.declare import JobOptions
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring:
+class Mainspring(CalendarMethods):
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")

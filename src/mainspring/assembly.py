@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from . import config
+from .core.calendars import Calendars
 from .core.catalogue import Catalogue
 from .core.client import Client
 from .core.control import Control
@@ -60,7 +61,8 @@ class Parts:
         self._settings = settings
         self.chance = random.Random(int.from_bytes(os.urandom(16)))
         self.time = StoreTime(clock, emit)
-        self.catalogue = Catalogue(store, self.time, self.chance, settings.release)
+        self.calendars = Calendars(store, self.time, self.chance, registry.calendars)
+        self.catalogue = Catalogue(store, self.time, self.chance, settings.release, self.calendars)
         self.queries = Queries(store, self.catalogue, self.time, settings.lease)
         self.client = Client(
             store,

@@ -21,6 +21,7 @@ PUBLIC = [
     "ExecutionCancelled",
     "ExecutionNotFound",
     "HandlerNotFound",
+    "Hours",
     "InvalidValue",
     "JobContext",
     "JobNotFound",
@@ -93,9 +94,16 @@ METHODS = [
     "locks",
     "release_lock",
     "suggested_ttl",
+    "calendar",
+    "calendars",
+    "calendar_view",
+    "calendar_jobs",
+    "set_calendar",
+    "revert_calendar",
+    "remove_calendar",
 ]
 
-ONLY_ASYNC = {"job", "register", "schedule", "provide", "observe", "registrar", "run", "lifespan", "sync"}
+ONLY_ASYNC = {"job", "calendar", "register", "schedule", "provide", "observe", "registrar", "run", "lifespan", "sync"}
 
 HEAVY = [
     "sqlite3",

@@ -31,6 +31,7 @@ COMMANDS = {
     "executions": "executions:executions",
     "workers": "cluster:workers",
     "locks": "cluster:locks",
+    "calendars": "calendars:calendars",
     "cron": "cron:cron",
     "simulate": "simulate:simulate",
     "db": "database:db",

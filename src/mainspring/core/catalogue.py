@@ -11,6 +11,8 @@ from ..model.instants import Micros
 from ..model.job import Job, JobSpec, Origin, encode_spec
 from ..model.values import identifier, is_identifier
 from . import commands
+from .calendars import Calendars
+from .eras import revision
 from .ports import Clock, Store
 
 FRESH_FOR = 1.0
@@ -19,12 +21,19 @@ SUGGESTED_FROM = 1_000
 
 
 class Catalogue:
-    def __init__(self, store: Store, clock: Clock, chance: Chance, release: str) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, chance: Chance, release: str, calendars: Calendars | None = None
+    ) -> None:
         self._store, self._clock, self._chance, self._release = store, clock, chance, release
+        self._calendars = calendars or Calendars(store, clock, chance, {})
         self._cached: dict[str, tuple[Job, float]] = {}
 
     async def declare(self, specs: Sequence[tuple[str, JobSpec]], *, update: bool = True) -> None:
-        """Create these jobs of code, or update them. Unchanged ones are not touched; what operators changed stays."""
+        """Create these jobs of code, or update them. Unchanged ones are not touched; what operators changed stays.
+        The calendars that they name come before them."""
+        await self._calendars.declare(update=update)
+        if update:
+            await self._calendars.check(specs)
         for start in range(0, len(specs), BATCH):
             left = dict(specs[start : start + BATCH])
             while left:
@@ -38,6 +47,9 @@ class Catalogue:
         new = {name: self._new(name, spec, "code", now) for name, spec in wanted_specs.items()}
         writes = [self._declared(existing.get(name), job, now) for name, job in new.items()]
         wanted = [write for write in writes if write is not None]
+        revisions = [revision(existing.get(write.job.name), write.job, now) for write in wanted]
+        if shelved := [each for each in revisions if each is not None]:
+            await self._store.shelve(shelved)
         written = await self._store.write_jobs(wanted) if wanted else []
         lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
         return {name: specs[name] for name in lost}

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypedDict, get_args
 import msgspec
 
 from ..model.errors import ConfigurationError, InvalidValue, nearest
+from ..model.hours import Hours, Outside, encode_hours, hours_of
 from ..model.job import JobSpec
 from ..model.payload import encode_payload, presentable, safe_text
 from ..model.policies import MAX_OVERLAP, CatchUp, Overlap, Retention, Retry, check_max_attempts, check_missed
@@ -51,6 +52,8 @@ class JobOptions(TypedDict, total=False):
     missed_while_paused: str | CatchUp | Mapping[str, Any]
     grace: Duration | None
     window: str | Offset | Limited | Mapping[str, Any] | None
+    hours: Hours | str | Mapping[str, Any] | None
+    outside: str
     enabled: bool
     schedule_enabled: bool | None
     retention: Retention | Mapping[str, Any] | None
@@ -146,6 +149,8 @@ def job_spec(
         missed_while_paused=check_missed("missed_while_paused", given.get("missed_while_paused", "skip")),
         grace=duration("grace", given["grace"], allow_zero=True) if "grace" in given else None,
         window=encode_window_spec(window_spec(given["window"])) if "window" in given else None,
+        hours=_hours(given["hours"], scheduled) if "hours" in given else None,
+        outside=choice("outside", given.get("outside", "skip"), get_args(Outside)),  # type: ignore[arg-type]
         enabled=_switch(given, "enabled") and _switch(given, "schedule_enabled"),
         retention=_retention(given.get("retention")),
         description=_description(given.get("description") or description),
@@ -301,6 +306,14 @@ def _overlap(given: Mapping[str, Any], scheduled: bool) -> dict[str, Any]:
         "overlap": overlap,
         "overlap_limit": None if limit is None else whole("overlap_limit", limit, 1, MAX_OVERLAP),
     }
+
+
+def _hours(value: Any, scheduled: bool) -> dict[str, Any]:
+    hours = hours_of(value)
+    if not scheduled:
+        remedy = "Hours hold back ticks only; what is enqueued or triggered by hand runs at once"
+        raise InvalidValue("hours", hours.describe(), "hours of a job that has a trigger", remedy)
+    return encode_hours(hours)
 
 
 def _default_missed(trigger: AnyTrigger | None) -> str:

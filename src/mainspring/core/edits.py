@@ -21,13 +21,13 @@ _FIELD_OF = {
     "interval_type": "trigger",
     "schedule_enabled": "enabled",
 }
-_MAY_BE_NONE = frozenset({"trigger", "timeout", "grace", "window", "overlap_limit"})
+_MAY_BE_NONE = frozenset({"trigger", "timeout", "grace", "window", "hours", "overlap_limit"})
 
 
 def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the specification that these options set, as plain JSON data.
 
-    None takes a trigger, timeout, grace, window or limit away. Everything not named stays as it is.
+    None takes a trigger, timeout, grace, window, limit or hours away. Everything not named stays as it is.
     """
     fields = {_FIELD_OF.get(name, name) for name in changes if _known(name)}
     for name, value in changes.items():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Unpack
 
+from ..model.calendars import Calendar
 from ..model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
 from ..model.job import JobSpec
 from ..model.payload import Verbatim, presentable
@@ -83,6 +84,7 @@ class Registry:
         self._by_object: dict[Any, list[Handler]] = {}
         self._by_class: dict[type, list[Handler]] = {}
         self._names: frozenset[str] = frozenset()
+        self.calendars: dict[str, Calendar] = {}
         self.revision = 0
         """Grows with every declaration: whoever brought the jobs to a store can tell that there are new ones."""
 

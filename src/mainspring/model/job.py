@@ -12,6 +12,7 @@ import msgspec
 
 from .errors import InvalidValue
 from .execution import State, encode_policy
+from .hours import Hours, Outside, hours_of
 from .instants import Micros, maybe_datetime, to_datetime
 from .policies import CatchUp, Missed, Overlap, Retention, Retry, RunPolicy
 from .triggers import Trigger, decode_trigger
@@ -52,6 +53,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     missed_while_paused: Missed | CatchUp = "skip"
     grace: float | None = None
     window: str | dict[str, Any] | None = None
+    hours: dict[str, Any] | None = None
+    outside: Outside = "skip"
     enabled: bool = True
     retention: Retention = Retention()
     description: str = ""
@@ -108,6 +111,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The trigger with zone, anchor and name filled in; None for a job that only runs on demand."""
         trigger = _zoned_trigger(self.declared, self.overrides)
         return None if trigger is None else trigger.anchored(to_datetime(self.anchor)).named(self.name)
+
+    @property
+    def hours(self) -> Hours | None:
+        """When its ticks may run; None for a job that may always."""
+        return _hours(self.declared, self.overrides)
 
     @property
     def policy(self) -> str:
@@ -236,6 +244,12 @@ def effective_spec(declared: str, overrides: str) -> JobSpec:
 def _zoned_trigger(declared: str, overrides: str) -> Trigger | None:
     spec = effective_spec(declared, overrides)
     return None if spec.trigger is None else decode_trigger(spec.trigger).with_zone(zone("tz", spec.tz))
+
+
+@lru_cache(maxsize=_KEPT)
+def _hours(declared: str, overrides: str) -> Hours | None:
+    hours = effective_spec(declared, overrides).hours
+    return None if hours is None else hours_of(hours)
 
 
 @lru_cache(maxsize=_KEPT)
