@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..model.changes import CancelRequest, JobWrite
-from ..model.errors import CommandRefused, JobNotFound
+from ..model.errors import CommandRefused, JobNotFound, MainspringError
 from ..model.execution import Execution, State
 from ..model.ids import Chance
 from ..model.instants import Micros, to_micros
@@ -33,54 +33,72 @@ MAX_TEXT = 1_000
 Write = Callable[[Job, Micros], JobWrite]
 
 
+class JobChanged(MainspringError):
+    """A command for a job as somebody saw it (`JobView.tag`), which has changed since."""
+
+    def __init__(self, name: str, seen: str, tag: str) -> None:
+        super().__init__(name, seen, tag)
+        self.name, self.seen, self.tag = name, seen, tag
+
+    def __str__(self) -> str:
+        return f"job {self.name!r} has changed since it was read: it was {self.seen}, and is {self.tag}; read it again"
+
+
 class Control:
     def __init__(self, store: Store, client: Client, catalogue: Catalogue, queries: Queries, chance: Chance) -> None:
         self._store, self._client, self._catalogue, self._queries = store, client, catalogue, queries
         self._chance = chance
 
     # --- jobs ---------------------------------------------------------------------------------------------
-    async def pause(self, name: str, *, by: str, note: str | None = None, resume_at: Any = None) -> JobView:
+    # `seen` is the tag of the job that the caller looked at: given one, only that is changed.
+    async def pause(
+        self, name: str, *, by: str, note: str | None = None, resume_at: Any = None, seen: str | None = None
+    ) -> JobView:
         until = None if resume_at is None else to_micros(instant("resume_at", resume_at))
         note = None if note is None else words("note", note, MAX_TEXT)
         return await self._command(
-            "pause", name, by, lambda job, now: commands.pause(job, now, by=by, note=note, resume=until)
+            "pause", name, by, lambda job, now: commands.pause(job, now, by=by, note=note, resume=until), seen=seen
         )
 
-    async def resume(self, name: str, *, by: str) -> JobView:
-        return await self._command("resume", name, by, lambda job, now: commands.resume(job, now, self._chance))
+    async def resume(self, name: str, *, by: str, seen: str | None = None) -> JobView:
+        return await self._command(
+            "resume", name, by, lambda job, now: commands.resume(job, now, self._chance), seen=seen
+        )
 
-    async def cancel_job(self, name: str, *, by: str, reason: str | None = None) -> JobView:
+    async def cancel_job(self, name: str, *, by: str, reason: str | None = None, seen: str | None = None) -> JobView:
         """Stop a job for good: no more ticks, and what it has alive is cancelled too."""
         why = f"the job was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
-        view = await self._command("cancel", name, by, commands.cancel)
+        view = await self._command("cancel", name, by, commands.cancel, seen=seen)
         await sweep_job(self._store, view.job, why)
         return await self._queries.job(name)
 
-    async def reactivate(self, name: str, *, by: str) -> JobView:
-        return await self._command("reactivate", name, by, commands.reactivate)
+    async def reactivate(self, name: str, *, by: str, seen: str | None = None) -> JobView:
+        return await self._command("reactivate", name, by, commands.reactivate, seen=seen)
 
-    async def update_job(self, name: str, changes: dict[str, Any], *, by: str) -> JobView:
+    async def update_job(self, name: str, changes: dict[str, Any], *, by: str, seen: str | None = None) -> JobView:
         """Override what the job's declaration says; the override survives deploys."""
 
         def write(job: Job, now: Micros) -> JobWrite:
             fields = edited_fields(job.spec, self._client.signature_of(job), changes)
             return self._closing(job, commands.override(job, fields, now), now)
 
-        return await self._command(None, name, by, write, action="update")
+        return await self._command(None, name, by, write, action="update", seen=seen)
 
-    async def revert_job(self, name: str, *, by: str) -> JobView:
+    async def revert_job(self, name: str, *, by: str, seen: str | None = None) -> JobView:
         """Back to what code declares."""
         return await self._command(
-            None, name, by, lambda job, now: self._closing(job, commands.revert(job, now), now), action="revert"
+            None, name, by, lambda job, now: self._closing(job, commands.revert(job, now), now), "revert", seen
         )
 
     def _closing(self, job: Job, write: JobWrite, now: Micros) -> JobWrite:
         return commands.close_plan(job, write, now, self._chance)
 
-    async def _command(self, command: str | None, name: str, by: str, write: Write, action: str = "") -> JobView:
+    async def _command(
+        self, command: str | None, name: str, by: str, write: Write, action: str = "", seen: str | None = None
+    ) -> JobView:
         """Check, write, and on a lost race look again: two commands at once never lose an update."""
         while True:
-            view = await self._queries.job(name)
+            view = await self._seen(name, seen)
             if command is not None:
                 commands.check(command, view.job, view.state, view.stats.last_state)
             now = await self._store.now()
@@ -98,10 +116,18 @@ class Control:
         if (kept := revision(before, after, now)) is not None:
             await self._store.shelve([kept])
 
-    async def remove_job(self, name: str, *, by: str, force: bool = False, purge: bool = False) -> None:
+    async def _seen(self, name: str, seen: str | None) -> JobView:
+        view = await self._queries.job(name)
+        if seen is not None and seen != view.tag:
+            raise JobChanged(name, seen, view.tag)
+        return view
+
+    async def remove_job(
+        self, name: str, *, by: str, force: bool = False, purge: bool = False, seen: str | None = None
+    ) -> None:
         """Delete the job; its history stays unless purged. Refused while it has something alive, unless forced."""
         while True:
-            view = await self._queries.job(name)
+            view = await self._seen(name, seen)
             if view.live.total and not force:
                 live = f"alive with {view.live.total} execution(s)"
                 raise CommandRefused("remove", live, ["nothing of it is alive, or force is given"], f"job {name!r}")

@@ -24,6 +24,11 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
         return self.job.name
 
     @property
+    def tag(self) -> str:
+        """Which state of which incarnation this is: another one with every write."""
+        return f"{self.job.id[-12:]}-{self.job.version}"
+
+    @property
     def handler(self) -> str:
         return self.job.spec.handler
 
