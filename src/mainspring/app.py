@@ -31,6 +31,7 @@ from .observe.fanout import Fanout
 from .observe.logs import LogLines
 from .observe.setup import show_logs
 from .signals import run_to_end, serve
+from .token_methods import TokenMethods
 
 if TYPE_CHECKING:
     from .sync import SyncMainspring
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring(CalendarMethods):
+class Mainspring(CalendarMethods, TokenMethods):
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")
