@@ -32,6 +32,7 @@ from .observe.logs import LogLines
 from .observe.setup import show_logs
 from .signals import run_to_end, serve
 from .token_methods import TokenMethods
+from .window_methods import WindowMethods
 
 if TYPE_CHECKING:
     from .sync import SyncMainspring
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring(CalendarMethods, TokenMethods):
+class Mainspring(CalendarMethods, TokenMethods, WindowMethods):
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")

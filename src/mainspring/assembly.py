@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from . import config
+from .core.backfills import Backfills
 from .core.calendars import Calendars
 from .core.catalogue import Catalogue
 from .core.client import Client
@@ -28,6 +29,7 @@ from .core.queries import Queries
 from .core.registry import Registry
 from .core.storetime import StoreTime
 from .core.track import Tracker
+from .core.window_queries import WindowQueries
 from .model.changes import Audit, WorkerInfo
 from .model.errors import ConfigurationError, InvalidValue, StoreError
 from .model.ids import random_id
@@ -75,6 +77,8 @@ class Parts:
             settings.payload_limit,
         )
         self.control = Control(store, self.client, self.catalogue, self.queries, self.chance)
+        self.windows = WindowQueries(store, self.catalogue)
+        self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
         self.node: Node | None = None
         self.inline: ThreadHeart | None = None
