@@ -21,11 +21,13 @@ from ..model.policies import Unique
 from ..model.values import duration, identifier, instant, whole, words
 from ..model.windows import caller_window
 from . import commands, plan, ticks
+from .cancelling import cancel_all
 from .catalogue import Catalogue
 from .loop import Emit
 from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
+from .request import REQUEST_ID
 from .signature import Signature
 from .storetime import StoreTime
 from .supersede import cancel_superseded
@@ -261,8 +263,14 @@ class Client:
         by: str = "system",
         trigger: str = "manual",
         traceparent: str | None = None,
+        id: str | None = None,
+        single_try: bool = False,
     ) -> Execution:
-        """Run a job now, with other parameters or another window if given. Its schedule stays as it is."""
+        """Run a job now, with other parameters or another window if given. Its schedule stays as it is.
+
+        With an `id` of the caller's own, what was triggered under it before is not triggered again. A `single_try` is
+        for callers who wait and retry themselves.
+        """
         view = await self._queries.job(name)
         job, now = view.job, await self._store.now()
         commands.check("trigger", job, view.state)
@@ -275,16 +283,18 @@ class Client:
             params=self.encode_params(job, params),
             window=self._window(job, window, now),
             traceparent=traceparent,
+            id=id,
+            **({"policy": plan.single_try(job)} if single_try else {}),
         )
         audit = self.audit("trigger", f"job:{name}", by, now, after=execution.id)
         return await self._add_or_refuse(execution, audit)
 
-    async def add_retry(self, ended: Execution, by: str) -> Execution:
+    async def add_retry(self, ended: Execution, by: str, id: str | None = None) -> Execution:
         """A new execution with the parameters, window and tenant of one that ended."""
         job, now = await self._catalogue.read(ended.job), await self._store.now()
         if job.cancelled is not None:
             raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
-        execution = plan.retry_of(job, ended, triggered_by=by, now=now, chance=self._chance)
+        execution = plan.retry_of(job, ended, triggered_by=by, now=now, chance=self._chance, id=id)
         return await self._add_or_refuse(
             execution, self.audit("retry", f"execution:{ended.id}", by, now, after=execution.id)
         )
@@ -296,7 +306,20 @@ class Client:
         if result.state is State.SKIPPED:
             raise AlreadyRunning(execution.job, result, added.holder)
         await self._cancel_superseded(execution)
+        await self._refuse_if_stopped(execution, audit.action)
         return result
+
+    async def _refuse_if_stopped(self, execution: Execution, command: str) -> None:
+        """The job may have been cancelled or removed after it was read, and swept before this was added: then nobody
+        else would cancel this one."""
+        found = await self._store.jobs([execution.job])
+        if found and found[0].id == execution.job_id and found[0].cancelled is None:
+            return
+        while (added := await self._store.execution(execution.id)) is not None and not added.state.final:
+            if await cancel_all(self._store, [added], "the job was cancelled"):
+                break
+        state = "cancelled" if found else "removed"
+        raise CommandRefused(command, state, ["the job is there and not cancelled"], f"job {execution.job!r}")
 
     def _window(self, job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:
         if window is None:
@@ -308,4 +331,5 @@ class Client:
 
     def audit(self, action: str, target: str, by: str, now: Micros, **details: str | None) -> Audit:
         actor = words("by", by)
-        return Audit(id=random_id(now, self._chance), at=now, actor=actor, action=action, target=target, **details)
+        made = {"id": random_id(now, self._chance), "at": now, "request_id": REQUEST_ID.get()}
+        return Audit(**made, actor=actor, action=action, target=target, **details)

@@ -80,7 +80,14 @@ def _policy(job: Job, trigger: str) -> str:
     return encode_policy(msgspec.structs.replace(job.spec.run_policy(), overlap="queue"))
 
 
-def retry_of(job: Job, ended: Execution, *, triggered_by: str, now: Micros, chance: Chance) -> Execution:
+def single_try(job: Job) -> str:
+    """The job's rules, but for its retries."""
+    return encode_policy(msgspec.structs.replace(job.spec.run_policy(), max_attempts=1))
+
+
+def retry_of(
+    job: Job, ended: Execution, *, triggered_by: str, now: Micros, chance: Chance, id: str | None = None
+) -> Execution:
     """A manual retry: a new execution with the same parameters, window and tenant."""
     window = None if ended.window_begin is None or ended.window_end is None else (ended.window_begin, ended.window_end)
     return new_execution(
@@ -89,6 +96,7 @@ def retry_of(job: Job, ended: Execution, *, triggered_by: str, now: Micros, chan
         triggered_by=triggered_by,
         now=now,
         chance=chance,
+        id=id,
         params=ended.params,
         window=window,
         tick=ended.tick,
