@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from ...model.execution import FINAL, State
-from .steps import Add, Advance, Claim, DeleteJob, Exchange, Lock, New, Settle, Step, Tell, TidyUp, WriteJob
+from .steps import Add, Advance, Claim, DeleteJob, Exchange, Lock, New, Settle, Shelve, Step, Tell, TidyUp, WriteJob
 
 KEYS = (None, None, None, "k1", "k2")
 ENDINGS = (State.COMPLETED, State.COMPLETED, State.COMPLETED, *sorted(FINAL))
@@ -31,6 +31,7 @@ class Drawing:
             self._tidy_up: 3,
             self._delete_job: 1,
             self._lock: 1,
+            self._shelve: 2,
         }
         drawn = self._chance.choices(list(weights), list(weights.values()), k=length)
         return [draw() for draw in drawn]
@@ -77,6 +78,12 @@ class Drawing:
         pick = self._chance.choice
         kind = pick(("take", "take", "renew", "release"))
         return Lock(kind, pick(("l1", "l2")), pick(("w1", "w2")), stale=self._rarely(), seconds=pick((0.0, 7.7)))
+
+    def _shelve(self) -> Step:
+        pick = self._chance.choice
+        offs = (None, 0, 0, 0, 1, -1)
+        count = self._chance.randint(1, 4)
+        return Shelve(tuple((pick(("a", "b", "é")), pick(offs), self._rarely()) for _ in range(count)))
 
     def _news(self, fewest: int, most: int) -> tuple[New, ...]:
         return tuple(self._new() for _ in range(self._chance.randint(fewest, most)))

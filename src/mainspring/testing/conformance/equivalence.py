@@ -88,6 +88,7 @@ async def _take(step: Step, script: Script, tested: Side, reference: Side, seen_
     _check_rows(shown["executions"])
     _check_moves(step, script.rows, shown["executions"])
     script.rows = shown["executions"]
+    script.shelf = {entry.key: entry.version for entry in shown["shelf"]}
     script.jobs = {job.name: job for job in shown["jobs"]}
 
 
@@ -112,6 +113,8 @@ async def view(store: Store, script: Script) -> dict[str, Any]:
         "live": await store.live_counts(),
         "workers": {worker.id: worker for worker in await store.workers()},
         "audits": await store.audits(limit=ALL),
+        "shelf": await store.shelf("window", "s"),
+        "entries": await store.entries("window", "s", ["é", "a", "none"]),
         "locks": [replace(lock, token=0) for lock in await store.locks()],
     }
 

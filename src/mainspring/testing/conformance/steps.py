@@ -29,6 +29,7 @@ from ...model.changes import (
 from ...model.execution import Attempt, Execution, State
 from ...model.instants import seconds_to_micros
 from ...model.job import Job, JobSpec, encode_spec
+from ...model.shelf import Entry, EntryWrite
 from ...model.triggers import encode_trigger, every
 from ..clock import FakeClock
 
@@ -57,6 +58,7 @@ class Script:
     rows: list[Execution] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
+    shelf: dict[str, int] = field(default_factory=dict)  # versions by key
     serial: int = 0
 
     def row(self, position: int) -> Execution | None:
@@ -355,7 +357,24 @@ class Lock:
         return act
 
 
-Step: TypeAlias = Add | WriteJob | DeleteJob | Exchange | Tell | Advance | TidyUp | Lock
+@dataclass(frozen=True)
+class Shelve:
+    """Each a key, how far the version that was seen is from the stored one (None: not looked), and whether it goes."""
+
+    writes: tuple[tuple[str, int | None, bool], ...]
+
+    def action(self, script: Script) -> Action:
+        writes = [self._write(script, *one) for one in self.writes]
+        return lambda side: side.store.shelve(writes)
+
+    def _write(self, script: Script, key: str, off: int | None, remove: bool) -> EntryWrite:
+        seen = None if off is None else script.shelf.get(key, 0) + off
+        audit = script.audit(key)
+        entry = Entry(kind="window", scope="s", key=key, body=f'["{audit.id}"]')
+        return EntryWrite(entry=entry, seen_version=seen, remove=remove, audit=audit)
+
+
+Step: TypeAlias = Add | WriteJob | DeleteJob | Exchange | Tell | Advance | TidyUp | Lock | Shelve
 
 
 async def _forget_answer(call: Awaitable[Any]) -> None:
