@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 from mainspring.core.ports import Store
@@ -10,10 +11,19 @@ from mainspring.model.execution import Attempt, Execution, State, encode_attempt
 from mainspring.model.ids import random_id
 from mainspring.model.instants import SECOND
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.shelf import Entry, EntryWrite, ShelfKind
 from mainspring.model.triggers import encode_trigger, every
 
 JOBS = 12
+ENTRIES = 1_200  # more than one page
 TEXTS = ["", "plain", "ünïcode \U0001f600", 'with "quotes" and \\ and\nnew\tlines', "x" * 3_000, "{}", "NULL"]
+SHELVES: list[tuple[ShelfKind, str]] = [
+    ("window", "job-1"),
+    ("window", "job-10"),
+    ("window", "über job"),
+    ("backfill", "open"),
+    ("backfill_plan", "1"),
+]
 ENDS = [State.COMPLETED] * 6 + [State.FAILED, State.CANCELLED, State.PARTIAL, State.SKIPPED]
 
 
@@ -28,6 +38,7 @@ class Filler:
     async def fill(self, rows: int) -> None:
         for number in range(JOBS):
             await self._job(number)
+        await self._store.shelve([self._entry(number) for number in range(ENTRIES)])
         for start in range(0, rows, 500):
             batch = [self._execution(self._at(n, rows)) for n in range(start, min(start + 500, rows))]
             added = await self._store.add(batch)
@@ -50,6 +61,12 @@ class Filler:
         await self._store.write_jobs([JobWrite(job=job, seen_version=None, audit=self._audit(name))])
         paused = job.with_changes(paused=self._now, paused_by="ada", pause_note="ü", overrides='{"priority":3}')
         await self._store.write_jobs([JobWrite(job=paused if number % 3 == 0 else job, seen_version=1)])
+
+    def _entry(self, number: int) -> EntryWrite:
+        """Some are written more than once."""
+        kind, scope = self._chance.choice(SHELVES)
+        entry = Entry(kind=kind, scope=scope, key=f"{number * 7 // 8:017d}", body=json.dumps({"text": self._text()}))
+        return EntryWrite(entry=entry)
 
     def _audit(self, target: str) -> Audit:
         id = random_id(self._now, self._chance)

@@ -157,6 +157,11 @@ HOT = [
     ("ids_after", ("x", 10), "sqlite_autoindex_mainspring_executions_1 (id>?)"),
     ("unkept_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("logs_of", (IDS,), "PRIMARY KEY (execution_id=?)"),
+    ("shelf_between", ("window", "job", "x", "y", 9), "PRIMARY KEY (kind=? AND scope=? AND key>? AND key<?)"),
+    ("shelf_entry", ("window", "job", "x"), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
+    ("shelf_after", ("window", "job", "x", 9), "PRIMARY KEY ((kind,scope,key)>(?,?,?))"),
+    ("shelf_update", ("window", "job", "x", "{}", 1), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
+    ("shelf_remove", ("window", "job", "x", 1), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
     ("logs", ("x", 0), "PRIMARY KEY (execution_id=? AND seq>?)"),
 ]
 
