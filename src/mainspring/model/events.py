@@ -100,6 +100,18 @@ class SkewNoticed(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class OutsideHours(msgspec.Struct, frozen=True):
+    """A tick came while its job was closed, the first of that closing: it waits for the opening, or does not happen.
+
+    `until` is None when the job does not open within years.
+    """
+
+    job: str
+    until: Micros | None
+    by: str
+    waits: bool
+
+
 class BackfillBegan(msgspec.Struct, frozen=True):
     """A backfill was made in this process."""
 
@@ -124,6 +136,7 @@ Event: TypeAlias = (
     | Stopped
     | Trouble
     | SkewNoticed
+    | OutsideHours
     | BackfillBegan
     | BackfillEnded
 )

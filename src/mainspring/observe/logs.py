@@ -18,6 +18,7 @@ from ..model.events import (
     Ended,
     Event,
     Fenced,
+    OutsideHours,
     Rescued,
     Running,
     SkewNoticed,
@@ -29,6 +30,7 @@ from ..model.events import (
     Trouble,
 )
 from ..model.execution import Execution, State
+from ..model.instants import to_datetime
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
@@ -80,6 +82,10 @@ class LogLines:
                 self._backfill_began(event.backfill)
             case BackfillEnded():
                 self._backfill_ended(event.backfill)
+            case OutsideHours():
+                until = None if event.until is None else to_datetime(event.until).isoformat()
+                name = "job_waits_for_hours" if event.waits else "job_outside_hours"
+                self._line(INFO, name, {"job": event.job}, until=until, closed_by=event.by)
             case SkewNoticed():
                 self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
             case _:
