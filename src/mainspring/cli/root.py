@@ -29,6 +29,8 @@ COMMANDS = {
     "worker": "run:worker",
     "jobs": "jobs:jobs",
     "executions": "executions:executions",
+    "windows": "windows:windows",
+    "backfill": "backfill:backfill",
     "workers": "cluster:workers",
     "locks": "cluster:locks",
     "calendars": "calendars:calendars",
