@@ -44,7 +44,7 @@ class Catalogue:
         now = await self._store.now()
         existing = {job.name: job for job in await self._store.jobs(list(specs))}
         wanted_specs = specs if update else {name: spec for name, spec in specs.items() if name not in existing}
-        new = {name: self._new(name, spec, "code", now) for name, spec in wanted_specs.items()}
+        new = {name: self.new_job(name, spec, "code", now) for name, spec in wanted_specs.items()}
         writes = [self._declared(existing.get(name), job, now) for name, job in new.items()]
         wanted = [write for write in writes if write is not None]
         revisions = [revision(existing.get(write.job.name), write.job, now) for write in wanted]
@@ -60,7 +60,7 @@ class Catalogue:
             return write
         return commands.close_plan(existing, write, now, self._chance)
 
-    def _new(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
+    def new_job(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
         id = random_id(now, self._chance)
         return Job(
             name=name,
@@ -78,7 +78,7 @@ class Catalogue:
         if await self._store.jobs([identifier("name", name)]):
             return
         now = await self._store.now()
-        await self._store.write_jobs([JobWrite(job=self._new(name, spec, "api", now), seen_version=None)])
+        await self._store.write_jobs([JobWrite(job=self.new_job(name, spec, "api", now), seen_version=None)])
 
     async def get(self, name: str) -> Job:
         """This job, as it was at most a second ago."""

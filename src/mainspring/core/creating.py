@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..model.errors import InvalidValue
+import msgspec
+
+from ..model.errors import CommandRefused, HandlerNotFound, InvalidValue
+from ..model.execution import Execution
 from ..model.ids import Chance
+from ..model.job import Job
 from ..model.policies import Retry
 from ..model.triggers import Trigger, cron, every, once
-from ..model.values import duration, instant, whole
+from ..model.values import duration, identifier, instant, whole
+from . import commands, plan
+from .calendars import Calendars
+from .catalogue import Catalogue
+from .client import Client
 from .declare import job_spec
 from .edits import EDITABLE
+from .ports import Store
+from .queries import Queries
+from .registry import Registry
+from .views import JobView
 
 MAX_RETRIES, BACKOFF, LONGEST_BACKOFF = 3, 60.0, 3600.0
 """What a job made through the interface gets when it says nothing about retries."""
@@ -65,4 +77,60 @@ def generated_name(handler: str, chance: Chance) -> str:
     return f"{handler[:80]}-{chance.randbytes(6).hex()}"
 
 
-__all__ = ["generated_name", "job_spec", "options_of", "trigger_of", "with_defaults"]
+class Creation:
+    """Making jobs while the application runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        client: Client,
+        catalogue: Catalogue,
+        calendars: Calendars,
+        queries: Queries,
+        chance: Chance,
+        timezone: str,
+    ) -> None:
+        self._store, self._registry, self._client, self._catalogue = store, registry, client, catalogue
+        self._calendars, self._queries, self._chance, self._timezone = calendars, queries, chance, timezone
+
+    async def create(
+        self,
+        name: str | None,
+        handler: str,
+        options: Mapping[str, Any],
+        *,
+        by: str,
+        execution_id: str | None = None,
+    ) -> tuple[JobView, Execution | None]:
+        """A new job. One that does not tick runs once, and at once: that execution comes with it."""
+        await self._check_handler(identifier("handler", handler))
+        name = generated_name(handler, self._chance) if name is None else identifier("name", name)
+        signature = self._registry.get(handler).signature if handler in self._registry.names else None
+        spec = job_spec(handler, signature, with_defaults(options), self._timezone)
+        await self._calendars.check([(name, spec)])
+        now = await self._store.now()
+        write = commands.declare(None, self._catalogue.new_job(name, spec, "api", now), now)
+        assert write is not None, "nothing of that name is known here"
+        first = None if write.job.ticking else self._first(write.job, by, now, execution_id)
+        audit = self._client.audit("create", f"job:{name}", by, now, after=write.job.declared)
+        executions = () if first is None else (first,)
+        made = msgspec.structs.replace(write, executions=executions, audit=audit)
+        if not (await self._store.write_jobs([made]))[0].won:
+            raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
+        self._catalogue.forget([name])
+        return await self._queries.job(name), first
+
+    def _first(self, job: Job, by: str, now: int, id: str | None) -> Execution:
+        params = self._client.encode_params(job, None)
+        return plan.new_execution(
+            job, trigger="api", triggered_by=by, now=now, chance=self._chance, id=id, params=params
+        )
+
+    async def _check_handler(self, handler: str) -> None:
+        """Known here, or to a process that runs now: a job for a handler that nobody has would never run."""
+        if handler in self._registry.names:
+            return
+        known = {name for worker in await self._queries.workers() for name in worker.handlers}
+        if handler not in known:
+            raise HandlerNotFound(handler, known | self._registry.names)

@@ -33,6 +33,10 @@ class Queries:
     async def jobs(self) -> list[JobView]:
         return await self._views(await self._store.jobs(), None)
 
+    async def views(self, jobs: Sequence[Job]) -> list[JobView]:
+        """These jobs with their state and numbers."""
+        return await self._views(jobs, [job.id for job in jobs]) if jobs else []
+
     async def job(self, name: str) -> JobView:
         job = await self._catalogue.read(name)
         return (await self._views([job], [job.id]))[0]
@@ -84,20 +88,17 @@ class Queries:
     ) -> list[Execution]:
         """Executions, newest first, live and finished."""
         return await self._store.find(
-            ExecutionQuery(
-                job=None if job is None else identifier("job", job),
-                states=_states(status, running),
-                tenant=_filter("tenant", tenant),
-                trace_id=_filter("trace_id", trace_id),
-                parent_id=_filter("parent_id", parent_id),
-                trigger=None if trigger is None else choice("trigger", trigger, get_args(TriggeredBy)),
-                created_from=None if since is None else to_micros(instant("since", since)),
-                created_to=None if until is None else to_micros(instant("until", until)),
+            msgspec.structs.replace(
+                execution_query(job, status, running, tenant, trace_id, parent_id, trigger, since, until),
                 limit=whole("limit", limit, 1, MAX_PAGE),
                 offset=whole("offset", offset, 0, MAX_OFFSET),
                 before=_filter("before", before),
             )
         )
+
+    async def count_executions(self, cap: int, **filters: Any) -> int:
+        """How many there are by the filters of `executions`, counting no further than `cap`."""
+        return await self._store.count(execution_query(**filters), cap)
 
     async def get(self, id: str) -> Execution:
         known = id_of(id)
@@ -150,6 +151,30 @@ class Queries:
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await self._store.audits(_filter("target", target), whole("limit", limit, 1, MAX_PAGE))
+
+
+def execution_query(
+    job: str | None = None,
+    status: str | Iterable[str] | None = None,
+    running: bool | None = None,
+    tenant: str | None = None,
+    trace_id: str | None = None,
+    parent_id: str | None = None,
+    trigger: str | None = None,
+    since: Any = None,
+    until: Any = None,
+) -> ExecutionQuery:
+    """The filters of a list of executions, checked."""
+    return ExecutionQuery(
+        job=None if job is None else identifier("job", job),
+        states=_states(status, running),
+        tenant=_filter("tenant", tenant),
+        trace_id=_filter("trace_id", trace_id),
+        parent_id=_filter("parent_id", parent_id),
+        trigger=None if trigger is None else choice("trigger", trigger, get_args(TriggeredBy)),
+        created_from=None if since is None else to_micros(instant("since", since)),
+        created_to=None if until is None else to_micros(instant("until", until)),
+    )
 
 
 def id_of(execution: Any) -> str:
