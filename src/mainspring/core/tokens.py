@@ -1,7 +1,7 @@
 """API tokens: made, listed, revoked, found again. An entry of the shelf each, which holds no secret.
 
-A token is `mainspring_<id>_<secret>`: the id finds the entry, the secret proves it. Stored is the SHA-256 of the secret.
-That is enough, and a slow password hash would be wrong here: the secret is 256 random bits, so there is nothing to
+A token is `mainspring_<id>_<secret>`: the id finds the entry, the secret proves it. Stored is the SHA-256 of that.
+It is enough, and a slow password hash would be wrong here: the secret is 256 random bits, so there is nothing to
 guess however fast one can try, while a slow hash on every request would let anybody keep the server busy.
 """
 

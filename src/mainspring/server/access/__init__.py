@@ -3,11 +3,13 @@
 from ...model.roles import Role
 from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, sys_access
 from .guard import Guard
+from .listening import UVICORN_OPTIONS, may_listen
 from .principals import LOOPBACK, Principal, may_trigger
 from .refusals import Refused
 
 __all__ = [
     "LOOPBACK",
+    "UVICORN_OPTIONS",
     "Guard",
     "Principal",
     "Refused",
@@ -16,6 +18,7 @@ __all__ = [
     "anyone",
     "guard_of",
     "limited_to_sys",
+    "may_listen",
     "may_trigger",
     "needs",
     "required_role",

@@ -12,28 +12,40 @@ from collections.abc import Callable
 from starlette.requests import HTTPConnection
 
 from ...config_security import SecuritySettings
+from ...model.errors import ConfigurationError
+from ...model.instants import Micros
 from ...model.roles import Role
 from .addresses import Client, Networks, client_of
 from .browsers import check_browser
 from .failures import FailedLogins
+from .jwt_verifier import JwtVerifier
 from .principals import LOOPBACK, Principal, check_role
-from .refusals import forbidden, unauthenticated
+from .refusals import Unproven, forbidden, unauthenticated
+from .tokens import TokenSource, TokenVerifier
 
 MOST_CHARACTERS = 16_384
 """Of a credential: longer ones are not looked at."""
 
 
 class Guard:
+    """`tokens` is the application object, which knows the API tokens."""
+
     def __init__(
         self,
         settings: SecuritySettings,
-        tokens: object = None,
+        tokens: TokenSource | None = None,
+        *,
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], Micros] = lambda: time.time_ns() // 1000,
     ) -> None:
         self._settings = settings
         self._proxies = Networks(settings.trusted_proxies)
         self._sys, self._all = Networks(settings.sys_allow), Networks(settings.api_allow)
         self._failures = FailedLogins(settings.failed_logins_per_minute, monotonic)
+        self._jwt = JwtVerifier(settings, monotonic) if settings.takes_jwt else None
+        if settings.api_tokens and tokens is None:
+            raise ConfigurationError("api_tokens needs the application that knows them: Guard(app.settings, app)")
+        self._tokens = TokenVerifier(tokens, monotonic, now) if tokens is not None and settings.api_tokens else None
 
     # --- addresses ----------------------------------------------------------------------------------------
     def client(self, connection: HTTPConnection) -> Client:
@@ -63,9 +75,30 @@ class Guard:
 
     async def _principal(self, connection: HTTPConnection, client: Client) -> Principal:
         given = connection.headers.getlist("authorization")
-        if given:
-            raise unauthenticated("invalid_credentials", "no kind of credentials is configured")
-        return self._without_credentials(connection, client)
+        if not given:
+            return self._without_credentials(connection, client)
+        self._failures.check(client.key)
+        try:
+            principal = await self._proven(given)
+        except Unproven as error:
+            self._failures.add(client.key)
+            raise unauthenticated("invalid_credentials", str(error)) from None
+        # Guesses made at the same time all passed the first look; they learn nothing more than late ones do.
+        self._failures.check(client.key)
+        return principal
+
+    async def _proven(self, given: list[str]) -> Principal:
+        scheme, _, text = given[0].strip().partition(" ")
+        text = text.strip()
+        if len(given) > 1 or scheme.lower() != "bearer" or not text or len(text) > MOST_CHARACTERS:
+            raise Unproven("the header must be: Authorization: Bearer <JWT or API token>")
+        if text.startswith("mainspring_"):
+            if self._tokens is None:
+                raise Unproven("API tokens are not taken here (api_tokens)")
+            return await self._tokens.verify(text)
+        if self._jwt is None:
+            raise Unproven("JWTs are not taken here (no key for them is configured)")
+        return self._jwt.verify(text)
 
     def _without_credentials(self, connection: HTTPConnection, client: Client) -> Principal:
         """Somebody on this machine, where that is enough; nobody else."""

@@ -29,6 +29,10 @@ class Refused(MainspringError):
         return {"error": {"code": self.code, "message": self.message}}
 
 
+class Unproven(Exception):
+    """Credentials that prove nothing; says why, without repeating them. Becomes a 401 and counts as a failed login."""
+
+
 def unauthenticated(code: str, message: str) -> Refused:
     return Refused(401, code, message)
 

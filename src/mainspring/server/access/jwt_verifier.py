@@ -1,0 +1,99 @@
+"""JWTs: who signed, until when, for whom, in which role.
+
+What a token may be signed with is a setting, never the token's own word. That alone ends `alg: none` and public keys
+passed off as shared secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+
+from ...config_security import SecuritySettings
+from ...model.errors import InvalidValue
+from ...model.roles import Role
+from ...model.values import words
+from .jwt_keys import Key, key_source
+from .principals import Principal
+from .refusals import Unproven
+
+MOST_NAME = 150
+
+_SAID = {
+    jwt.ExpiredSignatureError: "the JWT has expired (exp)",
+    jwt.ImmatureSignatureError: "the JWT is not valid yet (nbf, iat)",
+    jwt.InvalidAudienceError: "the JWT is for another audience (aud; jwt_audience)",
+    jwt.InvalidIssuerError: "the JWT is from another issuer (iss; jwt_issuer)",
+    jwt.InvalidSignatureError: "the JWT's signature is not right",
+}
+
+
+class JwtVerifier:
+    def __init__(self, settings: SecuritySettings, monotonic: Callable[[], float]) -> None:
+        self._settings = settings
+        self._algorithms = frozenset(settings.jwt_algorithms or ("HS256",))
+        self._keys = key_source(settings, monotonic)
+
+    def verify(self, text: str) -> Principal:
+        key, algorithm = self._key(text)
+        claims = self._claims(text, key, algorithm)
+        return Principal(_name(claims), self._role(claims), "jwt")
+
+    def _key(self, text: str) -> tuple[Key, str]:
+        """The key by which the token has to be signed, if it claims one of the algorithms we allow."""
+        try:
+            header = jwt.get_unverified_header(text)
+        except Exception:  # anybody can send anything: whatever it does to the parser, it is no JWT
+            raise Unproven("the credentials are neither a JWT nor an API token") from None
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
+            raise Unproven("the JWT is signed with an algorithm that is not in jwt_algorithms")
+        if "crit" in header:
+            raise Unproven("the JWT demands extensions that are not known here (crit)")
+        fitting = [key for key in self._keys() if algorithm in key.algorithms]
+        named = [key for key in fitting if key.kid == kid] if kid is not None else fitting
+        if kid is not None and not named:  # a key without a name may go by any
+            named = [key for key in fitting if key.kid is None]
+        if len(named) != 1:
+            raise Unproven("the JWT names no key that is known here (kid)")
+        return named[0], algorithm
+
+    def _claims(self, text: str, key: Key, algorithm: str) -> dict[str, Any]:
+        settings = self._settings
+        try:
+            return jwt.decode(
+                text,
+                key.key,
+                algorithms=[algorithm],
+                audience=settings.jwt_audience,
+                issuer=settings.jwt_issuer,
+                leeway=settings.jwt_leeway,
+                options={"require": ["exp", "sub"], "verify_sub": True},
+            )
+        except jwt.MissingRequiredClaimError as error:
+            raise Unproven(f"the JWT has no claim {error.claim!r}, which is needed") from None
+        except tuple(_SAID) as error:
+            raise Unproven(next(said for kind, said in _SAID.items() if isinstance(error, kind))) from None
+        except Exception:  # a signed token may still hold claims of any shape, such as an infinite `exp`
+            raise Unproven("the JWT cannot be read") from None
+
+    def _role(self, claims: dict[str, Any]) -> Role:
+        """The claim is a role, or a list that may hold others' roles too; the highest known one counts."""
+        claim = claims.get(self._settings.jwt_role_claim)
+        given = claim if isinstance(claim, list) else [claim]
+        known = [Role(item) for item in given if isinstance(item, str) and item in list(Role)]
+        if not known:
+            raise Unproven(f"the JWT names no role known here (claim {self._settings.jwt_role_claim})")
+        return max(known, key=lambda role: role.rank)
+
+
+def _name(claims: dict[str, Any]) -> str:
+    try:
+        name = words("sub", claims["sub"], MOST_NAME)
+    except InvalidValue:
+        name = ""
+    if not name.isprintable() or not name.strip():
+        raise Unproven(f"the JWT's subject is no printable text of 1 to {MOST_NAME} characters (sub)")
+    return name

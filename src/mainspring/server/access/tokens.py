@@ -1,0 +1,80 @@
+"""API tokens as requests bring them. What the store said of one is relied on for a few seconds: a request costs no
+round trip, and a revoked token opens nothing after that time."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from ...core.tokens import Token, parts_of
+from ...model.instants import SECOND, Micros
+from .principals import Principal
+from .refusals import Unproven
+
+LOG = logging.getLogger("mainspring.access")
+
+FRESH_FOR = 3.0
+"""Seconds for which the store's word is relied on; also how long a revoked token may still work."""
+NOTE_EVERY = 60.0
+"""Seconds between two notes of when a token was last used: not every request is a write."""
+MOST_KEPT = 1_000
+
+_NOT_VALID = "the API token is not valid"
+
+
+class TokenSource(Protocol):
+    """The application object."""
+
+    async def find_token(self, id: str) -> Token | None: ...
+    async def note_token_use(self, token: Token) -> Token: ...
+
+
+class _Kept:
+    def __init__(self, token: Token | None, read: float, noted: float) -> None:
+        self.token, self.read, self.noted = token, read, noted
+
+
+class TokenVerifier:
+    def __init__(self, source: TokenSource, monotonic: Callable[[], float], now: Callable[[], Micros]) -> None:
+        self._source, self._monotonic, self._now = source, monotonic, now
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    async def verify(self, text: str) -> Principal:
+        parts = parts_of(text)
+        if parts is None:
+            raise Unproven(_NOT_VALID)
+        id, secret = parts
+        kept = await self._look(id)
+        token = kept.token
+        if token is None or not token.proven_by(secret):
+            raise Unproven(_NOT_VALID)
+        state = token.state(self._now())
+        if state != "active":  # told only to who has the secret
+            raise Unproven(f"the API token is {state}")
+        await self._note(kept, token)
+        return Principal(token.name, token.role, "token", token.id)
+
+    async def _look(self, id: str) -> _Kept:
+        kept = self._kept.get(id)
+        began = self._monotonic()  # what is read was true at this time, however long reading takes
+        if kept is None or began - kept.read >= FRESH_FOR:
+            token = await self._source.find_token(id)
+            kept = _Kept(token, began, kept.noted if kept is not None else -NOTE_EVERY)
+            self._kept[id] = kept
+        self._kept.move_to_end(id)
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return kept
+
+    async def _note(self, kept: _Kept, token: Token) -> None:
+        """A failure to note must not refuse a token that is right."""
+        recently = self._monotonic() - kept.noted < NOTE_EVERY
+        if recently or (token.last_used is not None and self._now() - token.last_used < NOTE_EVERY * SECOND):
+            return
+        kept.noted = self._monotonic()
+        try:
+            kept.token = await self._source.note_token_use(token)
+        except Exception as error:
+            LOG.warning("when token %s was last used could not be noted: %s", token.id, type(error).__name__)
