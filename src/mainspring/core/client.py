@@ -28,6 +28,7 @@ from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
 from .request import REQUEST_ID
+from .series import Series
 from .signature import Signature
 from .storetime import StoreTime
 from .supersede import cancel_superseded
@@ -35,6 +36,7 @@ from .supersede import cancel_superseded
 MANY = 10_000
 """Executions handed to the store at once: it may send them in parts that overlap, but commits no more at a time."""
 LOOK_AGAIN = 1_000
+_NO_OPTIONS: Mapping[str, Any] = {}
 NO_DELAY = 1_000_000_000
 """Smaller numbers are before 2001 as instants: somebody meant a delay."""
 
@@ -58,7 +60,20 @@ class _Known:
 
     handler: object = None
     job: Job
+    series: Series | None = None
     left = 0
+
+
+def _read_item(item: Any) -> tuple[object, Any, Mapping[str, Any]]:
+    """Handler, parameters and options of one item of a batch."""
+    if type(item) is tuple and len(item) == 2:  # nearly all of them
+        return item[0], item[1], _NO_OPTIONS
+    if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:
+        raise InvalidValue("items", presentable(item), "(handler, params) or (handler, params, options)")
+    handler, params, own = item if len(item) == 3 else (*item, None, None)[:3]
+    if own is not None and not isinstance(own, Mapping):
+        raise InvalidValue("items", presentable(own), 'options as a mapping, such as {"priority": 5}')
+    return handler, params, own or _NO_OPTIONS
 
 
 class Client:
@@ -99,19 +114,24 @@ class Client:
     async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution]:
         if not isinstance(items, Iterable):
             raise InvalidValue("items", presentable(items), "a list of (handler, params)")
-        known = _Known()
-        return [await self._prepare_item(item, options, known) for item in items]
+        known, executions = _Known(), list[Execution]()
+        for item in items:
+            handler, params, own = _read_item(item)
+            if known.handler is not handler or not known.left:
+                known.handler, known.job, known.left = handler, await self._enqueueable(handler), LOOK_AGAIN
+                known.series = None
+            known.left -= 1
+            if own or options:
+                executions.append(self._prepared(known.job, params, **{**options, **own}))
+            elif known.series is not None:
+                executions.append(known.series.made(params))
+            else:
+                executions.append(self._prepared(known.job, params))
+                known.series = self._series(known.job, executions[-1])
+        return executions
 
-    async def _prepare_item(self, item: Sequence[Any], options: dict[str, Any], known: _Known) -> Execution:
-        if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:
-            raise InvalidValue("items", presentable(item), "(handler, params) or (handler, params, options)")
-        handler, params, own = item if len(item) == 3 else (*item, None, None)[:3]
-        if own is not None and not isinstance(own, Mapping):
-            raise InvalidValue("items", presentable(own), 'options as a mapping, such as {"priority": 5}')
-        if known.handler is not handler or not known.left:
-            known.handler, known.job, known.left = handler, await self._enqueueable(handler), LOOK_AGAIN
-        known.left -= 1
-        return self._prepared(known.job, params, **{**options, **own} if own else options)
+    def _series(self, job: Job, first: Execution) -> Series:
+        return Series(first, lambda params: self.encode_params(job, params), self._clock, self._chance)
 
     async def prepare(self, handler: object, params: Mapping[str, Any] | None = None, **options: Any) -> Execution:
         """The execution an enqueue would add, checked and rendered, but not stored yet."""
@@ -179,7 +199,10 @@ class Client:
         return caller.add_in(connection, executions)
 
     def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]:
-        return [self._result(execution, each) for execution, each in zip(executions, added, strict=True)]
+        return [
+            execution if each.outcome == "added" else self._result(execution, each)
+            for execution, each in zip(executions, added, strict=True)
+        ]
 
     async def _job_of(self, handler: object) -> Job:
         """The job of a handler, or any job by name: also of handlers that only other processes have."""

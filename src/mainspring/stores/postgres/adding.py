@@ -16,7 +16,7 @@ from ...model.execution import Execution
 from .arrays import numbers, texts
 from .database import Database
 from .endings import SEPARATOR
-from .rows import as_json, body, foreign_trace, incoming, is_bare, is_plain, lane_of
+from .rows import are_bare, as_json, bodies, body, foreign_trace, incoming, is_bare, is_plain, lane_of
 
 
 class Sorted(msgspec.Struct):
@@ -61,7 +61,7 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
 def all_bare(executions: Sequence[Execution]) -> bool:
     if len(executions) == 1:
         return is_bare(executions[0])
-    return all(map(is_bare, executions)) and len({row.id for row in executions}) == len(executions)
+    return are_bare(executions) and len({row.id for row in executions}) == len(executions)
 
 
 async def add_bare(
@@ -91,7 +91,7 @@ def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
     return (
         numbers(ids),
         numbers(created),
-        SEPARATOR.join(map(body, rows)),
+        bodies(rows, SEPARATOR),
         *(one_or_all([getattr(row, name) for row in rows]) for name in ("job_id", "job")),
         one_or_all(list(map(lane_of, rows))),
         one_or_all([row.priority for row in rows]),

@@ -7,6 +7,8 @@ schema), which decodes into an `Execution` in one go.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from itertools import starmap
 from operator import attrgetter
 
 import msgspec
@@ -100,6 +102,7 @@ _rest = attrgetter(*(name for name in Execution.__struct_fields__ if name not in
 _BARE = _rest(Execution(id="", job="", job_id="", handler=""))
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 _decode_many = msgspec.json.Decoder(list[Execution]).decode
 
 
@@ -128,10 +131,20 @@ def is_bare(execution: Execution) -> bool:
     return _rest(execution) == _BARE and not is_stray(execution)
 
 
+def are_bare(executions: Sequence[Execution]) -> bool:
+    """The same of many: most of a batch were made within a few milliseconds, and each of those is looked at once."""
+    if not all(map(_BARE.__eq__, map(_rest, executions))):
+        return False
+    return not any(starmap(_strays, {(row.id[:13], row.created // 1000) for row in executions}))
+
+
 def is_stray(execution: Execution) -> bool:
     """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
-    told = int(execution.id[:8] + execution.id[9:13], 16)
-    return abs(told - execution.created // 1000) > SLACK
+    return _strays(execution.id[:13], execution.created // 1000)
+
+
+def _strays(beginning: str, created: int) -> bool:
+    return abs(int(beginning[:8] + beginning[9:13], 16) - created) > SLACK
 
 
 def first_id(millis: int) -> str:
@@ -185,34 +198,40 @@ def incoming(e: Execution) -> Incoming:
 
 def body(e: Execution) -> str:
     """Without the closing brace: the columns are written after it."""
+    return _encode(body_of(e))[:-1].decode()
+
+
+def bodies(executions: Iterable[Execution], separator: str) -> str:
+    """Many of them in one text. JSON has no line breaks of its own, so each one found is the end of a body."""
+    return _encode_lines(list(map(body_of, executions)))[:-2].decode().replace("}\n", separator)
+
+
+def body_of(e: Execution) -> Body:
     ended = e.state.final
-    text = _encode(
-        Body(
-            e.job,
-            e.job_id,
-            e.handler,
-            e.queue,
-            e.trigger,
-            e.triggered_by,
-            e.trace_id,
-            e.traceparent,
-            e.params,
-            e.policy,
-            e.tick,
-            e.window_begin,
-            e.window_end,
-            e.tenant,
-            e.parent_id,
-            e.retry_of,
-            e.priority,
-            e.overlap_slots,
-            e.owner if ended else None,
-            e.lease if ended else None,
-            None if ended else e.finished,
-            False if ended else e.todo,
-        )
+    return Body(
+        e.job,
+        e.job_id,
+        e.handler,
+        e.queue,
+        e.trigger,
+        e.triggered_by,
+        e.trace_id,
+        e.traceparent,
+        e.params,
+        e.policy,
+        e.tick,
+        e.window_begin,
+        e.window_end,
+        e.tenant,
+        e.parent_id,
+        e.retry_of,
+        e.priority,
+        e.overlap_slots,
+        e.owner if ended else None,
+        e.lease if ended else None,
+        None if ended else e.finished,
+        False if ended else e.todo,
     )
-    return text[:-1].decode()
 
 
 def lane_of(execution: Execution) -> str:
