@@ -12,7 +12,7 @@ import msgspec
 
 from .changes import Audit
 
-ShelfKind: TypeAlias = Literal["window", "revision", "backfill", "backfill_plan", "calendar", "token"]
+ShelfKind: TypeAlias = Literal["window", "revision", "backfill", "backfill_plan", "calendar", "token", "idempotency"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
