@@ -14,11 +14,11 @@ import msgspec
 
 from ..model.calendars import Calendar, calendar, decode_calendar, encode_calendar
 from ..model.changes import Audit
-from ..model.errors import CommandRefused, InvalidValue, NotFound, nearest
+from ..model.errors import CommandRefused, InvalidValue, MainspringError, NotFound, nearest
 from ..model.hours import hours_of
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros, to_datetime
-from ..model.job import JobSpec
+from ..model.job import Job, JobSpec
 from ..model.shelf import Entry, EntryWrite
 from ..model.values import identifier, is_identifier, words
 from .ports import Clock, Store
@@ -83,6 +83,16 @@ class Calendars:
         read = {name: self._kept[name][0] for name in wanted}
         return {name: found for name, found in read.items() if found is not None}
 
+    async def of(self, jobs: Iterable[Job]) -> dict[str, Calendar]:
+        """The calendars that these jobs name. Nearly always there is none, and nothing is read."""
+        names = {name for job in jobs for name in named_by(job)}
+        return await self.read(names) if names else {}
+
+    def known(self, job: Job) -> dict[str, Calendar]:
+        """The calendars that a job names, as they were read last."""
+        read = {name: self._kept[name][0] for name in named_by(job) if name in self._kept}
+        return {name: found for name, found in read.items() if found is not None}
+
     # --- for code -----------------------------------------------------------------------------------------
     async def declare(self, *, update: bool) -> None:
         """Store what code declares: new ones, and at a start also changed ones."""
@@ -112,6 +122,14 @@ class Calendars:
             for name in names:
                 if name not in known:
                     raise await self._unknown(job, name)
+
+    async def check_names(self, job: str, names: Sequence[str]) -> None:
+        """Refuse an edit that names a calendar which does not exist."""
+        self._kept.clear()
+        known = await self.read(names) if names else {}
+        for name in names:
+            if name not in known:
+                raise await self._unknown(job, name)
 
     async def _unknown(self, job: str, name: str) -> InvalidValue:
         known = [view.name for view in await self.all()]
@@ -184,7 +202,7 @@ class Calendars:
         """The jobs whose hours name this calendar. It walks over all jobs: for operators only."""
         found, after = [], ""
         while page := await self._store.jobs_after(after, PAGE):
-            found += [job.name for job in page if job.hours is not None and name in job.hours.calendars]
+            found += [job.name for job in page if name in named_by(job)]
             after = page[-1].name
         return found
 
@@ -210,6 +228,15 @@ class Calendars:
             before=None if before is None else _summary(_read(before)),
             after=None if after is None else _summary(after),
         )
+
+
+def named_by(job: Job) -> tuple[str, ...]:
+    """The calendars that the hours of a job name; none for one that cannot be read, which its scheduler tells of."""
+    try:
+        hours = job.hours
+    except (MainspringError, msgspec.MsgspecError):
+        return ()
+    return () if hours is None else hours.calendars
 
 
 def _read(entry: Entry) -> _Body:

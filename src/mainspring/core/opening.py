@@ -146,7 +146,7 @@ def closing(job: Job, calendars: Mapping[str, Calendar], at: Micros) -> Closing 
 
 def news(job: Job, calendars: Mapping[str, Calendar], now: Micros) -> OutsideHours | None:
     """What to tell of a job that is due but closed: once in each closing, at its first tick."""
-    found = closing(job, calendars, now) if job.paused is None else None
+    found = closing(job, calendars, now) if job.hours is not None and job.paused is None else None
     if found is None or (job.last_tick is not None and job.last_tick >= to_micros(found.since)):
         return None
     until = None if found.until is None else to_micros(found.until)
