@@ -102,6 +102,10 @@ class Node:
     def id(self) -> str:
         return self.leases.info.id
 
+    @property
+    def is_scheduler(self) -> bool:
+        return "scheduler" in self._settings.roles
+
     async def start(self) -> None:
         await self._time.ask(self._store)
         if self._settings.wakeups:

@@ -15,8 +15,10 @@ from ..model.execution import Attempt, Execution
 from ..model.instants import maybe_datetime, to_datetime
 from ..model.job import JobSpec, JobStats
 from ..model.triggers import Every, decode_trigger
+from .overview import Metrics
 from .registry import Handler
 from .views import JobView
+from .why import Reason
 
 
 def instant_text(at: datetime | None) -> str | None:
@@ -203,6 +205,36 @@ def lock_shape(lock: LockRow) -> dict[str, Any]:
         "acquired_at": instant_text(to_datetime(lock.acquired)),
         "expires_at": instant_text(to_datetime(lock.expires)),
     }
+
+
+def metrics_shape(metrics: Metrics) -> dict[str, Any]:
+    return {
+        "jobs": metrics.jobs,
+        "total_jobs": sum(metrics.jobs.values()),
+        "executions": {
+            "pending": metrics.pending,
+            "running": metrics.running,
+            "waiting": metrics.waiting,
+            "completed": metrics.successful,
+            "partial": metrics.partial,
+            "failed": metrics.failed,
+            "cancelled": metrics.cancelled,
+            "skipped": metrics.skipped,
+        },
+        "total_executions": metrics.executions,
+        "successful_runs": metrics.successful,
+        "failed_runs": metrics.failed,
+        "average_duration_ms": metrics.average_duration_ms,
+        "success_rate": metrics.success_rate,
+        "stale_locks_cleared": metrics.stale_locks_cleared,
+        "last_check_at": instant_text(metrics.last_check_at),
+        "last_metrics_update": instant_text(metrics.updated_at),
+    }
+
+
+def reason_shape(reason: Reason) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(reason)
+    return fields
 
 
 def handler_shape(name: str, handler: Handler | None, workers: list[str]) -> dict[str, Any]:
