@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from ..app import Mainspring
-from ..core.tokens import NewToken, Token
+from ..core.shapes import instant_text
+from ..core.tokens import NewToken, Token, token_shape
 from ..model.instants import Micros, to_micros
 from ..model.roles import Role
 from .output import moment, note, without_distance
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
-from .shapes import instant_text
 from .table import Way, print_table
 
 
@@ -35,7 +34,7 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
         return await app.create_token(name, role, expires=expires, by=operator()), app.settings.api_tokens
 
     made, taken = session.call(work)
-    shape = {"token": made.text.reveal(), **token_shape(made.token)}
+    shape = {"token": made.text.reveal(), **token_shape(made.token, _micros())}
     session.show(shape, lambda: click.echo(made.text.reveal()))
     if not session.wants_json:
         end = "until it is revoked" if made.token.expires_at is None else f"until {instant_text(made.token.expires_at)}"
@@ -49,7 +48,7 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
 def list_tokens(session: Session) -> None:
     """Every token there is or was, without its secret."""
     found = session.call(lambda app: app.tokens())
-    session.show([token_shape(item) for item in found], lambda: _print_tokens(found))
+    session.show([token_shape(item, _micros()) for item in found], lambda: _print_tokens(found))
 
 
 @token.command("revoke")
@@ -58,23 +57,7 @@ def list_tokens(session: Session) -> None:
 def revoke_token(session: Session, token_id: str) -> None:
     """End a token, by its id or its name. Running servers follow within seconds."""
     revoked = session.call(lambda app: app.revoke_token(token_id, by=operator()))
-    session.show(token_shape(revoked), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
-
-
-def token_shape(item: Token) -> dict[str, Any]:
-    """As plain data, with the field names of the HTTP API; the digest stays inside."""
-    return {
-        "id": item.id,
-        "name": item.name,
-        "role": item.role.value,
-        "status": item.state(_micros()),
-        "created_at": instant_text(item.created_at),
-        "created_by": item.created_by,
-        "expires_at": instant_text(item.expires_at),
-        "last_used_at": instant_text(item.last_used_at),
-        "revoked_at": instant_text(item.revoked_at),
-        "revoked_by": item.revoked_by,
-    }
+    session.show(token_shape(revoked, _micros()), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
 
 
 def _print_tokens(found: Sequence[Token]) -> None:

@@ -26,6 +26,7 @@ from ..model.secret import Secret
 from ..model.shelf import Entry, EntryWrite
 from ..model.values import duration, identifier, words
 from .ports import Store
+from .shapes import instant_text
 
 PAGE = 1_000
 LONGEST_LIFE = 10 * 366 * 86_400.0
@@ -174,6 +175,22 @@ class Tokens:
     def _audit(self, action: str, token: Token, by: str, now: Micros, **details: str) -> Audit:
         id = random_id(now, self._chance)
         return Audit(id=id, at=now, actor=by, action=action, target=f"token:{token.id}", **details)
+
+
+def token_shape(token: Token, now: Micros) -> dict[str, Any]:
+    """As plain data, with the field names of the HTTP API; the digest stays inside."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.role.value,
+        "status": token.state(now),
+        "created_at": instant_text(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": instant_text(token.expires_at),
+        "last_used_at": instant_text(token.last_used_at),
+        "revoked_at": instant_text(token.revoked_at),
+        "revoked_by": token.revoked_by,
+    }
 
 
 def _life(expires: Any) -> float:
