@@ -44,10 +44,10 @@ class Ledger:
         if self._path.exists():
             with self._path.open("rb") as file:
                 file.seek(self._offset)
-                for line in file:
-                    if line.endswith(b"\n"):
-                        self._lines.append(json.loads(line))
-                        self._offset += len(line)
+                written = file.read()
+            whole = written[: written.rfind(b"\n") + 1]
+            self._lines += map(json.loads, whole.splitlines())
+            self._offset += len(whole)
         return self._lines
 
     def began(self, ctx: JobContext) -> None:
