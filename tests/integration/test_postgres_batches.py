@@ -112,6 +112,18 @@ async def test_bulk_goes_in_parts_and_every_row_is_answered_in_its_place(url: st
         assert answers[ROWS_AT_ONCE + 5].outcome == "duplicate"
 
 
+@pytest.mark.req("ENQ-1")
+async def test_a_batch_of_which_some_are_there_already_adds_the_others_once(url: str) -> None:
+    """As after a lost connection, when nobody knows how far the first try came."""
+    async with opened(url) as store:
+        rows = [execution() for _ in range(5)]
+        assert [one.outcome for one in await store.add([rows[1], rows[3]])] == ["added"] * 2
+        expected = ["added", "duplicate", "added", "duplicate", "added"]
+        assert [one.outcome for one in await store.add(rows)] == expected
+        assert [one.outcome for one in await store.add(rows)] == ["duplicate"] * 5
+        assert sorted(row.id for row in await claimed(store)) == sorted(row.id for row in rows)
+
+
 @pytest.mark.req("ENQ-3")
 async def test_keys_are_given_in_the_order_of_the_rows_across_parts(url: str) -> None:
     async with opened(url) as store:

@@ -37,7 +37,8 @@ def test_ids_of_a_batch_look_like_any_other_and_differ() -> None:
     made = [ids.at(NOW + n) for n in range(5_000)]
     assert len(set(made)) == 5_000
     for n, id in enumerate(made):
-        assert UUID(id).version == 7 and UUID(id).variant == UUID(random_id(NOW, random.Random())).variant
+        assert UUID(id).version == 7
+        assert UUID(id).variant == UUID(random_id(NOW, random.Random())).variant
         assert id[:18] == random_id(NOW + n, random.Random())[:18], "the same instant begins alike"
 
 
