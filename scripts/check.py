@@ -16,6 +16,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ STATIC_CHECKS = {
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "simulation", "docs"]
-SERIAL_SUITES = ["crash", "faults"]  # kills real processes and measures time: one test at a time
+SERIAL_SUITES = ["crash", "faults"]  # they kill real processes and wait for most of their time: one test of each
 
 
 @dataclass
@@ -52,7 +53,22 @@ def run_static_check(name: str) -> Outcome:
     return Outcome(passed=1)
 
 
-def run_suites(suites: list[str], *options: str) -> Outcome:
+def run_side_by_side(suites: list[str], *options: str) -> Outcome:
+    """A pytest run for each suite, all at once; what they say is shown one after the other."""
+    total = Outcome()
+    with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder, ThreadPoolExecutor() as pool:
+        said = [Path(folder) / suite for suite in suites]
+        runs = [
+            pool.submit(run_suites, [suite], *options, output=output)
+            for suite, output in zip(suites, said, strict=True)
+        ]
+        for running, output in zip(runs, said, strict=True):
+            total.add(running.result())
+            say(output.read_text(errors="replace"))
+    return total
+
+
+def run_suites(suites: list[str], *options: str, output: Path | None = None) -> Outcome:
     """One pytest run over the suites; each of them must have collected something."""
     absent = [suite for suite in suites if not (ROOT / "tests" / suite).is_dir()]
     present = [suite for suite in suites if suite not in absent]
@@ -62,7 +78,7 @@ def run_suites(suites: list[str], *options: str) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder:
         report = Path(folder) / "report.xml"
         paths = [f"tests/{suite}" for suite in present]
-        code = run([PYTHON, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}", *options, *paths])
+        code = run([PYTHON, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}", *options, *paths], output)
         outcome.add(read_report(report, present) if report.exists() else Outcome())
     if code != 0 and not outcome.failures:
         outcome.failures.append(f"pytest ended with code {code} over {', '.join(paths)}")
@@ -86,8 +102,11 @@ def read_report(report: Path, suites: list[str]) -> Outcome:
     return outcome
 
 
-def run(command: list[str]) -> int:
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+def run(command: list[str], output: Path | None = None) -> int:
+    if output is None:
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    with output.open("wb") as file:
+        return subprocess.run(command, cwd=ROOT, check=False, stdout=file, stderr=subprocess.STDOUT).returncode
 
 
 def say(text: str) -> None:
@@ -121,7 +140,8 @@ def main() -> int:
     if "tests" in chosen:
         title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
         total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers)))
-        total.add(timed(f"tests: {', '.join(SERIAL_SUITES)}", partial(run_suites, SERIAL_SUITES, "-rP")))
+        title = f"tests: {', '.join(SERIAL_SUITES)} (side by side)"
+        total.add(timed(title, partial(run_side_by_side, SERIAL_SUITES, "-rP")))
 
     say(f"\n== all: {time.monotonic() - started:.1f} s")
     for reason, count in total.skips.items():
