@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from ..model.calendars import Calendar
 from ..model.changes import JobWrite
 from ..model.errors import CommandRefused
 from ..model.execution import State
 from ..model.ids import Chance
 from ..model.instants import Micros
 from ..model.job import Job, JobSpec, JobState, JobStats, LiveCounts, effective_spec, encode_spec
+from ..model.occurrences import write_overrides
 from . import ticks
+from .occurrences import that_still_hold, with_occurrences
+from .opening import NONE
 
 _PLAIN = JobSpec(handler="x")
 
@@ -23,6 +28,10 @@ ALLOWED: dict[str, frozenset[JobState]] = {
     "reactivate": frozenset({JobState.CANCELLED}),
     "trigger": frozenset(JobState) - {JobState.CANCELLED},
     "retry": frozenset({JobState.SCHEDULED, JobState.PAUSED, JobState.FAILED}),
+    **dict.fromkeys(
+        ("skip_occurrence", "move_occurrence", "restore_occurrence"),
+        frozenset({JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED}),
+    ),
 }
 
 
@@ -35,7 +44,7 @@ def job_state(job: Job, live: LiveCounts | None, stats: JobStats | None) -> JobS
         return JobState.RUNNING
     if job.paused is not None:
         return JobState.PAUSED
-    if job.ticking and job.next_run is not None:
+    if job.due is not None:
         return JobState.SCHEDULED
     if live.pending or stats is None:
         return JobState.PENDING
@@ -69,8 +78,8 @@ def pause(job: Job, now: Micros, *, by: str, note: str | None, resume: Micros | 
     return JobWrite(job=paused, seen_version=job.version)
 
 
-def resume(job: Job, now: Micros, chance: Chance) -> JobWrite:
-    return ticks.resume(job, now, chance)
+def resume(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE) -> JobWrite:
+    return ticks.resume(job, now, chance, calendars=calendars)
 
 
 def cancel(job: Job, now: Micros) -> JobWrite:
@@ -108,25 +117,34 @@ def override(job: Job, changes: dict[str, Any], now: Micros) -> JobWrite:
     declared = msgspec.json.decode(encode_spec(effective_spec(job.declared, "{}")))
     edits = {**job.changed_fields, **changes}
     kept = {field: value for field, value in edits.items() if declared.get(field, _default(field)) != value}
-    edited = job.with_changes(overrides=_canonical(kept), updated=now)
+    edited = job.with_changes(overrides=write_overrides(kept, job.occurrences), updated=now)
     _ = edited.spec  # an edit that gives no valid specification is refused here
     return JobWrite(job=_replanned(job, edited, now), seen_version=job.version)
 
 
 def revert(job: Job, now: Micros) -> JobWrite:
-    """Back to code: every override goes."""
-    return JobWrite(job=_replanned(job, job.with_changes(overrides="{}", updated=now), now), seen_version=job.version)
+    """Back to code: every override goes. Single occurrences that were skipped or moved stay so."""
+    reverted = job.with_changes(overrides=write_overrides({}, job.occurrences), updated=now)
+    return JobWrite(job=_replanned(job, reverted, now), seen_version=job.version)
 
 
-def close_plan(before: Job, write: JobWrite, now: Micros, chance: Chance) -> JobWrite:
+def close_plan(
+    before: Job, write: JobWrite, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE
+) -> JobWrite:
     """A write that changes the plan also makes what had come due under the old one, or notes it as missed."""
-    if _plan(before) == _plan(write.job) or before.next_run is None or before.next_run > now:
+    if _plan(before) == _plan(write.job) or before.trigger is None or not before.spec.enabled:
         return write
-    if before.trigger is None or not before.spec.enabled or before.cancelled is not None:
+    if before.cancelled is not None or not _has_come(before, now):
         return write
-    made = ticks.materialise(before, now, chance)
-    planned = _planned(write.job.with_changes(last_tick=made.job.last_tick), now)
+    made = ticks.materialise(before, now, chance, calendars)
+    after = with_occurrences(write.job.with_changes(last_tick=made.job.last_tick), made.job.occurrences)
+    planned = _planned(after, now)
     return msgspec.structs.replace(write, job=planned, executions=made.executions)
+
+
+def _has_come(job: Job, now: Micros) -> bool:
+    due = [job.next_run, *(each.due for each in job.occurrences if not each.done)]
+    return any(at is not None and at <= now for at in due)
 
 
 def _replanned(before: Job, after: Job, now: Micros) -> Job:
@@ -138,13 +156,11 @@ def _plan(job: Job) -> tuple[Any, ...]:
 
 
 def _planned(job: Job, now: Micros) -> Job:
-    trigger = job.trigger
+    if job.occurrences:
+        job = with_occurrences(job, that_still_hold(job, now))
+    trigger = job.plan
     return job.with_changes(next_run=None if trigger is None else ticks.first_run(trigger, now, job.last_tick))
 
 
 def _default(field: str) -> Any:
     return msgspec.json.decode(msgspec.json.encode(getattr(_PLAIN, field, None)))
-
-
-def _canonical(fields: dict[str, Any]) -> str:
-    return msgspec.json.encode(fields, order="deterministic").decode()

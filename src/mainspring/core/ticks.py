@@ -7,21 +7,26 @@ length of the gap.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import lru_cache
 
 import msgspec
 
 from ..model.calendar_triggers import CalendarTrigger
+from ..model.calendars import Calendar
 from ..model.changes import JobWrite
-from ..model.execution import Execution, State
+from ..model.execution import Execution
 from ..model.ids import Chance, tick_id
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.job import Job
 from ..model.policies import CatchUp, as_catch_up
 from ..model.triggers import Trigger
-from ..model.windows import resolve
-from .plan import CATCH_UP, new_execution
+from .occurrences import settled
+from .opening import NONE, OpenTicks, open_ticks, waiting_keys
+from .plan import CATCH_UP
+from .tick_records import gap_record, tick_execution
+from .tick_records import window_at as window_at
 
 DEFAULT_GRACE = 60.0
 MAX_DUE_TICKS = 100
@@ -38,52 +43,72 @@ class Due(msgspec.Struct, frozen=True):
     gap: tuple[Micros, Micros, int, bool] | None = None
 
 
-def materialise(job: Job, now: Micros, chance: Chance) -> JobWrite:
-    """The write that makes every tick of this job up to now happen, exactly once whoever else tries."""
+def materialise(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE) -> JobWrite:
+    """The write that makes every tick of this job up to now happen, exactly once whoever else tries.
+
+    `calendars` are those that the hours of the job name.
+    """
     if job.paused is not None:
-        return _resume_by_itself(job, now, chance)
-    due, upcoming = _due_and_next(job, now)
-    executions = _executions(job, due, now, chance, as_catch_up(job.spec.missed))
-    changed = job.with_changes(next_run=upcoming, last_tick=_last(job, due))
-    return JobWrite(job=changed, seen_version=job.version, executions=executions, only_plan=True)
+        return _resume_by_itself(job, now, chance, calendars)
+    due, upcoming = _due_and_next(job, now, calendars)
+    rule = as_catch_up(job.spec.missed)
+    executions = _executions(job, due, now, chance, rule, calendars)
+    changed = job.with_changes(next_run=upcoming, last_tick=_last(job, due, now))
+    write = JobWrite(job=changed, seen_version=job.version, executions=executions, only_plan=True)
+    return settled(write, now, now, chance, rule, _is_in_time(job, now)) if job.occurrences else write
 
 
-def resume(job: Job, now: Micros, chance: Chance, at: Micros | None = None) -> JobWrite:
+def resume(
+    job: Job, now: Micros, chance: Chance, at: Micros | None = None, calendars: Mapping[str, Calendar] = NONE
+) -> JobWrite:
     """The end of a pause, now or at that instant before: ticks missed meanwhile follow their own rule."""
     running = job.with_changes(paused=None, paused_by=None, pause_note=None, resume=None, updated=now)
-    trigger = running.trigger
-    if trigger is None or not running.spec.enabled:
-        return JobWrite(job=running, seen_version=job.version)
+    until, rule = now if at is None else at, as_catch_up(running.spec.missed_while_paused)
+    write = _resumed(running, until, now, chance, rule, calendars)
+    if running.occurrences and running.ticking:
+        return settled(write, until, now, chance, rule, lambda due: False, reason="paused")
+    return write
+
+
+def _resumed(
+    job: Job, until: Micros, now: Micros, chance: Chance, rule: CatchUp, calendars: Mapping[str, Calendar]
+) -> JobWrite:
+    trigger = job.plan
+    if trigger is None or not job.spec.enabled:
+        return JobWrite(job=job, seen_version=job.version)
     if trigger.fixed_delay or job.next_run is None:
-        planned = running.with_changes(next_run=first_run(trigger, now, job.last_tick))
+        planned = job.with_changes(next_run=first_run(trigger, now, job.last_tick))
         return JobWrite(job=planned, seen_version=job.version)
-    at = now if at is None else at
-    if job.next_run > at:
-        return JobWrite(job=running, seen_version=job.version)
-    rule = as_catch_up(running.spec.missed_while_paused)
-    due = _missed(trigger, job.next_run, at, now, rule)
-    executions = _executions(running, due, now, chance, rule, reason="paused")
-    last = _last(job, due)
-    changed = running.with_changes(next_run=first_run(trigger, at, last), last_tick=last)
+    if job.next_run > until:
+        return JobWrite(job=job, seen_version=job.version)
+    due = _missed(open_ticks(job, trigger, calendars) or trigger, job.next_run, until, now, rule)
+    executions = _executions(job, due, now, chance, rule, calendars, reason="paused")
+    last = _last(job, due, until)
+    changed = job.with_changes(next_run=first_run(trigger, until, last), last_tick=last)
     return JobWrite(job=changed, seen_version=job.version, executions=executions)
 
 
-def _resume_by_itself(job: Job, now: Micros, chance: Chance) -> JobWrite:
+def _resume_by_itself(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calendar]) -> JobWrite:
     """A pause ends when it was to end, also if that is found late: what came after is judged as without a pause."""
-    ended = resume(job, now, chance, now if job.resume is None else min(now, job.resume))
+    ended = resume(job, now, chance, now if job.resume is None else min(now, job.resume), calendars)
     if ended.job.due is None or ended.job.due > now:
         return ended
-    made = materialise(ended.job, now, chance)
+    made = materialise(ended.job, now, chance, calendars)
     return JobWrite(job=made.job, seen_version=job.version, executions=ended.executions + made.executions)
 
 
-def _due_and_next(job: Job, now: Micros) -> tuple[Due, Micros | None]:
+def _due_and_next(job: Job, now: Micros, calendars: Mapping[str, Calendar] = NONE) -> tuple[Due, Micros | None]:
     """The ticks up to now, and the one that comes after. Nearly always a single tick has just come, and that is seen by
     the one walk along the calendar that finds the next."""
     trigger, first = _trigger(job), job.next_run
+    if first is None or first > now:
+        return Due(), first
+    if job.hours is not None:  # the end of a run plans the next of a fixed delay: one that does not happen has no end
+        due = ticks_due(job, now, calendars)
+        return due, None if trigger.fixed_delay and due.ticks else _next(trigger, now)
     if trigger.fixed_delay:
         return ticks_due(job, now), None
-    if first is None or first > now or not in_time(job, trigger, first, now):
+    if not in_time(job, trigger, first, now):
         return ticks_due(job, now), _next(trigger, now)
     upcoming = _next(trigger, first)
     if upcoming is None or upcoming > now:
@@ -99,21 +124,26 @@ def in_time(job: Job, trigger: Trigger, tick: Micros, now: Micros) -> bool:
     return now - tick <= grace(job, trigger, tick)
 
 
-def ticks_due(job: Job, now: Micros) -> Due:
+def ticks_due(job: Job, now: Micros, calendars: Mapping[str, Calendar] = NONE) -> Due:
     """Sort the ticks from `next_run` up to now into due and missed."""
     trigger, first = _trigger(job), job.next_run
     if first is None or first > now:
         return Due()
+    hours = open_ticks(job, trigger, calendars)
+    happens = hours is None or hours.keeps(first)
     if trigger.fixed_delay:
-        return Due(ticks=(first,))
+        return Due(ticks=(first,)) if happens else Due()
     oldest_due = now - grace(job, trigger, first)
-    ticks = _newest_ticks(trigger, max(first, oldest_due), now)
-    if first >= oldest_due and first not in ticks and len(ticks) < MAX_DUE_TICKS:
+    ticks = _newest_ticks(hours or trigger, max(first, oldest_due), now)
+    if first >= oldest_due and first not in ticks and len(ticks) < MAX_DUE_TICKS and happens:
         ticks = (first, *ticks)  # planned by hand, or by a trigger of the past
+    held = None if hours is None else hours.held(now, oldest_due)
+    if held is not None and held not in ticks:
+        ticks = (held, *ticks)
     rule = as_catch_up(job.spec.missed)
     if ticks and rule.rule == "latest":
         rule = as_catch_up("skip")  # the latest one is not missed: it runs
-    missed = _missed(trigger, first, (ticks[0] if ticks else oldest_due) - 1, now, rule)
+    missed = _missed(hours or trigger, first, (ticks[0] if ticks else oldest_due) - 1, now, rule)
     return Due(ticks=ticks, catch_up=missed.catch_up, gap=missed.gap)
 
 
@@ -157,13 +187,14 @@ def after_delay(job: Job, finished: Micros) -> JobWrite | None:
     return JobWrite(job=planned, seen_version=job.version, only_plan=True)
 
 
-def _last(job: Job, due: Due) -> Micros | None:
-    """How far the job's ticks are dealt with: run, caught up or noted as missed."""
+def _last(job: Job, due: Due, until: Micros) -> Micros | None:
+    """How far the job's ticks are dealt with: run, caught up, noted as missed, or outside its hours."""
     gap = () if due.gap is None else (due.gap[1],)
-    return max((*gap, *due.catch_up, *due.ticks), default=job.last_tick)
+    outside = (job.next_run,) if job.hours is not None and job.next_run is not None and job.next_run <= until else ()
+    return max((*gap, *due.catch_up, *due.ticks, *outside), default=job.last_tick)
 
 
-def _missed(trigger: Trigger, first: Micros, until: Micros, now: Micros, rule: CatchUp) -> Due:
+def _missed(trigger: Trigger | OpenTicks, first: Micros, until: Micros, now: Micros, rule: CatchUp) -> Due:
     """The ticks in [first, until]: the newest ones are caught up, as the rule says, and the rest is one gap."""
     caught_up: tuple[Micros, ...] = ()
     if rule.rule != "skip":
@@ -178,67 +209,32 @@ def _missed(trigger: Trigger, first: Micros, until: Micros, now: Micros, rule: C
 
 
 def _executions(
-    job: Job, due: Due, now: Micros, chance: Chance, rule: CatchUp, reason: str = "missed"
+    job: Job,
+    due: Due,
+    now: Micros,
+    chance: Chance,
+    rule: CatchUp,
+    calendars: Mapping[str, Calendar],
+    reason: str = "missed",
 ) -> tuple[Execution, ...]:
-    """What is caught up becomes due one by one, at the pace of the rule, so that it floods nobody."""
-    made = [] if due.gap is None else [_gap_record(job, due.gap, now, chance, reason)]
+    """What is caught up becomes due one by one, at the pace of the rule, so that it floods nobody; and, like what
+    waits for it, not before the job opens."""
+    hours = open_ticks(job, _trigger(job), calendars)
+    made = [] if due.gap is None else [gap_record(job, due.gap, now, chance, reason)]
+    begin = now if hours is None or not due.catch_up else hours.run_at(now)
     for place, tick in enumerate(due.catch_up):
-        turn = now + place * seconds_to_micros(rule.seconds_between)
-        made.append(_tick_execution(job, tick, CATCH_UP, now, chance, due=turn))
-    made += [_tick_execution(job, tick, "schedule", now, chance, due=tick) for tick in due.ticks]
+        turn = begin + place * seconds_to_micros(rule.seconds_between)
+        made.append(tick_execution(job, tick, CATCH_UP, now, chance, due=turn))
+    for tick in due.ticks:
+        run_at = tick if hours is None else hours.run_at(tick)
+        execution = tick_execution(job, tick, "schedule", now, chance, due=run_at)
+        made.append(execution if run_at == tick else msgspec.structs.replace(execution, **waiting_keys(job)))
     return tuple(made)
 
 
-def _tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance, due: Micros) -> Execution:
-    """A tick of a fixed delay is marked from the start: if it is skipped, the next one still has to be planned."""
-    return new_execution(
-        job,
-        id=tick_id(job.id, tick),
-        trigger=trigger,
-        now=now,
-        chance=chance,
-        tick=tick,
-        due=due,
-        window=window_at(job, tick),
-        todo=_trigger(job).fixed_delay,
-    )
-
-
-def window_at(job: Job, at: Micros) -> tuple[Micros, Micros] | None:
-    """The data window that a run of this job at that instant covers, in the job's own zone."""
-    if job.spec.window is None:
-        return None
-    instant = to_datetime(at)
-    previous = job.trigger.previous(instant - _INSTANT) if job.trigger is not None else None
-    window = resolve(job.spec.window, instant, job.spec.tz, previous)
-    return to_micros(window.begin), to_micros(window.end)
-
-
-def _gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, chance: Chance, why: str) -> Execution:
-    first, last, count, exact = gap
-    words = {
-        "from": to_datetime(first).isoformat(),
-        "to": to_datetime(last).isoformat(),
-        "count": count,
-        "exact": exact,
-        "because": "the job was paused" if why == "paused" else "no scheduler was running",
-    }
-    record = new_execution(
-        job, id=tick_id(job.id, first, "missed"), trigger="schedule", now=now, chance=chance, tick=first, due=first
-    )
-    return msgspec.structs.replace(
-        record,
-        state=State.SKIPPED,
-        reason="missed",
-        finished=now,
-        overlap_key=None,
-        running_overlap_key=None,
-        staged=False,
-        metadata_json=msgspec.json.encode(words).decode(),
-    )
-
-
-def _newest_ticks(trigger: Trigger, begin: Micros, end: Micros, most: int = MAX_DUE_TICKS) -> tuple[Micros, ...]:
+def _newest_ticks(
+    trigger: Trigger | OpenTicks, begin: Micros, end: Micros, most: int = MAX_DUE_TICKS
+) -> tuple[Micros, ...]:
     """The newest ticks in [begin, end], at most so many of them, oldest first."""
     ticks: list[Micros] = []
     at = trigger.previous(to_datetime(end))
@@ -255,7 +251,11 @@ def _next(trigger: Trigger, after: Micros) -> Micros | None:
     return None if upcoming is None else to_micros(upcoming)
 
 
+def _is_in_time(job: Job, now: Micros) -> Callable[[Micros], bool]:
+    return lambda due: now - due <= grace(job, _trigger(job), due)
+
+
 def _trigger(job: Job) -> Trigger:
-    if job.trigger is None:
+    if job.plan is None:
         raise AssertionError(f"job {job.name} has no trigger and is never due")
-    return job.trigger
+    return job.plan

@@ -10,6 +10,7 @@ import msgspec
 
 from ..model.instants import maybe_datetime
 from ..model.job import Job, JobState, JobStats, LiveCounts
+from ..model.occurrences import Occurrence
 from .commands import job_state
 
 
@@ -105,6 +106,11 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     def overrides(self) -> dict[str, Any]:
         """What operators changed against the code."""
         return self.job.changed_fields
+
+    @property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """Single occurrences that were skipped or moved and are yet to come, by their own time."""
+        return tuple(each for each in self.job.occurrences if not each.done)
 
     @property
     def created_at(self) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -14,6 +15,7 @@ from .errors import InvalidValue
 from .execution import State, encode_policy
 from .hours import Hours, Outside, hours_of
 from .instants import Micros, maybe_datetime, to_datetime
+from .occurrences import FIELD, Occurrence, Without, read_occurrences
 from .policies import CatchUp, Missed, Overlap, Retention, Retry, RunPolicy
 from .triggers import Trigger, decode_trigger
 from .values import zone
@@ -118,6 +120,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _hours(self.declared, self.overrides)
 
     @property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """Single occurrences that operators skipped or moved, by their tick."""
+        return read_occurrences(self.overrides)
+
+    @cached_property
+    def plan(self) -> Trigger | None:
+        """The trigger without single occurrences that are skipped or moved: those have their own time."""
+        trigger, exceptions = self.trigger, self.occurrences
+        if trigger is None or not exceptions:
+            return trigger
+        return Without(trigger, frozenset(each.tick for each in exceptions))
+
+    @property
     def policy(self) -> str:
         """The rules that each of its executions carries with it, as text."""
         return _policy(self.declared, self.overrides)
@@ -128,12 +143,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def due(self) -> Micros | None:
-        """When a scheduler has to look at this job next: its next tick, or the automatic end of its pause."""
+        """When a scheduler has to look at this job next: its next tick, the time of a single occurrence that is skipped
+        or moved, or the automatic end of its pause."""
         if self.cancelled is not None:
             return None
         if self.paused is not None:
             return self.resume
-        return self.next_run if self.ticking else None
+        return self._first(each.due for each in self.occurrences if not each.done) if self.ticking else None
 
     @property
     def declared_hash(self) -> str:
@@ -142,11 +158,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def changed_fields(self) -> dict[str, Any]:
         """What operators changed against the code."""
-        return msgspec.json.decode(self.overrides)  # type: ignore[no-any-return]
+        fields: dict[str, Any] = msgspec.json.decode(self.overrides)
+        fields.pop(FIELD, None)
+        return fields
 
     @property
     def next_run_at(self) -> datetime | None:
-        return maybe_datetime(self.next_run) if self.ticking else None
+        moved = (each.to for each in self.occurrences if each.to is not None and not each.done)
+        return maybe_datetime(self._first(moved)) if self.ticking else None
 
     @property
     def paused_at(self) -> datetime | None:
@@ -170,6 +189,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def with_changes(self, **changes: Any) -> Job:
         return msgspec.structs.replace(self, **changes)
+
+    def _first(self, others: Iterable[Micros]) -> Micros | None:
+        """The first of the next tick and these instants, which are nearly always none."""
+        if not self.occurrences:
+            return self.next_run
+        return min((*others, *(() if self.next_run is None else (self.next_run,))), default=None)
 
 
 class JobStats(msgspec.Struct, frozen=True, kw_only=True):
