@@ -260,7 +260,7 @@ class Store(LockBackend, Protocol):
     async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
         """The next records of this kind by key (`model.records.key_of`, in the order of code points) after this one:
         jobs with their version and last number, executions live and finished with number, attempts, log lines and all,
-        incarnations that have given a number or have statistics (exact ones, as `stats`), audit records.
+        incarnations that have given a number or have statistics (exact ones, as `stats`), audit records, shelf entries.
         """
 
     async def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
