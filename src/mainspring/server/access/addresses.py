@@ -122,27 +122,25 @@ def _key(address: Address | None, peer: str | None) -> str:
 
 
 def _hops(header: str, values: list[str]) -> list[Address | None]:
-    elements = [element for value in values for element in _split(value)]
+    """An element that is empty says nothing about a hop."""
     if header == "forwarded":
-        return [_forwarded_for(element) for element in elements]
-    return [parse_address(element) for element in elements]
+        return [_forwarded_for(element) for value in values for element in _elements(value)]
+    return [parse_address(element) for value in values for element in value.split(",") if element.strip()]
 
 
-def _split(value: str) -> list[str]:
-    """At commas outside quotation marks; an element that is empty says nothing about a hop."""
-    parts, quoted, start, escaped = [], False, 0, False
-    for at, char in enumerate(value):
-        if escaped:
-            escaped = False
-        elif quoted and char == "\\":
-            escaped = True
-        elif char == '"':
+def _elements(value: str) -> list[str]:
+    """Split at commas outside quotation marks, from the right: what the proxies next to us wrote is well-formed there,
+    and a quotation mark that a client left open further left must not swallow it."""
+    parts: list[str] = []
+    quoted, end = False, len(value)
+    for at in reversed(range(len(value))):
+        if value[at] == '"' and value[at - 1 : at] != "\\":
             quoted = not quoted
-        elif char == "," and not quoted:
-            parts.append(value[start:at])
-            start = at + 1
-    parts.append(value[start:])
-    return [part.strip() for part in parts if part.strip()]
+        elif value[at] == "," and not quoted:
+            parts.append(value[at + 1 : end])
+            end = at
+    parts.append(value[:end])
+    return [part.strip() for part in reversed(parts) if part.strip()]
 
 
 def _forwarded_for(element: str) -> Address | None:

@@ -50,7 +50,7 @@ class JwtVerifier:
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             raise Unproven("the JWT is signed with an algorithm that is not in jwt_algorithms")
-        if "crit" in header:
+        if "crit" in header:  # older releases of PyJWT pass over it
             raise Unproven("the JWT demands extensions that are not known here (crit)")
         fitting = [key for key in self._keys() if algorithm in key.algorithms]
         named = [key for key in fitting if key.kid == kid] if kid is not None else fitting

@@ -1,0 +1,154 @@
+"""A tiny application behind a guard, and requests to it from any address, without a network in between."""
+
+import json
+import time
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated, Any
+
+import jwt
+import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from mainspring.config import Settings, load
+from mainspring.server.access import Guard, Principal, Refused, Role, anyone, needs, sys_access
+
+SECRET = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+STRANGER = "203.0.113.9"
+
+
+class Answer(msgspec.Struct):
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def code(self) -> str:
+        return str(self.body["error"]["code"])
+
+    @property
+    def message(self) -> str:
+        return str(self.body["error"]["message"])
+
+
+async def ask(
+    api: Any,
+    path: str,
+    *,
+    method: str = "GET",
+    peer: str | None = "127.0.0.1",
+    headers: Iterable[tuple[str, str]] = (),
+    bearer: str | None = None,
+    host: str | None = "localhost:8000",
+    body: bytes = b"",
+) -> Answer:
+    """One request through the ASGI interface; `peer` is what the socket would say, None for a Unix socket."""
+    given = [*headers]
+    if host is not None:
+        given.insert(0, ("host", host))
+    if bearer is not None:
+        given.append(("authorization", f"Bearer {bearer}"))
+    if body:
+        given.append(("content-type", "application/json"))
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path.partition("?")[0],
+        "raw_path": path.partition("?")[0].encode(),
+        "query_string": path.partition("?")[2].encode(),
+        "root_path": "",
+        "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given],
+        "client": None if peer is None else (peer, 50_000),
+        "server": ("127.0.0.1", 8000),
+    }
+    sent: list[Any] = []
+    requests = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Any:
+        return next(requests, {"type": "http.disconnect"})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await api(scope, receive, send)
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
+    found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
+    is_json = found.get("content-type", "").partition(";")[0].endswith("json")
+    return Answer(start["status"], found, json.loads(content) if is_json and content else content)
+
+
+def settings(**given: Any) -> Settings:
+    return load(given, {}, "/dev/null")
+
+
+def tiny_api(guard: Guard) -> FastAPI:
+    """A route for each role, one below /_sys, one for strangers; refusals in the shape they bring."""
+    api = FastAPI()
+    api.state.guard = guard
+
+    @api.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> JSONResponse:
+        return JSONResponse(error.as_problem(), error.status, error.headers)
+
+    for role in Role:
+        _add(api, role)
+
+    @api.get("/_sys/job", dependencies=[Depends(sys_access)])
+    async def sys_jobs(who: Annotated[Principal, Depends(needs(Role.VIEWER))]) -> list[str]:
+        return [who.actor]
+
+    @api.get("/healthz")
+    async def healthz(who: Annotated[Principal | None, Depends(anyone)]) -> dict[str, str | None]:
+        return {"who": who.actor if who else None}
+
+    return api
+
+
+def _add(api: FastAPI, role: Role) -> None:
+    @api.get(f"/{role}")
+    async def read(who: Annotated[Principal, Depends(needs(role))]) -> dict[str, str]:
+        return {"actor": who.actor, "role": who.role, "kind": who.kind}
+
+    @api.post(f"/{role}/{{name}}")
+    async def write(name: str, who: Annotated[Principal, Depends(needs(role))]) -> dict[str, str]:
+        return {"actor": who.actor}
+
+
+def signed(key: Any = SECRET, algorithm: str = "HS256", headers: dict[str, Any] | None = None, **claims: Any) -> str:
+    """A JWT of ada, an admin, good for an hour; a claim given as None is left out."""
+    usual = {"sub": "ada", "role": "admin", "exp": int(time.time()) + 3600}
+    payload = {name: value for name, value in {**usual, **claims}.items() if value is not None}
+    return jwt.encode(payload, key, algorithm, headers)
+
+
+@cache
+def rsa_key(bits: int = 2048, which: int = 0) -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65_537, bits)
+
+
+@cache
+def ec_key(curve: type[ec.EllipticCurve] = ec.SECP256R1) -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(curve())
+
+
+@cache
+def ed_key() -> ed25519.Ed25519PrivateKey:
+    return ed25519.Ed25519PrivateKey.generate()
+
+
+def public_pem(key: Any) -> bytes:
+    pem: bytes = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return pem
+
+
+def jwk(key: Any, algorithm: str, **fields: Any) -> dict[str, Any]:
+    """The public half as a JWK."""
+    data = jwt.get_algorithm_by_name(algorithm).to_jwk(key.public_key(), as_dict=True)
+    return {**data, **fields}
