@@ -59,15 +59,28 @@ class JobOptions(TypedDict, total=False):
     retention: Retention | Mapping[str, Any] | None
     description: str
     metadata: Mapping[str, Any] | None
+    trigger_role: str | None
     allow_override: bool
 
 
 OPTIONS = tuple(JobOptions.__annotations__)
 INHERITED = frozenset(
-    {"queue", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit", "retention"}
+    {
+        "queue",
+        "priority",
+        "max_attempts",
+        "retry",
+        "timeout",
+        "non_retryable",
+        "overlap",
+        "overlap_limit",
+        "retention",
+        "trigger_role",
+    }
 )
 """The policy of a handler's own declaration that its further jobs follow, unless they say otherwise."""
 
+TRIGGER_ROLES = ("operator", "admin")
 PRIORITIES = (-32_768, 32_767)
 SCHEDULED_ATTEMPTS, ENQUEUED_ATTEMPTS = 3, 10
 
@@ -155,6 +168,7 @@ def job_spec(
         retention=_retention(given.get("retention")),
         description=_description(given.get("description") or description),
         metadata=_metadata(given.get("metadata", {})),
+        trigger_role=choice("trigger_role", given["trigger_role"], TRIGGER_ROLES) if "trigger_role" in given else None,
         **_overlap(given, scheduled),
     )
 

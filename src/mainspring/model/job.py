@@ -61,6 +61,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retention: Retention = Retention()
     description: str = ""
     metadata: dict[str, Any] = {}
+    trigger_role: str | None = None
 
     def run_policy(self) -> RunPolicy:
         """The part of the specification that each execution carries with it."""

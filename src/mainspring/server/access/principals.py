@@ -57,7 +57,7 @@ def may_trigger(principal: Principal, job: Job) -> None:
 def trigger_role(job: Job) -> Role:
     """At least operator: a job can ask for more, never for less. A role that this release does not know is the
     highest, so that a newer release's demand is never taken for none."""
-    wanted = getattr(job.spec, "trigger_role", None)
+    wanted = job.spec.trigger_role
     if wanted is None:
         return Role.OPERATOR
     known = Role(wanted) if wanted in list(Role) else Role.ADMIN
