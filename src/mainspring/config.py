@@ -21,6 +21,7 @@ from . import config_security
 from .config_security import SecuritySettings, check_security
 from .model.address import DatabaseUrl, parse_url, redis_url, without_password
 from .model.errors import ConfigurationError, InvalidValue, nearest, shown
+from .model.secret import HIDDEN, Secret
 from .model.values import choice, duration, duration_text, identifier, whole, zone, zone_name
 
 __all__ = ["DatabaseUrl", "Settings", "load", "parse_url", "without_password"]
@@ -84,8 +85,9 @@ class Settings(SecuritySettings, frozen=True, kw_only=True):
         return str(found)
 
     def in_force(self) -> dict[str, object]:
-        """The settings to show and log: no password, no free values, no environment."""
-        fields = {name: getattr(self, name) for name in RULES}
+        """The settings to show and log: no password, no secret, no free values, no environment."""
+        given = {name: getattr(self, name) for name in RULES}
+        fields = {name: HIDDEN if isinstance(value, Secret) else value for name, value in given.items()}
         hidden = {name: without_password(fields[name]) for name in ("database_url", "redis_url") if fields[name]}
         return fields | hidden
 
