@@ -38,6 +38,22 @@ MEANING = {
     "locks": "where locks are kept: in the `store`, or on `redis`",
     "redis_url": "the Redis or Valkey server, if one is used: `redis://host:6379/0?prefix=shop`",
     "redis_wakeups": "true: processes also wake each other through `redis_url`",
+    "sys_allow": "networks that may use `/_sys/*`; none given: this machine only",
+    "api_allow": "networks that may use the HTTP interface at all; none given: every one",
+    "trusted_proxies": "networks of proxies whose word on addresses counts, `unix` for a Unix socket",
+    "proxy_header": "the header those proxies write: `x-forwarded-for` or `forwarded`",
+    "api_hosts": "further names of this host, for use without authentication",
+    "allow_loopback": "true: this machine needs no credentials, though others do",
+    "api_tokens": "true: API tokens are taken (`mainspring token create`)",
+    "jwt_algorithms": "what JWTs may be signed with, such as `RS256`; with `jwt_secret`: `HS256`",
+    "jwt_secret": "the shared secret of JWTs, 32 bytes at least; never shown",
+    "jwt_key_file": "the public key of JWTs, a PEM file",
+    "jwt_jwks_file": "the public keys of JWTs, a JWKS file; read again when it changes",
+    "jwt_audience": "the audience that JWTs must be for",
+    "jwt_issuer": "the issuer that JWTs must be from",
+    "jwt_leeway": "how far clocks may differ, in seconds; at most 60",
+    "jwt_role_claim": "the claim that names the role",
+    "failed_logins_per_minute": "wrong credentials from one address, before it has to wait",
 }
 
 
