@@ -7,6 +7,7 @@ statement; the rest travels as JSON.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -15,7 +16,6 @@ from ...model.changes import Added, Audit
 from ...model.execution import Execution
 from .arrays import numbers, texts
 from .database import Database
-from .endings import SEPARATOR
 from .rows import are_bare, as_json, bodies, body, foreign_trace, incoming, is_bare, is_plain, lane_of
 
 
@@ -85,28 +85,37 @@ def single(row: Execution) -> tuple[Any, ...]:
 
 def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
     """The fields of the schema's type `bare`."""
-    ids = [row.id for row in rows]
-    dues = [row.due for row in rows]
-    created = [row.created for row in rows]
+    ids, created, dues, job_ids, jobs, queues, handlers, priorities, traces, keys = zip(
+        *map(_columns, rows), strict=True
+    )
+    one_lane = same(queues) and same(handlers)
+    own_traces = "".join(ids).replace("-", "") == "".join(traces)
     return (
         numbers(ids),
         numbers(created),
-        bodies(rows, SEPARATOR),
-        *(one_or_all([getattr(row, name) for row in rows]) for name in ("job_id", "job")),
-        one_or_all(list(map(lane_of, rows))),
-        one_or_all([row.priority for row in rows]),
+        bodies(rows),
+        texts(one_or_all(job_ids)),
+        texts(one_or_all(jobs)),
+        texts(list(map(lane_of, rows[:1] if one_lane else rows))),
+        numbers(one_or_all(priorities)),
         None if dues == created else numbers(dues),
-        texts([foreign_trace(row) for row in rows]),
-        texts([row.unique_key for row in rows]),
+        None if own_traces else texts(list(map(foreign_trace, rows))),
+        texts(keys),
         min(ids),
         max(ids),
     )
 
 
-def one_or_all(values: list[Any]) -> str | None:
+_columns = attrgetter("id", "created", "due", "job_id", "job", "queue", "handler", "priority", "trace_id", "unique_key")
+
+
+def same(values: Sequence[Any]) -> bool:
+    return values.count(values[0]) == len(values)
+
+
+def one_or_all(values: Sequence[Any]) -> Sequence[Any]:
     """One stands for all when they are the same."""
-    some = values[:1] if values.count(values[0]) == len(values) else values
-    return texts(some) if isinstance(values[0], str) else numbers(some)
+    return values[:1] if same(values) else values
 
 
 def decoded(text: str | None) -> list[Any]:

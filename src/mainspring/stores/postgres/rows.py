@@ -201,9 +201,10 @@ def body(e: Execution) -> str:
     return _encode(body_of(e))[:-1].decode()
 
 
-def bodies(executions: Iterable[Execution], separator: str) -> str:
-    """Many of them in one text. JSON has no line breaks of its own, so each one found is the end of a body."""
-    return _encode_lines(list(map(body_of, executions)))[:-2].decode().replace("}\n", separator)
+def bodies(executions: Iterable[Execution]) -> str:
+    """Many of them in one text, a brace and a line break between two. JSON has no line breaks of its own, so each one
+    found is the end of a body."""
+    return _encode_lines(list(map(body_of, executions)))[:-2].decode()
 
 
 def body_of(e: Execution) -> Body:
