@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from ..model.calendars import Calendar
 from ..model.changes import JobWrite
 from ..model.errors import JobNotFound
 from ..model.ids import Chance, random_id
@@ -25,15 +26,15 @@ class Catalogue:
         self, store: Store, clock: Clock, chance: Chance, release: str, calendars: Calendars | None = None
     ) -> None:
         self._store, self._clock, self._chance, self._release = store, clock, chance, release
-        self._calendars = calendars or Calendars(store, clock, chance, {})
+        self.calendars = calendars or Calendars(store, clock, chance, {})
         self._cached: dict[str, tuple[Job, float]] = {}
 
     async def declare(self, specs: Sequence[tuple[str, JobSpec]], *, update: bool = True) -> None:
         """Create these jobs of code, or update them. Unchanged ones are not touched; what operators changed stays.
         The calendars that they name come before them."""
-        await self._calendars.declare(update=update)
+        await self.calendars.declare(update=update)
         if update:
-            await self._calendars.check(specs)
+            await self.calendars.check(specs)
         for start in range(0, len(specs), BATCH):
             left = dict(specs[start : start + BATCH])
             while left:
@@ -45,7 +46,8 @@ class Catalogue:
         existing = {job.name: job for job in await self._store.jobs(list(specs))}
         wanted_specs = specs if update else {name: spec for name, spec in specs.items() if name not in existing}
         new = {name: self.new_job(name, spec, "code", now) for name, spec in wanted_specs.items()}
-        writes = [self._declared(existing.get(name), job, now) for name, job in new.items()]
+        calendars = await self.calendars.of(existing.values())
+        writes = [self._declared(existing.get(name), job, now, calendars) for name, job in new.items()]
         wanted = [write for write in writes if write is not None]
         revisions = [revision(existing.get(write.job.name), write.job, now) for write in wanted]
         if shelved := [each for each in revisions if each is not None]:
@@ -54,11 +56,13 @@ class Catalogue:
         lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
         return {name: specs[name] for name in lost}
 
-    def _declared(self, existing: Job | None, new: Job, now: Micros) -> JobWrite | None:
+    def _declared(
+        self, existing: Job | None, new: Job, now: Micros, calendars: Mapping[str, Calendar]
+    ) -> JobWrite | None:
         write = commands.declare(existing, new, now)
         if existing is None or write is None:
             return write
-        return commands.close_plan(existing, write, now, self._chance)
+        return commands.close_plan(existing, write, now, self._chance, calendars)
 
     def new_job(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
         id = random_id(now, self._chance)

@@ -11,6 +11,7 @@ import msgspec
 from ..model.changes import CancelRequest, JobWrite
 from ..model.errors import CommandRefused, JobNotFound, MainspringError
 from ..model.execution import Execution, State
+from ..model.hours import hours_of
 from ..model.ids import Chance
 from ..model.instants import Micros, to_micros
 from ..model.job import Job
@@ -62,7 +63,11 @@ class Control:
 
     async def resume(self, name: str, *, by: str, seen: str | None = None) -> JobView:
         return await self._command(
-            "resume", name, by, lambda job, now: commands.resume(job, now, self._chance), seen=seen
+            "resume",
+            name,
+            by,
+            lambda job, now: commands.resume(job, now, self._chance, self._catalogue.calendars.known(job)),
+            seen=seen,
         )
 
     async def cancel_job(self, name: str, *, by: str, reason: str | None = None, seen: str | None = None) -> JobView:
@@ -77,6 +82,8 @@ class Control:
 
     async def update_job(self, name: str, changes: dict[str, Any], *, by: str, seen: str | None = None) -> JobView:
         """Override what the job's declaration says; the override survives deploys."""
+        if changes.get("hours") is not None:
+            await self._catalogue.calendars.check_names(name, hours_of(changes["hours"]).calendars)
 
         def write(job: Job, now: Micros) -> JobWrite:
             fields = edited_fields(job.spec, self._client.signature_of(job), changes)
@@ -91,7 +98,7 @@ class Control:
         )
 
     def _closing(self, job: Job, write: JobWrite, now: Micros) -> JobWrite:
-        return commands.close_plan(job, write, now, self._chance)
+        return commands.close_plan(job, write, now, self._chance, self._catalogue.calendars.known(job))
 
     async def _command(
         self, command: str | None, name: str, by: str, write: Write, action: str = "", seen: str | None = None
@@ -101,6 +108,7 @@ class Control:
             view = await self._seen(name, seen)
             if command is not None:
                 commands.check(command, view.job, view.state, view.stats.last_state)
+            await self._catalogue.calendars.of([view.job])
             now = await self._store.now()
             made = write(view.job, now)
             audit = self._client.audit(

@@ -61,7 +61,7 @@ class OpenTicks:
             if self._hours.is_open(at):
                 return at
             since = self._hours.stretch(at).begin
-            waiting = self._waiting_since(since)
+            waiting = self._waiting(since, at)
             if waiting is not None and waiting <= until:
                 return waiting
             at = self._trigger.previous(since - _INSTANT)
@@ -83,7 +83,7 @@ class OpenTicks:
     def keeps(self, tick: Micros) -> bool:
         """Whether this tick happens: at once, or waiting for the opening."""
         at = to_datetime(tick)
-        return self._hours.is_open(at) or self._waiting_since(self._hours.stretch(at).begin) == at
+        return self._hours.is_open(at) or self._waiting(self._hours.stretch(at).begin, at) == at
 
     def held(self, now: Micros, oldest: Micros) -> Micros | None:
         """The tick that waits for the opening of the closing we are in, or of one that has ended since `oldest`. It is
@@ -94,7 +94,7 @@ class OpenTicks:
         if stretch.open and to_micros(stretch.begin) < oldest:
             return None
         closing = stretch if not stretch.open else self._hours.stretch(stretch.begin - _INSTANT)
-        at = self._waiting_since(closing.begin)
+        at = self._waiting(closing.begin, closing.end - _INSTANT)
         return None if at is None or at >= closing.end or to_micros(at) > now else to_micros(at)
 
     def run_at(self, tick: Micros) -> Micros:
@@ -102,9 +102,10 @@ class OpenTicks:
         opening = self._hours.next_open(to_datetime(tick))
         return tick if opening is None else to_micros(opening)
 
-    def _waiting_since(self, since: datetime) -> datetime | None:
-        """The tick that waits in the closing which began then: the first one, unless an earlier one was dealt with."""
-        if not self._waits or self._first is None or self._hours.next_open(since) is None:
+    def _waiting(self, since: datetime, inside: datetime) -> datetime | None:
+        """The tick that waits in the closing which began then and is not over at `inside`: the first one, unless an
+        earlier one was dealt with, or the job never opens."""
+        if not self._waits or self._first is None or self._hours.next_open(inside) is None:
             return None
         if self._last is not None and self._last >= to_micros(since):
             return None
@@ -141,7 +142,7 @@ def closing(job: Job, calendars: Mapping[str, Calendar], at: Micros) -> Closing 
     stretch = hours.stretch(to_datetime(at))
     if stretch.open:
         return None
-    return Closing(stretch.begin, hours.next_open(stretch.begin), stretch.by)
+    return Closing(stretch.begin, hours.next_open(to_datetime(at)), stretch.by)
 
 
 def news(job: Job, calendars: Mapping[str, Calendar], now: Micros) -> OutsideHours | None:

@@ -7,15 +7,18 @@ executions only if it won, so a second scheduler, a slow one or one that crashed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
+from ..model.calendars import Calendar
 from ..model.changes import Added, DuePage, JobWrite, JobWritten
-from ..model.events import Skipped, Ticked
+from ..model.events import OutsideHours, Skipped, Ticked, Trouble
 from ..model.execution import Execution
 from ..model.ids import Chance
 from ..model.instants import SECOND, Micros
 from ..model.job import Job
-from . import ticks
+from . import opening, ticks
+from .calendars import Calendars, named_by
 from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store, Topic
 from .supersede import cancel_superseded
@@ -29,6 +32,9 @@ AT_ONCE = 2
 LOST_PAUSE = 0.25
 """Seconds after which ticks that others were making are looked at again: they may have failed."""
 UNREADABLE_PAUSE = 60.0
+
+
+_Made: TypeAlias = tuple[JobWrite, OutsideHours | None]
 
 
 class _Writing:
@@ -48,6 +54,7 @@ class Scheduler:
         self.last_check: Micros | None = None
         self._page = FIRST_PAGE
         self._unreadable: dict[tuple[str, int], float] = {}
+        self._calendars = Calendars(store, clock, chance, {})
 
     def start(self) -> None:
         self._loop.start()
@@ -87,27 +94,49 @@ class Scheduler:
         """Make what these jobs are due, batch by batch: while the store writes one, the next is computed. Returns how
         many were lost to others; who takes a tick may still fail to make it."""
         writing = _Writing()
+        calendars = await self._calendars.of(jobs)
         async with asyncio.TaskGroup() as group:
-            for batch in _batches(jobs):
-                writes = self._writes(batch, now)
+            for batch in _batches(self._with_calendars(jobs, calendars)):
+                made = self._made(batch, now, calendars)
                 await writing.room.acquire()
-                group.create_task(self._write(writes, now, writing), name="mainspring-ticks")
+                group.create_task(self._write(made, now, writing), name="mainspring-ticks")
         if writing.errors:
             raise writing.errors[0]
         return writing.lost
 
-    def _writes(self, jobs: list[Job], now: Micros) -> list[JobWrite]:
-        made = one_by_one("schedule", jobs, lambda job: ticks.materialise(job, now, self._chance), self._emit)
-        readable = {job.id for job, _ in made}
-        until = self._clock.monotonic() + UNREADABLE_PAUSE
-        self._unreadable |= {(job.id, job.version): until for job in jobs if job.id not in readable}
-        return [write for _, write in made]
+    def _made(self, jobs: list[Job], now: Micros, calendars: Mapping[str, Calendar]) -> list[_Made]:
+        """What each job's ticks ask for, and what to tell of it if it is closed."""
 
-    async def _write(self, writes: list[JobWrite], now: Micros, writing: _Writing) -> None:
+        def one(job: Job) -> _Made:
+            return ticks.materialise(job, now, self._chance, calendars), opening.news(job, calendars, now)
+
+        made = one_by_one("schedule", jobs, one, self._emit)
+        readable = {job.id for job, _ in made}
+        self._leave_for_later([job for job in jobs if job.id not in readable])
+        return [each for _, each in made]
+
+    def _with_calendars(self, jobs: list[Job], calendars: Mapping[str, Calendar]) -> list[Job]:
+        """Without the jobs that name a calendar which does not exist: nobody knows whether they may run. They are told
+        of and looked at again later; what they missed until then follows their own rule."""
+        held = [job for job in jobs if any(name not in calendars for name in named_by(job))]
+        for job in held:
+            names = ", ".join(name for name in named_by(job) if name not in calendars)
+            self._emit(Trouble("schedule", f"job {job.name} does not run: calendar {names} does not exist"))
+        self._leave_for_later(held)
+        return [job for job in jobs if job not in held] if held else jobs
+
+    def _leave_for_later(self, jobs: list[Job]) -> None:
+        until = self._clock.monotonic() + UNREADABLE_PAUSE
+        self._unreadable |= {(job.id, job.version): until for job in jobs}
+
+    async def _write(self, made: list[_Made], now: Micros, writing: _Writing) -> None:
         """What fails is told when all batches have ended: one of them must not cut short the others."""
         try:
-            for write, written in zip(writes, await self._store.write_jobs(writes), strict=True):
+            results = await self._store.write_jobs([write for write, _ in made])
+            for (write, news), written in zip(made, results, strict=True):
                 writing.lost += not written.won
+                if written.won and news is not None:
+                    self._emit(news)
                 await self._announce(write, written, now)
         except Exception as error:
             writing.errors.append(error)
@@ -119,7 +148,7 @@ class Scheduler:
             return
         for execution, added in zip(write.executions, written.added, strict=True):
             self._tell(execution, added, now)
-            if added.outcome == "added" and execution.rules.overlap == "cancel_running":
+            if added.outcome == "added" and execution.rules.overlap == "cancel_running" and execution.due <= now:
                 await cancel_superseded(self._store, execution, now)
 
     def _tell(self, execution: Execution, added: Added, now: Micros) -> None:

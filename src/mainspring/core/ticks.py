@@ -190,8 +190,15 @@ def after_delay(job: Job, finished: Micros) -> JobWrite | None:
 def _last(job: Job, due: Due, until: Micros) -> Micros | None:
     """How far the job's ticks are dealt with: run, caught up, noted as missed, or outside its hours."""
     gap = () if due.gap is None else (due.gap[1],)
-    outside = (job.next_run,) if job.hours is not None and job.next_run is not None and job.next_run <= until else ()
-    return max((*gap, *due.catch_up, *due.ticks, *outside), default=job.last_tick)
+    return max((*gap, *due.catch_up, *due.ticks, *_outside(job, until)), default=job.last_tick)
+
+
+def _outside(job: Job, until: Micros) -> tuple[Micros, ...]:
+    """The newest tick of a job with hours: it is dealt with, whether it happened or not."""
+    if job.hours is None or job.next_run is None or job.next_run > until:
+        return ()
+    newest = None if _trigger(job).fixed_delay else _trigger(job).previous(to_datetime(until))
+    return (job.next_run,) if newest is None else (max(job.next_run, to_micros(newest)),)
 
 
 def _missed(trigger: Trigger | OpenTicks, first: Micros, until: Micros, now: Micros, rule: CatchUp) -> Due:
