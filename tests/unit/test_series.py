@@ -11,9 +11,11 @@ import pytest
 from mainspring.core.series import Series
 from mainspring.model.execution import Execution
 from mainspring.model.ids import RandomIds, random_id
+from mainspring.model.job import Job, JobSpec, encode_spec
 
 NOW = 1_794_000_000_123_456
 FIRST = Execution(id="first", job="mail", job_id="j1", handler="mail", created=NOW, due=NOW, priority=5, params="{}")
+JOB = Job(name="mail", id="j1", declared=encode_spec(JobSpec(handler="mail")), created=NOW, updated=NOW)
 
 
 class Still:
@@ -26,7 +28,7 @@ class Still:
         return 0.0
 
 
-def encode(params: object) -> str:
+def encode(job: Job, params: object) -> str:
     if params == "bad":
         raise ValueError(params)
     return msgspec.json.encode(params).decode()
@@ -43,14 +45,14 @@ def test_ids_of_a_batch_look_like_any_other_and_differ() -> None:
 
 
 def test_a_batch_keeps_its_order_even_while_the_clock_stands() -> None:
-    series = Series(FIRST, encode, Still(), random.Random(1))
+    series = Series(JOB, FIRST, encode, Still(), random.Random(1))
     made = [series.made({"n": n}) for n in range(500)]
     assert [row.id for row in made] == sorted(row.id for row in made)
     assert {(row.created, row.due) for row in made} == {(NOW, NOW)}, "none is due later than now"
 
 
 def test_each_has_its_own_parameters_and_trace_and_all_else_of_the_first() -> None:
-    series = Series(FIRST, encode, Still(), random.Random(1))
+    series = Series(JOB, FIRST, encode, Still(), random.Random(1))
     none, one = series.made(None), series.made({"to": "ada"})
     assert (none.params, one.params) == ("null", '{"to":"ada"}')
     for row in (none, one):
@@ -60,7 +62,7 @@ def test_each_has_its_own_parameters_and_trace_and_all_else_of_the_first() -> No
 
 
 def test_parameters_are_checked_each_time() -> None:
-    series = Series(FIRST, encode, Still(), random.Random(1))
+    series = Series(JOB, FIRST, encode, Still(), random.Random(1))
     series.made("good")
     with pytest.raises(ValueError, match="bad"):
         series.made("bad")

@@ -36,7 +36,12 @@ from .supersede import cancel_superseded
 MANY = 10_000
 """Executions handed to the store at once: it may send them in parts that overlap, but commits no more at a time."""
 LOOK_AGAIN = 1_000
+SERIES_AT_MOST = 1_000
 _NO_OPTIONS: Mapping[str, Any] = {}
+_DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(("start_at", "priority", "queue", "unique", "traceparent", "metadata")),
+    "by": "system",
+}
 NO_DELAY = 1_000_000_000
 """Smaller numbers are before 2001 as instants: somebody meant a delay."""
 
@@ -60,7 +65,6 @@ class _Known:
 
     handler: object = None
     job: Job
-    series: Series | None = None
     left = 0
 
 
@@ -91,6 +95,7 @@ class Client:
         self._store, self._registry, self._catalogue, self._queries = store, registry, catalogue, queries
         self._clock, self._chance, self._emit = clock, chance, emit
         self._payload_limit = payload_limit
+        self._series: dict[str, Series] = {}
 
     # --- enqueue ------------------------------------------------------------------------------------------
     async def enqueue(
@@ -119,23 +124,30 @@ class Client:
             handler, params, own = _read_item(item)
             if known.handler is not handler or not known.left:
                 known.handler, known.job, known.left = handler, await self._enqueueable(handler), LOOK_AGAIN
-                known.series = None
             known.left -= 1
             if own or options:
                 executions.append(self._prepared(known.job, params, **{**options, **own}))
-            elif known.series is not None:
-                executions.append(known.series.made(params))
             else:
-                executions.append(self._prepared(known.job, params))
-                known.series = self._series(known.job, executions[-1])
+                executions.append(self._plainly(known.job, params))
         return executions
-
-    def _series(self, job: Job, first: Execution) -> Series:
-        return Series(first, lambda params: self.encode_params(job, params), self._clock, self._chance)
 
     async def prepare(self, handler: object, params: Mapping[str, Any] | None = None, **options: Any) -> Execution:
         """The execution an enqueue would add, checked and rendered, but not stored yet."""
-        return self._prepared(await self._enqueueable(handler), params, **options)
+        job = await self._enqueueable(handler)
+        if options.items() <= _DEFAULTS.items():
+            return self._plainly(job, params)
+        return self._prepared(job, params, **options)
+
+    def _plainly(self, job: Job, params: Any) -> Execution:
+        """An execution without options, from the job's series: a job as it is now has one."""
+        series = self._series.get(job.name)
+        if series is not None and series.job is job:
+            return series.made(params)
+        first = self._prepared(job, params)
+        if len(self._series) >= SERIES_AT_MOST:
+            self._series.clear()
+        self._series[job.name] = Series(job, first, self.encode_params, self._clock, self._chance)
+        return first
 
     async def _enqueueable(self, handler: object) -> Job:
         job = await self._job_of(handler)

@@ -1,7 +1,7 @@
-"""Many executions of one job that ask for nothing but parameters: what they share is worked out once.
+"""Executions of one job that ask for nothing but parameters: what they share is worked out once.
 
-A batch of ten thousand is mostly that. Each of them still has its own instant, its own id and checked parameters, and
-is exactly what a single enqueue would have made.
+Most of what is enqueued, alone or ten thousand at a time, is that. Each of them still has its own instant, its own id
+and checked parameters.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import msgspec
 
 from ..model.execution import Execution
 from ..model.ids import Chance, RandomIds
+from ..model.job import Job
 from .ports import Clock
 
-Encode = Callable[[Any], str]
+Encode = Callable[[Job, Any], str]
 
 
 class Series:
     """Made like `first`, which was enqueued without options. `encode` checks parameters and renders them."""
 
-    def __init__(self, first: Execution, encode: Encode, clock: Clock, chance: Chance) -> None:
+    def __init__(self, job: Job, first: Execution, encode: Encode, clock: Clock, chance: Chance) -> None:
+        self.job = job
         self._first, self._encode, self._clock = first, encode, clock
         self._ids = RandomIds(chance)
         self._last = first.created
@@ -37,10 +39,10 @@ class Series:
             trace_id=id.replace("-", ""),
             created=now,
             due=now,
-            params=self._usual() if params is None else self._encode(params),
+            params=self._usual() if params is None else self._encode(self.job, params),
         )
 
     def _usual(self) -> str:
         if self._without_params is None:
-            self._without_params = self._encode(None)
+            self._without_params = self._encode(self.job, None)
         return self._without_params
