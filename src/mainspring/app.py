@@ -30,6 +30,7 @@ from .model.values import duration, identifier
 from .observe.fanout import Fanout
 from .observe.logs import LogLines
 from .observe.setup import show_logs
+from .occurrence_methods import OccurrenceMethods
 from .signals import run_to_end, serve
 from .token_methods import TokenMethods
 from .window_methods import WindowMethods
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring(CalendarMethods, TokenMethods, WindowMethods):
+class Mainspring(CalendarMethods, OccurrenceMethods, TokenMethods, WindowMethods):
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")

@@ -18,6 +18,7 @@ from .core.views import JobView
 from .model.backfill import Backfill, Windows
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
+from .occurrence_methods import SyncOccurrenceMethods
 
 if TYPE_CHECKING:
     from .app import Mainspring
@@ -53,7 +54,7 @@ class BackgroundLoop:
         self.loop.close()
 
 
-class SyncMainspring(SyncCalendarMethods):
+class SyncMainspring(SyncCalendarMethods, SyncOccurrenceMethods):
     def __init__(self, app: Mainspring) -> None:
         self._app = app
         self._background: BackgroundLoop | None = None

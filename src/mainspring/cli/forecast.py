@@ -14,6 +14,7 @@ import msgspec
 
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime
 from ..model.job import Job, JobSpec
+from ..model.occurrences import Occurrence
 from ..model.zones import known_zone
 from .simulated_changes import ClockChange, change_at, left_out, notes_of, zone_of
 from .simulated_overlaps import SKIPPED, Overlaps, overlaps
@@ -39,6 +40,8 @@ class JobForecast(msgspec.Struct):
     overlaps: Overlaps
     duration: float | None
     notes: dict[Micros, str]
+    exceptions: tuple[Occurrence, ...] = ()
+    """Single occurrences that are skipped, or moved to a time within the forecast."""
 
     @property
     def name(self) -> str:
@@ -111,13 +114,19 @@ class Forecast(msgspec.Struct):
 
 
 def forecast(
-    specs: Sequence[tuple[str, JobSpec]], begin: Micros, end: Micros, zone: str, durations: Mapping[str, float]
+    specs: Sequence[tuple[str, JobSpec]],
+    begin: Micros,
+    end: Micros,
+    zone: str,
+    durations: Mapping[str, float],
+    excepted: Mapping[str, Job] | None = None,
 ) -> Forecast:
-    """Simulate these jobs, as if their application were deployed at `begin` and never troubled."""
+    """Simulate these jobs, as if their application were deployed at `begin` and never troubled. `excepted` are the
+    stored jobs with single occurrences that were skipped or moved."""
     chance = Random(0)
     jobs, on_demand = list[JobForecast](), list[str]()
     for name, spec in specs:
-        job = planned(name, spec, begin, chance)
+        job = planned(name, spec, begin, chance, (excepted or {}).get(name))
         if job.ticking:
             jobs.append(_job_forecast(job, begin, end, durations.get(name), chance))
         else:
@@ -140,6 +149,8 @@ def _job_forecast(job: Job, begin: Micros, end: Micros, duration: float | None, 
     zone, notes = zone_of(trigger, job.spec.tz), dict[Micros, str]()
     for at in clock_changes(known_zone(zone), begin, end):
         notes |= notes_of(trigger, change_at(known_zone(zone), at), ticks)
+    exceptions = tuple(each for each in job.occurrences if not each.done and begin <= each.due < end)
+    notes |= {each.due: f"moved from {_local(each.tick, zone)}" for each in exceptions if each.to is not None}
     return JobForecast(
         job=job,
         zone=zone,
@@ -147,7 +158,12 @@ def _job_forecast(job: Job, begin: Micros, end: Micros, duration: float | None, 
         overlaps=overlaps(job.spec, ticks, takes, trigger.fixed_delay),
         duration=duration,
         notes=notes,
+        exceptions=exceptions,
     )
+
+
+def _local(at: Micros, zone: str) -> str:
+    return f"{to_datetime(at).astimezone(known_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
 
 
 def _changes(jobs: Sequence[JobForecast], begin: Micros, end: Micros) -> list[tuple[ClockChange, dict[str, str]]]:

@@ -93,6 +93,7 @@ def print_job(view: JobView) -> None:
             "params": compact(view.params),
             "metadata": compact(view.metadata),
             "paused": _pause_text(view, at) if view.is_paused else None,
+            "occurrences": _occurrences_text(view, at) if view.occurrences else None,
             "cancelled": moment(view.cancelled_at, at) if view.cancelled_at else None,
             "changed": f"{compact(view.overrides)} by operators, against the code" if view.overrides else None,
             "orphaned": "no running process declares this job" if view.orphaned else None,
@@ -174,6 +175,16 @@ def _pause_text(view: JobView, at: datetime) -> str:
     words = [moment(view.paused_at, at), f"by {view.paused_by}" if view.paused_by else "", view.pause_note or ""]
     words.append(f"resumes {moment(view.resume_at, at)}" if view.resume_at else "")
     return ", ".join(word for word in words if word)
+
+
+def _occurrences_text(view: JobView, at: datetime) -> str:
+    tz = view.job.spec.tz
+    return "; ".join(
+        f"{moment_in(each.at, at, tz)} "
+        + (f"moved to {moment_in(each.moved_to, at, tz)}" if each.moved_to else "skipped")
+        + f" by {each.by}"
+        for each in view.occurrences
+    )
 
 
 def _days(days: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +24,8 @@ from .output import note
 from .parameters import as_options, quoting_hint, read_params, textual_parameters
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
+
+AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -128,6 +130,42 @@ def pause_job(session: Session, name: str, note: str | None, pause_for: str | No
 def resume_job(session: Session, name: str) -> None:
     """End a pause and plan the next run anew."""
     _show(session, session.call(lambda app: app.resume(name, by=operator())))
+
+
+@jobs.command("skip")
+@click.argument("name")
+@click.option("--at", required=True, metavar="INSTANT", help=AT)
+@client_options
+def skip_occurrence(session: Session, name: str, at: str) -> None:
+    """Leave out one run of the schedule. A record says that it was skipped, and by whom."""
+    _show(session, _excepted(session, lambda app: app.skip_occurrence(name, at, by=operator())))
+
+
+@jobs.command("move")
+@click.argument("name")
+@click.option("--at", required=True, metavar="INSTANT", help=AT)
+@click.option("--to", required=True, metavar="INSTANT", help="When it shall run instead, earlier or later.")
+@client_options
+def move_occurrence(session: Session, name: str, at: str, to: str) -> None:
+    """Run one run of the schedule at another time, with the window it would have had."""
+    _show(session, _excepted(session, lambda app: app.move_occurrence(name, at, to, by=operator())))
+
+
+@jobs.command("restore")
+@click.argument("name")
+@click.option("--at", required=True, metavar="INSTANT", help=AT)
+@client_options
+def restore_occurrence(session: Session, name: str, at: str) -> None:
+    """Take back a skip or a move."""
+    _show(session, _excepted(session, lambda app: app.restore_occurrence(name, at, by=operator())))
+
+
+def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]) -> JobView:
+    """Refusals speak of the options that were typed."""
+    try:
+        return session.call(work)
+    except InvalidValue as error:
+        raise InvalidValue(f"--{error.field}", error.value, error.allowed, error.remedy) from None
 
 
 @jobs.command("cancel")

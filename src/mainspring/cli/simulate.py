@@ -15,7 +15,7 @@ from ..model.values import duration, instant, zone, zone_name
 from .forecast import forecast
 from .load import load_app
 from .output import note
-from .past_durations import past_durations
+from .past import Past, past_of
 from .root import EXIT_CODES
 from .simulate_screen import show, write_json
 
@@ -32,7 +32,7 @@ SHOWN = 100
 @click.option(
     "--duration", "durations", metavar="NAME=DURATION", multiple=True, help="How long a run of this job takes: job=5m."
 )
-@click.option("--no-history", is_flag=True, help="Do not ask the database how long runs took in the past.")
+@click.option("--no-history", is_flag=True, help="Do not ask the database for past durations and single occurrences.")
 @click.option("--hourly", is_flag=True, help="Show the load of each hour of the day.")
 @click.option("--limit", type=click.IntRange(0), help=f"How many runs to list  [default: {SHOWN}; with -o json all]")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs.")
@@ -51,7 +51,7 @@ def simulate(
     """List every run of an application's jobs between two instants, without running one.
 
     The application is imported, but not started. Its database is only read: for how long runs took in the past, from
-    which overlaps are predicted.
+    which overlaps are predicted, and for single occurrences that were skipped or moved.
     """
     app = load_app(target)
     where = zone_name(zone("--tz", tz or app.settings.timezone, warn=False))
@@ -59,8 +59,9 @@ def simulate(
     last = instant("--to", end, tz=where) if end else first + timedelta(days=7)
     _check_span(first, last, end)
     specs = _chosen(app, names)
-    takes, sources = _durations(app, specs, durations, no_history)
-    found = forecast(specs, to_micros(first), to_micros(last), where, takes)
+    past = Past() if no_history else past_of(app.settings.database_url)
+    takes, sources = _durations(specs, durations, past)
+    found = forecast(specs, to_micros(first), to_micros(last), where, takes, past.excepted)
     if output == "json":
         write_json(found, sources, limit)
     else:
@@ -84,15 +85,14 @@ def _chosen(app: Mainspring, names: Sequence[str]) -> list[tuple[str, JobSpec]]:
 
 
 def _durations(
-    app: Mainspring, specs: Sequence[tuple[str, JobSpec]], given: Sequence[str], no_history: bool
+    specs: Sequence[tuple[str, JobSpec]], given: Sequence[str], past: Past
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Seconds by job, and where each is from; what was given by hand wins."""
     named = dict(_named_duration(text, [name for name, _ in specs]) for text in given)
-    past, why = ({}, "") if no_history else past_durations(app.settings.database_url)
-    if why and not named:
-        note(f"no past durations: {why}; overlaps are predicted for --duration NAME=5m only")
-    sources = {**dict.fromkeys(past, "mean of the past"), **dict.fromkeys(named, "given")}
-    return {**past, **named}, sources
+    if past.why and not named:
+        note(f"no past durations: {past.why}; overlaps are predicted for --duration NAME=5m only")
+    sources = {**dict.fromkeys(past.durations, "mean of the past"), **dict.fromkeys(named, "given")}
+    return {**past.durations, **named}, sources
 
 
 def _named_duration(text: str, known: Sequence[str]) -> tuple[str, float]:

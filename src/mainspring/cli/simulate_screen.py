@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..core.shapes import instant_text
+from ..core.shapes import instant_text, occurrence_shape
 from ..model.instants import maybe_datetime, to_datetime
 from ..model.values import duration_text
 from ..model.zones import known_zone
@@ -30,6 +30,7 @@ def show(found: Forecast, sources: Mapping[str, str], hourly: bool, limit: int |
     if hourly:
         _print_hours(found)
     _print_changes(found)
+    _print_exceptions(found)
     if found.jobs:
         _title("Jobs")
         _print_jobs(found, sources)
@@ -89,6 +90,19 @@ def _print_changes(found: Forecast) -> None:
             screen.print(f"  {job}: {words}", soft_wrap=True)
         if not touched:
             screen.print("  no run is touched")
+
+
+def _print_exceptions(found: Forecast) -> None:
+    exceptions = [(job, each) for job in found.jobs for each in job.exceptions]
+    if not exceptions:
+        return
+    _title("Single occurrences")
+    screen = console()
+    for job, each in sorted(exceptions, key=lambda pair: pair[1].tick):
+        where = known_zone(job.zone)
+        at = f"{each.at.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}"
+        fate = f"moved to {each.moved_to.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}" if each.moved_to else "skipped"
+        screen.print(f"{job.name}: {at} {fate} by {each.by}", soft_wrap=True)
 
 
 def _print_jobs(found: Forecast, sources: Mapping[str, str]) -> None:
@@ -214,6 +228,7 @@ def _job_shape(job: JobForecast, sources: Mapping[str, str]) -> dict[str, Any]:
         "runs": job.runs,
         **_outcome_counts([job]),
         "most_at_once": job.overlaps.most_at_once,
+        "occurrences": [occurrence_shape(each) for each in job.exceptions],
         "first_run_at": instant_text(maybe_datetime(ticks[0] if ticks else None)),
         "last_run_at": instant_text(maybe_datetime(ticks[-1] if ticks else None)),
     }

@@ -18,8 +18,10 @@ from itertools import pairwise
 from random import Random
 
 from cronsim import CronSim, CronSimError
+from msgspec.structs import replace
 
 from ..core import commands, ticks
+from ..core.occurrences import with_occurrences
 from ..model.calendar_triggers import CalendarTrigger
 from ..model.errors import InvalidValue
 from ..model.ids import random_id
@@ -45,10 +47,16 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def planned(name: str, spec: JobSpec, begin: Micros, chance: Random) -> Job:
+def planned(name: str, spec: JobSpec, begin: Micros, chance: Random, stored: Job | None = None) -> Job:
     """The job as it stands when it is first declared, so that a tick at `begin` itself is seen. An interval without a
-    start of its own counts from `begin`, as after a deploy at that moment."""
+    start of its own counts from `begin`, as after a deploy at that moment; or, where single occurrences of the `stored`
+    job were skipped or moved, as it does there."""
     new = Job(name=name, id=random_id(begin, chance), declared=encode_spec(spec), anchor=begin, created=begin)
+    if stored is not None and stored.spec.trigger == spec.trigger:
+        ahead = (each for each in stored.occurrences if max(each.tick, each.due) >= begin)
+        known = tuple(replace(each, done=each.done or each.due < begin) for each in ahead)
+        excepted = with_occurrences(new.with_changes(anchor=stored.anchor), known)
+        return excepted.with_changes(next_run=ticks.first_run(_plan(excepted), begin - 1))
     counts_from_now = new.trigger != new.with_changes(anchor=begin + DAY).trigger
     write = commands.declare(None, new, begin if counts_from_now else begin - 1)
     assert write is not None
@@ -74,8 +82,9 @@ class _Walk:
 
     def stretches(self) -> Iterator[list[Micros] | range]:
         while (at := self._job.due) is not None and at < self._end:
+            exceptional = any(min(each.tick, each.due) <= at for each in self._job.occurrences)
             made = self._decide(at)
-            laid_out = self._laid_out(at) if self._plain else None
+            laid_out = self._laid_out(at) if self._plain and not exceptional else None
             if laid_out is None or len(laid_out) < 3:
                 yield made
                 continue
@@ -102,13 +111,18 @@ class _Walk:
         """The ticks from `begin` while all clocks stand as they do; None when one changes within a day of it."""
         trigger = self._job.trigger
         assert trigger is not None
-        end = self._end
+        end = min((self._end, *(min(each.tick, each.due) for each in self._job.occurrences)))
         for zone in _zones(trigger):
             changes = clock_changes(zone, begin - DAY, end + DAY)
             if changes and changes[0] < begin + DAY:
                 return None
             end = min(end, changes[0] - DAY) if changes else end
         return _in_steady_time(trigger, begin, end)
+
+
+def _plan(job: Job) -> Trigger:
+    assert job.plan is not None, "a stored job with exceptions has a schedule"
+    return job.plan
 
 
 def _is_plain(spec: JobSpec) -> bool:

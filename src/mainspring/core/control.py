@@ -17,7 +17,7 @@ from ..model.instants import Micros, to_micros
 from ..model.job import Job
 from ..model.shelf import EntryWrite, ShelfKind
 from ..model.values import instant, words
-from . import commands, decide
+from . import commands, decide, occurrences
 from .cancelling import sweep_job
 from .catalogue import Catalogue
 from .client import Client
@@ -95,6 +95,24 @@ class Control:
         """Back to what code declares."""
         return await self._command(
             None, name, by, lambda job, now: self._closing(job, commands.revert(job, now), now), "revert", seen
+        )
+
+    async def skip_occurrence(self, name: str, at: Any, *, by: str, seen: str | None = None) -> JobView:
+        """Leave out one occurrence; a record of it says by whom."""
+        return await self._command(
+            "skip_occurrence", name, by, lambda job, now: occurrences.skip(job, at, now, by), seen=seen
+        )
+
+    async def move_occurrence(self, name: str, at: Any, to: Any, *, by: str, seen: str | None = None) -> JobView:
+        """Run one occurrence at another time, earlier or later; all others stay where they are."""
+        return await self._command(
+            "move_occurrence", name, by, lambda job, now: occurrences.move(job, at, to, now, by), seen=seen
+        )
+
+    async def restore_occurrence(self, name: str, at: Any, *, by: str, seen: str | None = None) -> JobView:
+        """Take back what was said of one occurrence."""
+        return await self._command(
+            "restore_occurrence", name, by, lambda job, now: occurrences.restore(job, at, now), seen=seen
         )
 
     def _closing(self, job: Job, write: JobWrite, now: Micros) -> JobWrite:
@@ -194,19 +212,26 @@ class Control:
     async def retry(self, ref: str | Execution, *, by: str) -> Execution:
         """Run a failed execution again, or the last one of a job, as a new execution."""
         if isinstance(ref, str) and not _is_execution_id(ref):
-            return await self._retry_job(ref, by)
-        ended = await self._queries.get(id_of(ref))
+            return await self.retry_job(ref, by=by)
+        return await self.retry_execution(id_of(ref), by=by)
+
+    async def retry_execution(self, id: str, *, by: str, as_id: str | None = None) -> Execution:
+        """As a new execution, under an id of the caller's own if given."""
+        ended = await self._queries.get(id)
         if ended.state not in RETRYABLE:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
-        return await self._client.add_retry(ended, by)
+        return await self._client.add_retry(ended, by, as_id)
 
-    async def _retry_job(self, name: str, by: str) -> Execution:
+    async def retry_job(self, name: str, *, by: str, as_id: str | None = None) -> Execution:
+        """The last one of a job. What was made under the same id before is not made again."""
+        if as_id is not None and (made := await self._store.execution(as_id)) is not None:
+            return made
         view = await self._queries.job(name)
         commands.check("retry", view.job, view.state, view.stats.last_state)
         ended = await self._store.execution(view.stats.last_id)
         if ended is None:
             raise JobNotFound(name)
-        return await self._client.add_retry(ended, by)
+        return await self._client.add_retry(ended, by, as_id)
 
 
 def _is_execution_id(text: str) -> bool:
@@ -221,5 +246,6 @@ def _summary(job: Job) -> str:
         "next_run": job.next_run_at,
         "resume": job.resume_at,
         "overrides": job.changed_fields,
+        "occurrences": [(each.at, each.moved_to or "skipped") for each in job.occurrences],
     }
     return msgspec.json.encode({name: value for name, value in fields.items() if value}).decode()

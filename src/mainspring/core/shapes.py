@@ -14,6 +14,7 @@ from ..model.changes import Audit, LockRow, LogLine, WorkerInfo
 from ..model.execution import Attempt, Execution
 from ..model.instants import maybe_datetime, to_datetime
 from ..model.job import JobSpec, JobStats
+from ..model.occurrences import Occurrence
 from ..model.triggers import Every, decode_trigger
 from .overview import Metrics
 from .registry import Handler
@@ -58,6 +59,7 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "orphaned": view.orphaned,
         "policy": policy_shape(view.job.spec),
         "overrides": view.overrides,
+        "occurrences": [occurrence_shape(each) for each in view.occurrences],
         "live": {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting},
         "stats": stats_shape(view.stats),
         "metadata": view.metadata,
@@ -72,6 +74,15 @@ def interval_pair(spec: JobSpec) -> dict[str, Any]:
     if not isinstance(trigger, Every) or trigger.seconds % 60:
         return {"interval_minutes": None, "interval_type": None}
     return {"interval_minutes": int(trigger.seconds // 60), "interval_type": "minutes"}
+
+
+def occurrence_shape(occurrence: Occurrence) -> dict[str, Any]:
+    """One run of the schedule that was skipped (`to` is null) or moved."""
+    return {
+        "at": instant_text(occurrence.at),
+        "to": instant_text(occurrence.moved_to),
+        "by": occurrence.by,
+    }
 
 
 def policy_shape(spec: JobSpec) -> dict[str, Any]:
