@@ -28,6 +28,8 @@ from .output import (
 from .session import now
 from .table import Way, print_table
 
+_OUTSIDE = {"skip": "skips its ticks", "wait": "waits, once, for the next opening"}
+
 
 def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> None:
     if not found:
@@ -66,6 +68,15 @@ def _row(view: JobView, any_process: bool, at: datetime) -> list[Text | str]:
     ]
 
 
+def closed_text(view: JobView, at: datetime) -> str | None:
+    """Until when a job is closed, and by what; None while it is open."""
+    found = view.closing
+    if found is None:
+        return None
+    until = "for years to come" if found.until is None else f"until {moment_in(found.until, at, view.job.spec.tz)}"
+    return f"{until}, by {found.by}"
+
+
 def print_job(view: JobView) -> None:
     at, stats, spec = now(), view.stats, view.job.spec
     rate = stats.success_rate
@@ -81,6 +92,8 @@ def print_job(view: JobView) -> None:
             "schedule": f"{view.description_of_schedule}  [{view.schedule}]" if view.schedule else "on demand",
             "zone": spec.tz,
             "window": None if spec.window is None else window_words(spec.window),
+            "hours": view.hours and f"{view.hours}; outside it {_OUTSIDE[spec.outside]}",
+            "closed": closed_text(view, at),
             "next run": moment_in(view.next_run_at, at, spec.tz) if view.next_run_at else None,
             "last run": moment(view.last_run_at, at) if view.last_run_at else None,
             "last status": status(view.last_status) if view.last_status else None,

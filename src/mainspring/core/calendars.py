@@ -231,12 +231,16 @@ class Calendars:
 
 
 def named_by(job: Job) -> tuple[str, ...]:
-    """The calendars that the hours of a job name; none for one that cannot be read, which its scheduler tells of."""
+    """The calendars that the hours of a job name."""
+    return job.hours.calendars if has_hours(job) and job.hours is not None else ()
+
+
+def has_hours(job: Job) -> bool:
+    """False also for a job that cannot be read, which its scheduler tells of."""
     try:
-        hours = job.hours
+        return job.hours is not None
     except (MainspringError, msgspec.MsgspecError):
-        return ()
-    return () if hours is None else hours.calendars
+        return False
 
 
 def _read(entry: Entry) -> _Body:

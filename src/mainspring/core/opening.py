@@ -156,7 +156,7 @@ def news(job: Job, calendars: Mapping[str, Calendar], now: Micros) -> OutsideHou
 
 def next_open_run(job: Job, calendars: Mapping[str, Calendar]) -> datetime | None:
     """When the next tick that happens will run; None if there is none in sight."""
-    hours, trigger = open_hours(job, calendars), job.trigger
+    hours, trigger = open_hours(job, calendars), job.plan
     if hours is None or trigger is None or job.next_run is None:
         return job.next_run_at
     at: datetime | None = to_datetime(job.next_run)

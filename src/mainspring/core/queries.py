@@ -15,6 +15,7 @@ from ..model.instants import SECOND, to_micros
 from ..model.job import Job, JobStats, LiveCounts
 from ..model.payload import presentable
 from ..model.values import choice, identifier, instant, whole, words
+from .calendars import has_hours
 from .catalogue import Catalogue
 from .ports import Clock, Store, Topic
 from .views import JobView
@@ -60,12 +61,16 @@ class Queries:
         stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
         workers = await self.workers()
         declared = frozenset(name for worker in workers for name in worker.declares)
+        calendars = await self._catalogue.calendars.of(jobs)
+        now = await self._store.now() if any(has_hours(job) for job in jobs) else 0
         return [
             JobView(
                 job,
                 stats.get(job.id, JobStats(job_id=job.id)),
                 live.get(job.id, LiveCounts()),
                 orphaned=bool(workers) and job.origin == "code" and job.name not in declared,
+                calendars=calendars,
+                seen=now,
             )
             for job in jobs
         ]

@@ -41,6 +41,9 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "schedule_enabled": view.job.spec.enabled,
         **interval_pair(view.job.spec),
         "next_run_at": instant_text(view.next_run_at),
+        "hours": view.hours,
+        "closed_until": instant_text(view.closing.until) if view.closing else None,
+        "closed_by": view.closing.by if view.closing else None,
         "last_run_at": instant_text(view.last_run_at),
         "started_at": instant_text(maybe_datetime(view.stats.last_started)),
         "completed_at": instant_text(maybe_datetime(view.stats.last_finished)),
@@ -89,7 +92,7 @@ def policy_shape(spec: JobSpec) -> dict[str, Any]:
     """The rules a job lives by, under the names of the options that declare them; durations in seconds."""
     names = (
         *("tz", "window", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit"),
-        *("missed", "missed_while_paused", "grace", "enabled", "retention"),
+        *("missed", "missed_while_paused", "grace", "hours", "outside", "enabled", "retention"),
     )
     fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
     return fields

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from ..model.instants import maybe_datetime
+from ..model.calendars import Calendar
+from ..model.instants import Micros, maybe_datetime, to_datetime
 from ..model.job import Job, JobState, JobStats, LiveCounts
 from ..model.occurrences import Occurrence
 from .commands import job_state
+from .opening import NONE, Closing, closing, next_open_run
 
 
 class JobView(msgspec.Struct, frozen=True, dict=True):
@@ -19,6 +22,9 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     stats: JobStats
     live: LiveCounts
     orphaned: bool = False
+    calendars: Mapping[str, Calendar] = NONE
+    seen: Micros = 0
+    """The store's time when it was read; only asked for where the job has hours."""
 
     @property
     def name(self) -> str:
@@ -60,7 +66,22 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def next_run_at(self) -> datetime | None:
-        return self.job.next_run_at
+        """When it runs next: for a job with hours, the next tick that they let through or its opening."""
+        if self.job.hours is None or not self.job.ticking:
+            return self.job.next_run_at
+        moved = [each.to for each in self.job.occurrences if each.to is not None and not each.done]
+        regular = next_open_run(self.job, self.calendars)
+        return min((*map(to_datetime, moved), *(() if regular is None else (regular,))), default=None)
+
+    @property
+    def hours(self) -> str | None:
+        """Its hours in words; None for a job that may always run."""
+        return None if self.job.hours is None else self.job.hours.describe()
+
+    @cached_property
+    def closing(self) -> Closing | None:
+        """Until when its hours keep it from running, and by what; None while they do not."""
+        return closing(self.job, self.calendars, self.seen) if self.job.ticking else None
 
     @property
     def last_run_at(self) -> datetime | None:
