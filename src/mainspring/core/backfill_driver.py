@@ -118,7 +118,7 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
     if not after.in_flight and (stopped or after.position == after.total):
         after = msgspec.structs.replace(after, state=rules.verdict(after), finished=now)
     if after == record:
-        return STOPPING_POLL if after.state == "cancelling" else POLL
+        return POLL if after.state != "cancelling" else 0.0 if stopped else STOPPING_POLL
     won = await records.write_record(store, after, version)
     if won and after.over:
         emit(BackfillEnded(after))
@@ -260,7 +260,9 @@ async def _stop(store: Store, record: Backfill, now: Micros) -> bool:
     if positions:
         await store.add([_never(record, position, now) for position in positions])
     alive = await _children(store, record)
-    await cancel_all(store, [each for each in alive if each.cancel_requested is None], record.reason or "cancelled")
+    if unasked := [each for each in alive if each.cancel_requested is None]:
+        await cancel_all(store, unasked, record.reason or "cancelled")
+        alive = await _children(store, record)
     return not alive
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ..model.instants import Micros, to_datetime, to_micros
+from ..model.instants import Micros, seconds_to_micros, to_datetime, to_micros
+from ..model.interval_triggers import Every
 from ..model.job import Job
 from ..model.shelf import Entry, EntryWrite
 from ..model.trigger import Trigger
@@ -73,7 +74,13 @@ class Era(msgspec.Struct, frozen=True, dict=True):
         if trigger.fixed_delay:
             return None
         zoned = trigger.with_zone(zone("tz", self.timing.tz))
-        return zoned.anchored(to_datetime(self.timing.anchor)).named(self.job)
+        return zoned.anchored(to_datetime(self._anchor(trigger))).named(self.job)
+
+    def _anchor(self, trigger: Trigger) -> Micros:
+        """In the first era the grid of an interval reaches back beyond the instant at which the job was made."""
+        if self.after is None and isinstance(trigger, Every):
+            return self.timing.anchor % max(1, seconds_to_micros(trigger.seconds))
+        return self.timing.anchor
 
 
 # ---------------------------------------------------------------- revisions
