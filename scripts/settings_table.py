@@ -13,7 +13,7 @@ BEGIN, END = "<!-- settings -->\n", "<!-- end of settings -->"
 MEANING = {
     "database_url": "where everything is kept: `sqlite:///file.db` or `memory://`",
     "enabled": "false: nothing starts in this process",
-    "roles": "what this process does: `scheduler`, `worker`",
+    "roles": "what this process does: `scheduler`, `worker`, `api`",
     "timezone": "the zone of jobs that name none",
     "release": "recorded with the jobs this process declares",
     "queues": "the queues this worker takes from; none given: all",
@@ -38,6 +38,9 @@ MEANING = {
     "locks": "where locks are kept: in the `store`, or on `redis`",
     "redis_url": "the Redis or Valkey server, if one is used: `redis://host:6379/0?prefix=shop`",
     "redis_wakeups": "true: processes also wake each other through `redis_url`",
+    "host": "where a process with the role `api` listens",
+    "port": "its port; 0 for a free one",
+    "api_handler": "the handler of jobs created over HTTP that name none; fields that are not known are parameters then",
     "sys_allow": "networks that may use `/_sys/*`; none given: this machine only",
     "api_allow": "networks that may use the HTTP interface at all; none given: every one",
     "trusted_proxies": "networks of proxies whose word on addresses counts, `unix` for a Unix socket",

@@ -31,6 +31,7 @@ from .observe.fanout import Fanout
 from .observe.logs import LogLines
 from .observe.setup import show_logs
 from .occurrence_methods import OccurrenceMethods
+from .server_methods import ServerMethods
 from .signals import run_to_end, serve
 from .token_methods import TokenMethods
 from .window_methods import WindowMethods
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring(CalendarMethods, OccurrenceMethods, TokenMethods, WindowMethods):
+class Mainspring(CalendarMethods, OccurrenceMethods, ServerMethods, TokenMethods, WindowMethods):
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")
@@ -149,6 +150,7 @@ class Mainspring(CalendarMethods, OccurrenceMethods, TokenMethods, WindowMethods
         async with parts.turn():
             if parts.node is None:
                 parts.node = await self._started_node(parts)
+                await self._serve_http(parts)
 
     def _configure(self, options: Mapping[str, Any]) -> None:
         chosen = {name: value for name, value in options.items() if value is not None}
@@ -192,12 +194,6 @@ class Mainspring(CalendarMethods, OccurrenceMethods, TokenMethods, WindowMethods
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         await self.close()
-
-    @asynccontextmanager
-    async def lifespan(self, host: Any = None) -> AsyncIterator[None]:
-        """For FastAPI and Starlette: `FastAPI(lifespan=app.lifespan)`."""
-        async with self:
-            yield
 
     def run(self, **options: Any) -> None:
         """Run the roles of this process until SIGTERM or SIGINT, with its log on standard error unless you set up
@@ -271,9 +267,9 @@ class Mainspring(CalendarMethods, OccurrenceMethods, TokenMethods, WindowMethods
             yield context
 
     # --- steering -----------------------------------------------------------------------------------------
-    async def pause(self, name: str, *, by: str = "system", note: str | None = None, resume_at: Any = None) -> JobView:
-        """No new ticks; what runs finishes."""
-        return await (await self._ready()).control.pause(name, by=by, note=note, resume_at=resume_at)
+    async def pause(self, name: str, *, by: str = "system", **options: Any) -> JobView:
+        """No new ticks; what runs finishes. Options: `note`, and `resume_at` or `resume_after` to end by itself."""
+        return await (await self._ready()).control.pause(name, by=by, **options)
 
     async def resume(self, name: str, *, by: str = "system") -> JobView:
         return await (await self._ready()).control.resume(name, by=by)

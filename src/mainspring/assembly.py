@@ -20,10 +20,14 @@ from .core.calendars import Calendars
 from .core.catalogue import Catalogue
 from .core.client import Client
 from .core.control import Control
+from .core.creating import Creation
 from .core.heart import Leases, ThreadHeart
+from .core.idempotency import Idempotency
+from .core.job_lists import JobLists
 from .core.locks import Locks
 from .core.loop import Emit
 from .core.node import Node, NodeSettings
+from .core.overview import Overview
 from .core.ports import Clock, LockBackend, Store
 from .core.queries import Queries
 from .core.registry import Registry
@@ -39,6 +43,7 @@ from .model.payload import presentable
 from .version import VERSION
 
 if TYPE_CHECKING:
+    from .server.serving import HttpServer
     from .wakeups.redis import RedisWakeups
 
 OPEN_PATIENCE = 5.0
@@ -80,7 +85,21 @@ class Parts:
         self.windows = WindowQueries(store, self.catalogue)
         self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
+        self.job_lists = JobLists(store, self.queries, self.time)
+        self.overview = Overview(store, self.queries, self.time, settings.poll_interval)
+        self.idempotency = Idempotency(store, self.time)
+        self.creation = Creation(
+            store,
+            registry,
+            self.client,
+            self.catalogue,
+            self.calendars,
+            self.queries,
+            self.chance,
+            settings.timezone,
+        )
         self.node: Node | None = None
+        self.http: HttpServer | None = None
         self.inline: ThreadHeart | None = None
         self.opened = False
         self.declared = 0
@@ -149,9 +168,12 @@ class Parts:
         )
 
     async def stop(self, timeout: float | None = None) -> None:
-        node, self.node = self.node, None
+        """At the same time: the stop is to take no longer than it may, and neither needs the other to end."""
+        (http, self.http), (node, self.node) = (self.http, None), (self.node, None)
+        parts = [] if http is None else [http.stop()]
         if node is not None:
-            await node.stop(timeout)
+            parts.append(node.stop(timeout))
+        await asyncio.gather(*parts)
 
     async def stop_inline(self) -> None:
         heart, self.inline = self.inline, None

@@ -28,7 +28,7 @@ __all__ = ["DatabaseUrl", "Settings", "load", "parse_url", "without_password"]
 
 PREFIX = "MAINSPRING_"
 LOCKS = ("store", "redis")
-ROLES = ("scheduler", "worker")
+ROLES = ("scheduler", "worker", "api")
 LOG_FORMATS = ("console", "json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -65,6 +65,9 @@ class Settings(SecuritySettings, frozen=True, kw_only=True):
     locks: str = "store"
     redis_url: str | None = None
     redis_wakeups: bool = False
+    host: str = "127.0.0.1"
+    port: int = 8700
+    api_handler: str | None = None
     values: Mapping[str, Any] = {}
     environ: Mapping[str, str] = {}
 
@@ -344,6 +347,12 @@ def _level(field: str, value: Any) -> str:
     return choice(field, value.strip().upper() if isinstance(value, str) else value, LOG_LEVELS)
 
 
+def _host(field: str, value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.:%\[\]-]{1,255}", value):
+        return value.strip("[]")
+    raise InvalidValue(field, value, "an address or a name to listen on, such as 127.0.0.1")
+
+
 def _log_format(field: str, value: Any) -> str:
     return choice(field, value.strip().lower() if isinstance(value, str) else value, LOG_FORMATS)
 
@@ -376,5 +385,8 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "locks": lambda field, value: choice(field, value, LOCKS),
     "redis_url": lambda field, value: redis_url(value, field),
     "redis_wakeups": _switch,
+    "host": _host,
+    "port": partial(_number, 0, 65_535),
+    "api_handler": identifier,
     **config_security.RULES,
 }

@@ -102,7 +102,7 @@ def test_the_environment_sets_every_kind_of_value(name: str, text: str, value: A
     [
         ({"concurency": 1}, {}, "", ["'concurency'", "argument concurency", "did you mean 'concurrency'?"]),
         ({}, {"MAINSPRING_CONCURENCY": "1"}, "", ["MAINSPRING_CONCURENCY", "did you mean MAINSPRING_CONCURRENCY?"]),
-        ({}, {"MAINSPRING_PORT": "80"}, "", ["MAINSPRING_PORT is not a setting", "known are"]),
+        ({}, {"MAINSPRING_ZEBRA": "80"}, "", ["MAINSPRING_ZEBRA is not a setting", "known are"]),
         ({}, {}, "leese = 1", ["'leese'", "from mainspring.toml", "did you mean 'lease'?"]),
     ],
 )
@@ -138,7 +138,7 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
         ("lease", "0", "a duration from 100ms to 1d"),
         ("poll_interval", "2d", "a duration from 10ms to 1d"),
         ("wakeups", "maybe", "true or false"),
-        ("roles", "wroker", "'scheduler' or 'worker'"),
+        ("roles", "wroker", "'scheduler', 'worker' or 'api'"),
         ("queues", "a b", "1 to 100 characters"),
         ("queues", ",", "at least one queue"),
         ("timezone", "Europe/Istambul", "Did you mean 'Europe/Istanbul'?"),

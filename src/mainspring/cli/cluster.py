@@ -7,19 +7,15 @@ from collections.abc import Sequence
 import click
 
 from ..app import Mainspring
+from ..core.locks import LockNotFound
 from ..core.shapes import lock_shape, worker_shape
 from ..model.changes import LockRow, WorkerInfo
-from ..model.errors import NotFound
 from ..model.instants import to_datetime
 from .ids import short_id
 from .output import moment, without_distance
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
 from .table import Way, print_table
-
-
-class LockNotFound(NotFound):
-    noun = "lock"
 
 
 @click.command()

@@ -27,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 logger = logging.getLogger("mainspring")
 
-SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop")
+SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop", "host", "port")
 SCHEDULERS = 2
 """Of many equal processes so many also tick: one may crash and no tick is late, and the others spare the database."""
 
@@ -52,7 +52,9 @@ def shared_options(command: Command) -> Command:
 
 
 @click.command(epilog=EXIT_CODES)
-@click.option("--roles", metavar="A,B", help="What this process does: scheduler, worker.")
+@click.option("--roles", metavar="A,B", help="What this process does: scheduler, worker, api.")
+@click.option("--host", metavar="ADDRESS", help="Where the API listens  [default: 127.0.0.1]")
+@click.option("--port", metavar="N", help="The API's port; 0 for a free one  [default: 8700]")
 @shared_options
 def run(target: str, **options: Any) -> int:
     """Run the jobs of an application until SIGTERM or Ctrl-C.
@@ -73,7 +75,7 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
     processes, index = options.pop("processes"), options.pop("process_index")
     checked = _checked(options)
     app = load_app(target)
-    settings = {name: options[name] for name in SETTINGS if options[name] is not None}
+    settings = {name: options[name] for name in SETTINGS if options.get(name) is not None}
     if options["log_format"] or not already_configured():
         level = options["log_level"] or app.settings.log_level
         configure_logging(options["log_format"] or app.settings.log_format, level.upper(), index)
@@ -88,6 +90,7 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         _stop_with_parent()
         if index >= SCHEDULERS and "roles" not in settings and "worker" in app.settings.roles:
             settings["roles"] = "worker"
+        settings |= _beside_the_first(checked.get("roles", app.settings.roles)) if index else {}
     if not app.settings.enabled:
         click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
     elif app.idle:
@@ -104,6 +107,11 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     return {name: RULES[name](f"--{name.replace('_', '-')}", value) for name, value in given.items()}
 
 
+def _beside_the_first(roles: tuple[str, ...]) -> dict[str, str]:
+    """Of many equal processes the first listens: a port has one owner."""
+    return {"roles": ",".join(role for role in roles if role != "api")} if "api" in roles else {}
+
+
 def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -> None:
     """What people look for first; the intervals follow once it runs."""
     settings: dict[str, Any] = app.settings.in_force() | options
@@ -113,6 +121,7 @@ def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -
         "roles": ",".join(settings["roles"]),
         "concurrency": settings["concurrency"],
         "timezone": settings["timezone"],
+        **({"listens": f"{settings['host']}:{settings['port']}"} if "api" in settings["roles"] else {}),
         "event_loop": "uvloop" if uses_uvloop(settings["uvloop"]) else "asyncio",
         **({"processes": processes} if processes > 1 else {}),
     }

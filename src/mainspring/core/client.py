@@ -319,7 +319,7 @@ class Client:
             window=self._window(job, window, now),
             traceparent=traceparent,
             id=id,
-            **({"policy": plan.single_try(job)} if single_try else {}),
+            policy=plan.single_try(job) if single_try else plan.policy_of(job, trigger),
         )
         audit = self.audit("trigger", f"job:{name}", by, now, after=execution.id)
         return await self._add_or_refuse(execution, audit)
@@ -364,7 +364,17 @@ class Client:
         custom = caller_window(job.spec.window, *window, tz=job.spec.tz)
         return to_micros(custom.begin), to_micros(custom.end)
 
-    def audit(self, action: str, target: str, by: str, now: Micros, **details: str | None) -> Audit:
+    def audit(
+        self, action: str, target: str, by: str, now: Micros, before: str | None = None, after: str | None = None
+    ) -> Audit:
         actor = words("by", by)
-        made = {"id": random_id(now, self._chance), "at": now, "request_id": REQUEST_ID.get()}
-        return Audit(**made, actor=actor, action=action, target=target, **details)
+        return Audit(
+            id=random_id(now, self._chance),
+            at=now,
+            actor=actor,
+            action=action,
+            target=target,
+            request_id=REQUEST_ID.get(),
+            before=before,
+            after=after,
+        )

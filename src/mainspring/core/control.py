@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from ..model.changes import CancelRequest, JobWrite
-from ..model.errors import CommandRefused, JobNotFound, MainspringError
+from ..model.errors import CommandRefused, InvalidValue, JobNotFound, MainspringError
 from ..model.execution import Execution, State
 from ..model.hours import hours_of
 from ..model.ids import Chance
-from ..model.instants import Micros, to_micros
+from ..model.instants import Micros, seconds_to_micros, to_micros
 from ..model.job import Job
 from ..model.shelf import EntryWrite, ShelfKind
-from ..model.values import instant, words
+from ..model.values import duration, instant, words
 from . import commands, decide, occurrences
 from .cancelling import sweep_job
 from .catalogue import Catalogue
@@ -53,13 +53,30 @@ class Control:
     # --- jobs ---------------------------------------------------------------------------------------------
     # `seen` is the tag of the job that the caller looked at: given one, only that is changed.
     async def pause(
-        self, name: str, *, by: str, note: str | None = None, resume_at: Any = None, seen: str | None = None
+        self,
+        name: str,
+        *,
+        by: str,
+        note: str | None = None,
+        resume_at: Any = None,
+        resume_after: Any = None,
+        seen: str | None = None,
     ) -> JobView:
-        until = None if resume_at is None else to_micros(instant("resume_at", resume_at))
+        """Until resumed, or until that instant (without an offset: in the job's zone), or for so long from now by the
+        store's clock."""
+        if resume_at is not None and resume_after is not None:
+            raise InvalidValue("resume_after", resume_after, "no duration together with resume_at", "Give one of them")
         note = None if note is None else words("note", note, MAX_TEXT)
-        return await self._command(
-            "pause", name, by, lambda job, now: commands.pause(job, now, by=by, note=note, resume=until), seen=seen
-        )
+        lasts = None if resume_after is None else seconds_to_micros(duration("resume_after", resume_after))
+
+        def write(job: Job, now: Micros) -> JobWrite:
+            until = None if lasts is None else now + lasts
+            if resume_at is not None:
+                until = to_micros(instant("resume_at", resume_at, tz=job.spec.tz))
+            paused = commands.pause(job, now, by=by, note=note, resume=until)
+            return commands.close_ticks(job, paused, now, self._chance, self._catalogue.calendars.known(job))
+
+        return await self._command("pause", name, by, write, seen=seen)
 
     async def resume(self, name: str, *, by: str, seen: str | None = None) -> JobView:
         return await self._command(

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from ..model.changes import Audit, LockRow
-from ..model.errors import InvalidValue, LeaseLost, MainspringError
+from ..model.errors import InvalidValue, LeaseLost, MainspringError, NotFound
 from ..model.values import duration
 from .loop import Emit, trouble
 from .ports import Clock, LockBackend
@@ -30,6 +30,10 @@ class LockTaken(MainspringError):
 
     def __str__(self) -> str:
         return f"lock {self.name!r} is held by {self.holder}"
+
+
+class LockNotFound(NotFound):
+    noun = "lock"
 
 
 class Locks:

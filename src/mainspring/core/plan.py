@@ -68,12 +68,12 @@ def _made_blank(job: Job, trigger: str) -> Execution:
         queue=spec.queue,
         priority=spec.priority,
         params=job_params(job),
-        policy=_policy(job, trigger),
+        policy=policy_of(job, trigger),
         **staged_keys(overlap_keys(job, trigger)),
     )
 
 
-def _policy(job: Job, trigger: str) -> str:
+def policy_of(job: Job, trigger: str) -> str:
     """What is caught up waits for its turn: a tick of the past does not stop what runs."""
     if trigger != CATCH_UP or job.spec.overlap != "cancel_running":
         return job.policy

@@ -20,6 +20,7 @@ from .shape import Parameter, Shape, Style, choices_text, read_model, read_shape
 
 __all__ = ["PayloadMismatch", "Signature", "Style"]
 
+_PAYLOAD = "Payload"
 _NO_LIMIT = 2**40  # `validate` checks types; how large a payload may be is for whoever stores it
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _PLACE = re.compile(r"(?s)(?P<message>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?")
@@ -65,6 +66,11 @@ class Signature:
     @property
     def wants_context(self) -> bool:
         return self.shape.context is not None
+
+    @property
+    def payload_type(self) -> Any:
+        """The type that stored payloads are read as."""
+        return self._decoder.type
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -166,7 +172,7 @@ class Signature:
             (item.name, item.hint) if item.required and not partial else (item.name, item.hint, UNSET)
             for item in self.shape.parameters
         ]
-        payload = msgspec.defstruct("Payload", fields, kw_only=True, forbid_unknown_fields=not self.shape.open)
+        payload = msgspec.defstruct(_PAYLOAD, fields, kw_only=True, forbid_unknown_fields=not self.shape.open)
         return msgspec.json.Decoder(payload, dec_hook=read_model)
 
     @cached_property
@@ -210,6 +216,25 @@ class Signature:
 
     def _stray(self, field: str, name: str) -> PayloadMismatch:
         return PayloadMismatch(f"{field}.{name}", name, "known fields", self._usage, f"{field} has no field {name!r}")
+
+
+def json_schema(signature: Signature, place: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The JSON Schema of the payload, and the types it refers to, which belong under `place` by their names."""
+    prefix = f"{signature.handler}."
+    (schema,), others = msgspec.json.schema_components(
+        [signature.payload_type], schema_hook=_model_schema, ref_template=f"{place}{prefix}{{name}}"
+    )
+    if schema.get("$ref", "").endswith(f"{prefix}{_PAYLOAD}"):
+        schema = others.pop(_PAYLOAD)
+    schema.pop("title", None)
+    if signature.shape.open:
+        schema["additionalProperties"] = True
+    return schema, {prefix + name: each for name, each in others.items()}
+
+
+def _model_schema(kind: Any) -> dict[str, Any]:
+    """Of types that msgspec does not know: pydantic models describe themselves, but for the types inside them."""
+    return {"type": "object", "title": kind.__name__}
 
 
 def _as_data(params: str) -> Any:

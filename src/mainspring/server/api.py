@@ -1,0 +1,61 @@
+"""The FastAPI application: every route, one error shape, one frame around all requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from ..version import VERSION
+from . import errors
+from .access import Guard
+from .engine import Application
+from .frame import Frame
+from .openapi import document
+from .routes import audit, backfills, bulk, cluster, commands, executions, health, jobs, run_handler, scheduler, sys_job
+from .stream import Streams
+
+DESCRIPTION = """Jobs, their executions, and the processes that run them.
+
+Every error has the shape `{"error": {"code", "message", "details", "request_id"}}`. Times are ISO 8601 in UTC.
+`X-Request-Id` is taken from the request if it is sane, and is in every answer and in the audit.
+"""
+
+
+def create_api(app: Application) -> FastAPI:
+    """The HTTP interface of this application, with the settings it has now."""
+    api = FastAPI(
+        title="Mainspring",
+        version=VERSION,
+        description=DESCRIPTION,
+        docs_url=None,  # they load their scripts from other people's servers
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    api.state.application = app
+    api.state.guard = Guard(app.settings, app)
+    api.state.streams = Streams()
+    errors.install(api)
+    api.add_middleware(Frame)
+    jobs.add_create(api.router, open_to_parameters=app.settings.api_handler is not None)
+    for module in (
+        jobs,
+        commands,
+        executions,
+        bulk,
+        backfills,
+        scheduler,
+        cluster,
+        audit,
+        sys_job,
+        run_handler,
+        health,
+    ):
+        # The routes themselves, not the router: what they declare can then be read from the application.
+        api.router.routes.extend(module.router.routes)
+
+    def openapi() -> dict[str, Any]:
+        return document(api, app.registry)
+
+    api.openapi = openapi  # type: ignore[method-assign]
+    return api

@@ -1,0 +1,145 @@
+"""The one shape of every error: `{"error": {"code", "message", "details", "request_id"}}`, and which status it has.
+
+Codes are for programs and stay; messages are for people and may change. No answer ever holds a stack trace.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ..core.client import AlreadyRunning
+from ..core.control import JobChanged
+from ..core.idempotency import Answer, KeyReused, StillAtWork
+from ..core.locks import LockTaken
+from ..core.request import REQUEST_ID
+from ..model.errors import CommandRefused, InvalidValue, LockUnavailable, MainspringError, NotFound, StoreError
+from .access import Refused
+
+logger = logging.getLogger("mainspring.server")
+
+CODES = {
+    400: "invalid_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+    503: "unavailable",
+}
+MESSAGES = {
+    404: "there is nothing at this address",
+    405: "this address does not take this method",
+    413: "the body is larger than 1 MiB",
+    415: "the body must be JSON, with Content-Type: application/json",
+}
+MOST_DETAILS = 20
+_UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    status: int
+    code: str
+    message: str
+    details: Any = None
+    headers: dict[str, str] = {}
+
+    @property
+    def answer(self) -> Answer:
+        fields = {"code": self.code, "message": self.message, "request_id": REQUEST_ID.get()}
+        if self.details is not None:
+            fields["details"] = self.details
+        return Answer(self.status, msgspec.json.encode({"error": fields}).decode(), dict(self.headers))
+
+
+def respond(answer: Answer) -> Response:
+    """What goes over the wire; without a body it has no type either."""
+    kind = "application/json" if answer.body else None
+    return Response(answer.body or None, answer.status, answer.headers, media_type=kind)
+
+
+def problem_of(error: MainspringError) -> Problem:
+    """What an error of the engine means to who asked."""
+    match error:
+        case Refused():
+            return Problem(error.status, error.code, error.message, headers=error.headers)
+        case AlreadyRunning():
+            details = {**_states(error), "execution_id": error.execution.id, "holder": error.holder}
+            return Problem(409, "already_running", str(error), details)
+        case CommandRefused():
+            return Problem(409, "command_refused", str(error), _states(error))
+        case JobChanged():
+            return Problem(412, "job_changed", str(error), {"if_match": error.seen, "etag": error.tag})
+        case KeyReused():
+            return Problem(422, "idempotency_key_reused", str(error))
+        case StillAtWork():
+            return Problem(409, "request_in_progress", str(error), headers={"Retry-After": "1"})
+        case LockTaken():
+            return Problem(409, "lock_taken", str(error))
+        case NotFound():
+            return Problem(404, "not_found", str(error), {"suggestion": error.suggestion} if error.suggestion else None)
+        case InvalidValue():
+            return Problem(400, "invalid_value", str(error), [{"field": error.field, "message": error.allowed}])
+        case StoreError() | LockUnavailable():
+            return Problem(503, "unavailable", _UNAVAILABLE, headers={"Retry-After": "1"})
+        case _:
+            return Problem(500, "internal_error", "something went wrong here; the log of the server says what")
+
+
+def _states(error: CommandRefused) -> dict[str, Any]:
+    return {"command": error.command, "current_state": str(error.state), "allowed_states": list(error.allowed)}
+
+
+def http_problem(error: HTTPException) -> Problem:
+    code, message = CODES.get(error.status_code, "error"), MESSAGES.get(error.status_code, str(error.detail))
+    return Problem(error.status_code, code, message, headers=dict(error.headers or {}))
+
+
+def validation_problem(errors: Sequence[Any]) -> Problem:
+    """A request that does not fit its model: each field that does not, and why."""
+    details = [{"field": _place(each["loc"]), "message": each["msg"]} for each in errors[:MOST_DETAILS]]
+    first = details[0] if details else {"field": "body", "message": "it is not valid"}
+    return Problem(400, "invalid_request", f"{first['field']}: {first['message']}", details)
+
+
+def _place(location: Sequence[Any]) -> str:
+    """`("body", "params", 0)` as `params.0`."""
+    if len(location) == 2 and location[0] == "body" and isinstance(location[1], int):
+        return "body"  # broken JSON: the number is how far it could be read
+    inner = [str(part) for part in location[1:]] or [str(part) for part in location]
+    return ".".join(inner)[:200].encode("utf-8", "replace").decode()
+
+
+def unexpected(error: BaseException) -> Problem:
+    """An error that nobody foresaw. What it says may hold anything, so it goes to the log only."""
+    if isinstance(error, MainspringError):
+        problem = problem_of(error)
+    elif isinstance(error, OSError | TimeoutError):
+        problem = Problem(503, "unavailable", _UNAVAILABLE, headers={"Retry-After": "1"})
+    else:
+        problem = problem_of(MainspringError())
+    logger.error("request failed: %s: %s", type(error).__name__, error, exc_info=error)
+    return problem
+
+
+def install(api: FastAPI) -> None:
+    """Every error that a route or the routing itself raises gets the one shape."""
+
+    @api.exception_handler(MainspringError)
+    async def of_engine(request: Request, error: MainspringError) -> Response:
+        problem = problem_of(error)
+        return respond((unexpected(error) if problem.status >= 500 else problem).answer)
+
+    @api.exception_handler(HTTPException)
+    async def of_http(request: Request, error: HTTPException) -> Response:
+        return respond(http_problem(error).answer)
+
+    @api.exception_handler(RequestValidationError)
+    async def of_request(request: Request, error: RequestValidationError) -> Response:
+        return respond(validation_problem(error.errors()).answer)

@@ -1,0 +1,309 @@
+"""What requests may say. Strict: a number is not a text, an unknown field is an error, everything has a bound.
+
+What a value means is not decided here: names, durations, schedules and instants are read by the rules of core.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ..model.execution import State
+from ..model.job import JobState
+
+PAGE = 50
+MOST_PER_PAGE = 200
+MOST_OFFSET = 10_000
+MOST_IN_BULK = 1_000
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
+Text = Annotated[str, Field(max_length=1_000)]
+Short = Annotated[str, Field(min_length=1, max_length=200)]
+Instant = Annotated[str, Field(min_length=1, max_length=64, description="ISO 8601 with an offset, or a trailing Z.")]
+Duration = Annotated[
+    float | Annotated[str, Field(min_length=1, max_length=32)],
+    Field(description='Seconds, or text such as "250ms", "10m", "1h30m".'),
+]
+Params = Annotated[dict[str, Any], Field(description="Parameters of the handler, checked against its signature.")]
+Reason = Annotated[str, Field(min_length=1, max_length=1_000)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------
+
+
+class JobFields(Strict):
+    """The fields of a job that can be set and changed."""
+
+    description: Text | None = None
+    params: Params | None = None
+    schedule: Annotated[
+        str | None,
+        Field(
+            max_length=500,
+            description="Cron (5 fields, or 6 with seconds first), `@every 30m`, or `@once 2030-01-01T00:00:00Z`.",
+        ),
+    ] = None
+    timezone: Annotated[str, Field(max_length=100, description="An IANA name.")] | None = None
+    interval_minutes: Annotated[
+        int | None, Field(ge=1, le=52_560_000, description="How many of interval_type; wins over schedule.")
+    ] = None
+    interval_type: Literal["minutes", "hours", "days"] | None = None
+    schedule_enabled: Annotated[bool | None, Field(description="False: triggerable, never ticking.")] = None
+    max_retries: Annotated[
+        int | None, Field(ge=0, le=999, description="Tries after the first one; 3 for new jobs.")
+    ] = None
+    retry_backoff_seconds: Annotated[
+        float | None,
+        Field(ge=0, le=2_592_000, description="Before the first retry, doubled for each next, at most an hour."),
+    ] = None
+    queue: Name | None = None
+    priority: Annotated[int | None, Field(ge=-32_768, le=32_767)] = None
+    timeout: Duration | None = None
+    overlap: Literal["skip", "queue", "allow", "cancel_running"] | None = None
+    overlap_limit: Annotated[int | None, Field(ge=1, le=1_000)] = None
+    missed: Literal["skip", "latest", "all"] | None = None
+    grace: Duration | None = None
+    window: Annotated[str | None, Field(max_length=100)] = None
+    metadata: dict[str, Any] | None = None
+
+
+_CREATE_EXAMPLES: list[Any] = [
+    {"name": "crawl-news", "handler": "crawl", "params": {"url": "http://localhost/news"}, "interval_minutes": 30},
+    {"handler": "crawl", "params": {"url": "http://localhost/now"}},
+    {"name": "nightly", "handler": "report", "schedule": "0 30 3 * * *", "timezone": "Europe/Paris", "max_retries": 5},
+]
+
+
+class JobCreate(JobFields):
+    """A new job. Without a schedule and an interval, or with `schedule_enabled` false, it runs once, at once."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": _CREATE_EXAMPLES})
+
+    name: Annotated[Name | None, Field(description="Made up when it is left out.")] = None
+    handler: Annotated[Name, Field(description="The code that it runs.")]
+
+
+class OpenJobCreate(JobFields):
+    """A new job of the configured handler, unless it names another. Fields that are not listed are parameters."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": _CREATE_EXAMPLES})
+
+    name: Annotated[Name | None, Field(description="Made up when it is left out.")] = None
+    handler: Name | None = None
+
+
+class JobUpdate(JobFields):
+    """Only what is named changes. `null` takes a schedule, interval, timeout, grace, window or limit away."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"interval_minutes": 15}, {"schedule": None}]})
+
+
+class JobList(Strict):
+    """Filters, sorting and paging of jobs. Query parameters are text, so numbers and switches are read from it."""
+
+    model_config = ConfigDict(strict=False)
+
+    status: Annotated[list[JobState] | None, Field(max_length=7)] = None
+    handler: Short | None = None
+    queue: Short | None = None
+    origin: Literal["code", "api"] | None = None
+    last_status: State | None = None
+    paused: bool | None = None
+    orphaned: bool | None = None
+    q: Annotated[str | None, Field(max_length=200, description="Part of a name, handler or description.")] = None
+    sort: Literal[
+        "name",
+        "-name",
+        "status",
+        "-status",
+        "handler",
+        "-handler",
+        "next_run_at",
+        "-next_run_at",
+        "last_run_at",
+        "-last_run_at",
+        "created_at",
+        "-created_at",
+        "updated_at",
+        "-updated_at",
+    ] = "name"
+    limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
+    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    cursor: Annotated[str | None, Field(max_length=100, description="`next_cursor` of the page before.")] = None
+
+
+class JobRemoval(Strict):
+    model_config = ConfigDict(strict=False)
+
+    force: Annotated[bool, Field(description="Also while something of it waits or runs: that is cancelled.")] = False
+    purge: Annotated[bool, Field(description="Remove its history too.")] = False
+
+
+# --- commands -------------------------------------------------------------------------------------------------
+
+
+class Pause(Strict):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"note": "the shop is closed"}]})
+
+    note: Reason | None = None
+    resume_at: Instant | None = None
+
+
+class Cancel(Strict):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "wrong month"}]})
+
+    reason: Reason | None = None
+
+
+class Window(Strict):
+    begin: Instant
+    end: Instant
+
+
+class Trigger(Strict):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"params": {"url": "http://localhost/once"}}]})
+
+    params: Params | None = None
+    window: Window | None = None
+
+
+class Empty(Strict):
+    """Commands that take nothing take an empty object, or no body."""
+
+
+# --- executions -----------------------------------------------------------------------------------------------
+
+
+class ExecutionFilter(Strict):
+    model_config = ConfigDict(strict=False)
+
+    status: Annotated[list[State] | None, Field(max_length=8)] = None
+    running: bool | None = None
+    trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
+        None
+    )
+    tenant: Short | None = None
+    trace_id: Short | None = None
+    parent_id: Short | None = None
+    since: Annotated[Instant | None, Field(description="Made at this time or later.")] = None
+    until: Annotated[Instant | None, Field(description="Made before this time.")] = None
+
+
+class JobExecutionList(ExecutionFilter):
+    limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
+    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    cursor: Annotated[str | None, Field(min_length=1, max_length=100)] = None
+
+
+class ExecutionList(JobExecutionList):
+    job: Short | None = None
+
+
+class LogList(Strict):
+    model_config = ConfigDict(strict=False)
+
+    after: Annotated[int, Field(ge=0, le=2**53, description="Only lines with a greater number.")] = 0
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
+
+
+# --- bulk -----------------------------------------------------------------------------------------------------
+
+
+class JobBulkFilter(Strict):
+    status: Annotated[list[JobState] | None, Field(max_length=7, strict=False)] = None
+    handler: Short | None = None
+    queue: Short | None = None
+    origin: Literal["code", "api"] | None = None
+    last_status: Annotated[State | None, Field(strict=False)] = None
+    paused: bool | None = None
+    orphaned: bool | None = None
+    q: Annotated[str | None, Field(max_length=200)] = None
+
+
+class ExecutionBulkFilter(Strict):
+    job: Short | None = None
+    status: Annotated[list[State] | None, Field(max_length=8, strict=False)] = None
+    trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
+        None
+    )
+    tenant: Short | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class _Chosen(Strict):
+    """Which are meant: named ones, or all that a filter finds."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> _Chosen:
+        if (getattr(self, "ids", None) is None) == (getattr(self, "filter", None) is None):
+            raise ValueError("give either ids or filter")
+        return self
+
+
+class JobBulk(_Chosen):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"command": "pause", "filter": {"queue": "reports"}}]})
+
+    command: Literal["pause", "resume", "cancel", "retry"]
+    ids: Annotated[list[Short], Field(min_length=1, max_length=MOST_IN_BULK)] | None = None
+    filter: JobBulkFilter | None = None
+    note: Annotated[Reason | None, Field(description="Why; for pause and cancel.")] = None
+
+
+class ExecutionBulk(_Chosen):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"command": "retry", "filter": {"job": "crawl", "status": ["failed"]}}]}
+    )
+
+    command: Literal["cancel", "retry"]
+    ids: Annotated[list[Short], Field(min_length=1, max_length=MOST_IN_BULK)] | None = None
+    filter: ExecutionBulkFilter | None = None
+    note: Annotated[Reason | None, Field(description="Why; for cancel.")] = None
+
+
+# --- the rest -------------------------------------------------------------------------------------------------
+
+
+class AuditList(Strict):
+    model_config = ConfigDict(strict=False)
+
+    target: Annotated[Short | None, Field(description="Such as job:crawl or lock:import.")] = None
+    actor: Short | None = None
+    action: Short | None = None
+    request_id: Short | None = None
+    limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
+    offset: Annotated[int, Field(ge=0, le=800)] = 0
+
+
+class BackfillCreate(Strict):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"job": "vpos-summary", "begin": "2026-01-01T00:00:00Z", "end": "2026-02-01T00:00:00Z", "dry_run": True}
+            ]
+        }
+    )
+
+    job: Name
+    begin: Instant | None = None
+    end: Instant | None = None
+    params: Params | None = None
+    order: Literal["oldest", "newest"] = "oldest"
+    concurrency: Annotated[int, Field(ge=1, le=1_000)] = 1
+    pace: Duration | None = None
+    only: Literal["holes", "missing", "failed"] = "holes"
+    force: bool = False
+    dry_run: bool = False
+    note: Reason | None = None
+
+
+class BackfillList(Strict):
+    model_config = ConfigDict(strict=False)
+
+    job: Short | None = None
+    limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = 20

@@ -1,0 +1,55 @@
+"""Pages of lists: the same fields for all of them, and bounded ranges of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from ..core.job_lists import COUNTED, total_of
+from ..core.queries import Queries
+from ..core.shapes import execution_shape
+from ..model.errors import InvalidValue
+from ..model.values import instant
+from .models import ExecutionFilter, JobExecutionList
+
+MOST_DAYS = 3_660
+_PAGING = {"limit", "offset", "cursor"}
+
+
+def page(items: Sequence[Any], total: int | str, limit: int, offset: int, cursor: str | None) -> dict[str, Any]:
+    return {"items": list(items), "total": total, "limit": limit, "offset": offset, "next_cursor": cursor}
+
+
+async def execution_page(
+    queries: Queries, wanted: JobExecutionList, job: str | None, lifetime: int | None = None
+) -> dict[str, Any]:
+    """Executions, newest first. `lifetime` is the total of a list that nothing filters: some may be pruned by now."""
+    filters = execution_filters(wanted) | ({} if job is None else {"job": job})
+    found = await queries.executions(**filters, limit=wanted.limit, offset=wanted.offset, before=wanted.cursor)
+    if lifetime is None or set(filters) - {"job"}:
+        total = total_of(await queries.count_executions(COUNTED + 1, **filters))
+    else:
+        total = lifetime
+    more = found[-1].id if len(found) == wanted.limit else None
+    return page([execution_shape(each) for each in found], total, wanted.limit, wanted.offset, more)
+
+
+def execution_filters(wanted: ExecutionFilter) -> dict[str, Any]:
+    """What was asked for, in the words of core."""
+    given = wanted.model_dump(exclude_none=True, exclude=_PAGING)
+    check_range(given.get("since"), given.get("until"))
+    if "status" in given:
+        given["status"] = [state.value for state in given["status"]]
+    return given
+
+
+def check_range(since: str | None, until: str | None) -> None:
+    """A range of time has a beginning before its end, and is bounded."""
+    if since is None or until is None:
+        return
+    begin, end = instant("since", since), instant("until", until)
+    if end <= begin:
+        raise InvalidValue("until", until, "a time after since")
+    if end - begin > timedelta(days=MOST_DAYS):
+        raise InvalidValue("until", until, f"at most {MOST_DAYS} days after since")

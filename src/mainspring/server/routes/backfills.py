@@ -1,0 +1,98 @@
+"""`/api/v1/backfills`: the windows of a range, run one after another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from ...core.control import EXECUTION_ID
+from ...core.idempotency import Answer
+from ...core.window_shapes import backfill_shape
+from ...model.backfill import Backfill
+from ...model.errors import BackfillNotFound
+from .. import outputs
+from ..call import Call, Posting, Viewing, json
+from ..docs import answers
+from ..errors import respond
+from ..models import BackfillCreate, BackfillList, Cancel, Empty
+
+router = APIRouter(prefix="/api/v1/backfills", tags=["backfills"])
+
+BackfillId = Annotated[str, Path(max_length=100, examples=["0199c1f2-7d5e-7abc-8def-0123456789ab"])]
+
+_ONE = answers({200: (outputs.Backfill, "The backfill as it is now.")}, 404, 409, 422)
+
+
+async def _found(call: Call, id: str) -> Backfill:
+    if not EXECUTION_ID.fullmatch(id):
+        raise BackfillNotFound(id)
+    return await call.engine.backfills.get(id)
+
+
+@router.post(
+    "",
+    operation_id="start_backfill",
+    status_code=202,
+    responses=answers(
+        {200: (outputs.Backfill, "A dry run: the windows it would run."), 202: (outputs.Backfill, "It has begun.")},
+        404,
+        409,
+        422,
+    ),
+)
+async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
+    """Run the windows of a range that are missing or have failed; with `force` also those done."""
+    options = body.model_dump(exclude={"job", "begin", "end"})
+
+    async def work(_: str | None) -> Answer:
+        await call.may_run(body.job)
+        made = await call.engine.backfills.start(body.job, body.begin, body.end, **options, by=call.by)
+        return json(backfill_shape(made), 200 if body.dry_run else 202)
+
+    return await call.once(work)
+
+
+@router.get("", operation_id="list_backfills", responses=answers({200: (outputs.Backfills, "Newest first.")}))
+async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
+    """Those under way, and the newest that are over."""
+    found = await call.engine.backfills.list(wanted.job, wanted.limit)
+    return respond(json({"items": [backfill_shape(each) for each in found]}))
+
+
+@router.get("/{id}", operation_id="get_backfill", responses=answers({200: (outputs.Backfill, "How far it is.")}, 404))
+async def get_backfill(call: Viewing, id: BackfillId) -> Response:
+    return respond(json(backfill_shape(await _found(call, id))))
+
+
+@router.post("/{id}/pause", operation_id="pause_backfill", responses=_ONE)
+async def pause_backfill(call: Posting, id: BackfillId, body: Empty | None = None) -> Response:
+    """No more windows are started; what runs ends as usual."""
+
+    async def work(_: str | None) -> Answer:
+        await _found(call, id)
+        return json(backfill_shape(await call.engine.backfills.pause(id, by=call.by)))
+
+    return await call.once(work)
+
+
+@router.post("/{id}/resume", operation_id="resume_backfill", responses=_ONE)
+async def resume_backfill(call: Posting, id: BackfillId, body: Empty | None = None) -> Response:
+    async def work(_: str | None) -> Answer:
+        await _found(call, id)
+        return json(backfill_shape(await call.engine.backfills.resume(id, by=call.by)))
+
+    return await call.once(work)
+
+
+@router.post("/{id}/cancel", operation_id="cancel_backfill", responses=_ONE)
+async def cancel_backfill(call: Posting, id: BackfillId, body: Cancel | None = None) -> Response:
+    """No more windows are started, and what waits or runs is cancelled."""
+    reason = None if body is None else body.reason
+
+    async def work(_: str | None) -> Answer:
+        await _found(call, id)
+        return json(backfill_shape(await call.engine.backfills.cancel(id, by=call.by, reason=reason)))
+
+    return await call.once(work)

@@ -1,0 +1,68 @@
+"""`/api/v1/workers`, `/handlers` and `/locks`: who takes part, what code they have, who holds what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from ...core.idempotency import Answer
+from ...core.locks import LockNotFound, lock_name
+from ...core.shapes import handler_shape, lock_shape, worker_shape
+from ...model.errors import InvalidValue
+from .. import outputs
+from ..call import Administering, Viewing, json
+from ..docs import answers
+from ..errors import respond
+
+router = APIRouter(prefix="/api/v1", tags=["cluster"])
+
+
+@router.get(
+    "/workers", operation_id="list_workers", responses=answers({200: (outputs.Workers, "Processes that take part.")})
+)
+async def list_workers(call: Viewing) -> Response:
+    return respond(json({"items": [worker_shape(worker) for worker in await call.engine.queries.workers()]}))
+
+
+@router.get(
+    "/handlers", operation_id="list_handlers", responses=answers({200: (outputs.Handlers, "Handlers by name.")})
+)
+async def list_handlers(call: Viewing) -> Response:
+    """Code that this process knows, and code that running workers have."""
+    registry = call.application.registry
+    running = [worker for worker in await call.engine.queries.workers() if "worker" in worker.roles]
+    names = sorted(registry.names | {name for worker in running for name in worker.handlers})
+    items = [
+        handler_shape(
+            name,
+            registry.get(name) if name in registry.names else None,
+            [worker.id for worker in running if name in worker.handlers],
+        )
+        for name in names
+    ]
+    return respond(json({"items": items}))
+
+
+@router.get("/locks", operation_id="list_locks", responses=answers({200: (outputs.Locks, "Locks that are held.")}))
+async def list_locks(call: Viewing) -> Response:
+    """Who holds which lock, since when, and until when."""
+    return respond(json({"items": [lock_shape(lock) for lock in await call.engine.locks.backend.locks()]}))
+
+
+@router.delete(
+    "/locks/{name:path}",
+    operation_id="release_lock",
+    status_code=204,
+    responses=answers({204: (None, "It is released.")}, 404),
+)
+async def release_lock(call: Administering, name: Annotated[str, Path(max_length=200)]) -> Response:
+    """Take a lock from whoever holds it. Its holder is not told: use it when the holder is gone."""
+    try:
+        known = lock_name(name)
+    except InvalidValue:
+        raise LockNotFound(name) from None
+    if not await call.engine.locks.release(known, call.by):
+        raise LockNotFound(name)
+    return respond(Answer(204))

@@ -1,0 +1,116 @@
+"""`POST /api/v1/jobs/{id}/pause|resume|cancel|retry|trigger|reactivate|revert`: steering a job."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ...core.idempotency import Answer
+from ...core.shapes import execution_shape, job_shape
+from ...core.views import JobView
+from .. import outputs
+from ..access import may_trigger
+from ..call import Call, Commanding, TraceParent, etag, json
+from ..docs import answers
+from ..models import Cancel, Empty, Pause, Trigger
+from ..waiting import Wait, ended, seconds
+from .jobs import JobId
+
+router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"])
+
+_JOB = answers({200: (outputs.Job, "The job as it is now.")}, 404, 409, 412, 422)
+_RUN = answers(
+    {
+        200: (outputs.Execution, "It has ended within `wait`."),
+        202: (outputs.Execution, "It waits or runs."),
+    },
+    404,
+    409,
+    412,
+    422,
+)
+
+
+async def _steer(call: Call, command: Callable[[], Awaitable[JobView]]) -> Response:
+    async def work(_: str | None) -> Answer:
+        view = await command()
+        return json(job_shape(view), headers=etag(view))
+
+    return await call.once(work)
+
+
+@router.post("/pause", operation_id="pause_job", responses=_JOB)
+async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> Response:
+    """No new ticks; what runs finishes."""
+    given = body or Pause()
+    return await _steer(
+        call,
+        lambda: call.engine.control.pause(id, by=call.by, note=given.note, resume_at=given.resume_at, seen=call.seen),
+    )
+
+
+@router.post("/resume", operation_id="resume_job", responses=_JOB)
+async def resume_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
+    """End a pause; the next run is planned anew."""
+    return await _steer(call, lambda: call.engine.control.resume(id, by=call.by, seen=call.seen))
+
+
+@router.post("/cancel", operation_id="cancel_job", responses=_JOB)
+async def cancel_job(call: Commanding, id: JobId, body: Cancel | None = None) -> Response:
+    """No more runs, and what waits or runs is cancelled too."""
+    reason = None if body is None else body.reason
+    return await _steer(call, lambda: call.engine.control.cancel_job(id, by=call.by, reason=reason, seen=call.seen))
+
+
+@router.post("/reactivate", operation_id="reactivate_job", responses=_JOB)
+async def reactivate_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
+    """Bring a cancelled job back to its schedule."""
+    return await _steer(call, lambda: call.engine.control.reactivate(id, by=call.by, seen=call.seen))
+
+
+@router.post("/revert", operation_id="revert_job", responses=_JOB)
+async def revert_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
+    """Take back every change that operators made: the job is again as it was declared."""
+    may_trigger(call.principal, (await call.engine.queries.job(id)).job)
+    return await _steer(call, lambda: call.engine.control.revert_job(id, by=call.by, seen=call.seen))
+
+
+@router.post("/trigger", operation_id="trigger_job", status_code=202, responses=_RUN)
+async def trigger_job(
+    call: Commanding, id: JobId, body: Trigger | None = None, wait: Wait = None, traceparent: TraceParent = None
+) -> Response:
+    """Run it now, with other parameters or another window if given. Its next scheduled time stays as it is."""
+    given, patience = body or Trigger(), seconds(wait)
+    window = None if given.window is None else (given.window.begin, given.window.end)
+
+    async def work(execution_id: str | None) -> Answer:
+        view = await call.may_run(id)
+        call.check(view)
+        made = await call.engine.client.trigger(
+            id, given.params, window=window, by=call.by, trigger="api", traceparent=traceparent, id=execution_id
+        )
+        return _told(await ended(call, made, patience))
+
+    return await call.once(work)
+
+
+@router.post("/retry", operation_id="retry_job", status_code=202, responses=_RUN)
+async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait: Wait = None) -> Response:
+    """Run the last execution again as a new one, if it failed."""
+    patience = seconds(wait)
+
+    async def work(execution_id: str | None) -> Answer:
+        view = await call.may_run(id)
+        call.check(view)
+        made = await call.engine.control.retry_job(id, by=call.by, as_id=execution_id)
+        return _told(await ended(call, made, patience))
+
+    return await call.once(work)
+
+
+def _told(execution: Any) -> Answer:
+    shape = execution_shape(execution)
+    return json({**shape, "execution_id": execution.id}, 200 if execution.state.final else 202)

@@ -1,0 +1,151 @@
+"""`/api/v1/executions`: list, read, cancel, retry; log lines, progress and the live stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from ...core.control import EXECUTION_ID
+from ...core.idempotency import Answer
+from ...core.shapes import execution_shape, log_shape
+from ...model.errors import ExecutionNotFound
+from ...model.execution import Execution
+from .. import outputs
+from ..call import Call, Posting, Viewing, json
+from ..docs import answers
+from ..errors import respond
+from ..models import Cancel, Empty, ExecutionList, LogList
+from ..paging import execution_page
+from ..stream import Streams
+from ..waiting import Wait, ended, seconds
+
+router = APIRouter(prefix="/api/v1/executions", tags=["executions"])
+
+ExecutionId = Annotated[
+    str, Path(description="The execution's id.", max_length=100, examples=["0199c1f2-7d5e-7abc-8def-0123456789ab"])
+]
+
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events `execution`, `log` (with an id: send it back as Last-Event-ID) and `end`.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+async def _found(call: Call, id: str) -> Execution:
+    """What is no id of an execution at all is not asked for."""
+    if not EXECUTION_ID.fullmatch(id):
+        raise ExecutionNotFound(id)
+    return await call.engine.queries.get(id)
+
+
+@router.get(
+    "",
+    operation_id="list_executions",
+    responses=answers({200: (outputs.ExecutionPage, "One page of executions, newest first.")}),
+)
+async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query()]) -> Response:
+    """Executions of all jobs, newest first; filters combine. Go on with `next_cursor`, or with `offset`."""
+    return respond(json(await execution_page(call.engine.queries, wanted, None)))
+
+
+@router.get("/{id}", operation_id="get_execution", responses=answers({200: (outputs.Execution, "The execution.")}, 404))
+async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Response:
+    """One execution in full; with `wait`, once it has ended or the time is over."""
+    return respond(json(execution_shape(await ended(call, await _found(call, id), seconds(wait)))))
+
+
+@router.post(
+    "/{id}/cancel",
+    operation_id="cancel_execution",
+    responses=answers(
+        {200: (outputs.Execution, "Cancelled, or asked to stop (`cancel_requested_at`).")}, 404, 409, 422
+    ),
+)
+async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None = None) -> Response:
+    """What waits ends at once; what runs is asked to stop, wherever it runs."""
+    reason = None if body is None else body.reason
+
+    async def work(_: str | None) -> Answer:
+        await _found(call, id)
+        done = await call.engine.control.cancel_execution(id, by=call.by, reason=reason)
+        return json(execution_shape(done))
+
+    return await call.once(work)
+
+
+@router.post(
+    "/{id}/retry",
+    operation_id="retry_execution",
+    status_code=202,
+    responses=answers(
+        {200: (outputs.Execution, "It has ended within `wait`."), 202: (outputs.Execution, "A new execution.")},
+        404,
+        409,
+        422,
+    ),
+)
+async def retry_execution(call: Posting, id: ExecutionId, body: Empty | None = None, wait: Wait = None) -> Response:
+    """Run what failed again, as a new execution with the same parameters, window and tenant."""
+    patience = seconds(wait)
+
+    async def work(execution_id: str | None) -> Answer:
+        await call.may_run((await _found(call, id)).job)
+        made = await call.engine.control.retry_execution(id, by=call.by, as_id=execution_id)
+        done = await ended(call, made, patience)
+        return json(execution_shape(done), 200 if done.state.final else 202)
+
+    return await call.once(work)
+
+
+@router.get(
+    "/{id}/logs", operation_id="get_execution_logs", responses=answers({200: (outputs.Logs, "Its log lines.")}, 404)
+)
+async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[LogList, Query()]) -> Response:
+    """Its newest 1,000 log lines, oldest first."""
+    await _found(call, id)
+    lines = (await call.engine.queries.logs(id, wanted.after))[: wanted.limit]
+    last = lines[-1][0] if lines else wanted.after
+    items = [log_shape(number, line) for number, line in lines]
+    return respond(json({"execution_id": id, "items": items, "next_after": last}))
+
+
+@router.get(
+    "/{id}/progress",
+    operation_id="get_execution_progress",
+    responses=answers({200: (outputs.Progress, "How far it is.")}, 404),
+)
+async def get_execution_progress(call: Viewing, id: ExecutionId) -> Response:
+    execution = await _found(call, id)
+    shape = {
+        "execution_id": id,
+        "status": execution.state.value,
+        "progress": execution.progress,
+        "counters": execution.counters,
+    }
+    return respond(json(shape))
+
+
+@router.get(
+    "/{id}/stream", operation_id="stream_execution", responses={**_EVENTS, **answers({}, 404)}, response_class=Response
+)
+async def stream_execution(
+    call: Viewing,
+    id: ExecutionId,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", max_length=32, description="Only log lines after this one.")
+    ] = None,
+) -> Response:
+    """What happens to it, as server-sent events, up to its end."""
+    execution = await _found(call, id)
+    streams: Streams = call.request.app.state.streams
+    if streams.full:
+        raise HTTPException(503, "too many streams are open; try again later", {"Retry-After": "5"})
+    after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
+    events: AsyncIterator[bytes] = streams.follow(call.engine.queries, execution, min(after, 2**53))
+    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

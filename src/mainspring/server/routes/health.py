@@ -1,0 +1,40 @@
+"""`/healthz` and `/readyz`: whether this process lives, and whether it can do its part. Strangers learn no more."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from ...model.errors import MainspringError
+from .. import outputs
+from ..access import anyone
+from ..call import json
+from ..docs import answers
+from ..errors import logger, respond
+
+router = APIRouter(tags=["health"], dependencies=[Depends(anyone)])
+
+
+@router.get("/healthz", operation_id="healthz", responses=answers({200: (outputs.Health, "This process lives.")}))
+async def healthz() -> Response:
+    return respond(json({"status": "ok"}))
+
+
+@router.get(
+    "/readyz",
+    operation_id="readyz",
+    responses=answers(
+        {200: (outputs.Health, "It can do its part."), 503: (outputs.Health, "It cannot, for now; the log says why.")}
+    ),
+)
+async def readyz(request: Request) -> Response:
+    """The store answers, its schema is right, and, in a process that schedules, ticks are looked for."""
+    try:
+        engine = await request.app.state.application.engine()
+        troubles = await engine.overview.troubles(engine.node)
+    except (MainspringError, OSError) as error:
+        troubles = [str(error)]
+    if not troubles:
+        return respond(json({"status": "ready"}))
+    logger.warning("not ready: %s", ", ".join(troubles))
+    return respond(json({"status": "unavailable"}, 503))

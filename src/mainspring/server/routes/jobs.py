@@ -1,0 +1,169 @@
+"""`/api/v1/jobs`: make, list, read, change and remove jobs; their executions, numbers, and why one is not running."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from ...core.creating import options_of
+from ...core.idempotency import Answer
+from ...core.job_lists import JobFilter
+from ...core.shapes import job_shape, job_stats_shape, reason_shape
+from ...model.errors import HandlerNotFound, InvalidValue
+from .. import outputs
+from ..access import may_trigger
+from ..call import Changing, Posting, Viewing, etag, json
+from ..docs import answers
+from ..errors import respond
+from ..models import (
+    JobBulkFilter,
+    JobCreate,
+    JobExecutionList,
+    JobFields,
+    JobList,
+    JobRemoval,
+    JobUpdate,
+    OpenJobCreate,
+)
+from ..paging import execution_page, page
+
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+
+JobId = Annotated[str, Path(description="The job's name.", max_length=100, examples=["crawl-news"])]
+
+_CREATED = answers({201: (outputs.CreatedJob, "The job, and the execution of one that runs at once.")}, 409, 422)
+
+
+def job_filter(wanted: JobList | JobBulkFilter) -> JobFilter:
+    return JobFilter(
+        status=None if wanted.status is None else tuple(state.value for state in wanted.status),
+        handler=wanted.handler,
+        queue=wanted.queue,
+        origin=wanted.origin,
+        last_status=None if wanted.last_status is None else wanted.last_status.value,
+        paused=wanted.paused,
+        orphaned=wanted.orphaned,
+        search=wanted.q,
+    )
+
+
+@router.get("", operation_id="list_jobs", responses=answers({200: (outputs.JobPage, "One page of jobs.")}))
+async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Response:
+    """Jobs by name, or sorted by another field; filters combine. Go on with `next_cursor`, or with `offset`."""
+    found = await call.engine.job_lists.page(
+        job_filter(wanted), sort=wanted.sort, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor
+    )
+    shapes = [job_shape(view) for view in found.jobs]
+    return respond(json(page(shapes, found.total, wanted.limit, wanted.offset, found.after)))
+
+
+async def create_job(call: Posting, body: JobCreate) -> Response:
+    """A job with a schedule or an interval; without either it runs once, at once."""
+    return await _create(call, body.name, body.handler, body, {})
+
+
+async def create_open_job(call: Posting, body: OpenJobCreate) -> Response:
+    """A job with a schedule or an interval; without either it runs once, at once. Unlisted fields are parameters."""
+    handler = body.handler or call.application.settings.api_handler
+    return await _create(call, body.name, handler or "", body, body.model_extra or {})
+
+
+def add_create(to: APIRouter, open_to_parameters: bool) -> None:
+    """Which of the two it is, the settings say: a default handler takes unlisted fields as parameters."""
+    route = create_open_job if open_to_parameters else create_job
+    to.add_api_route(
+        "/api/v1/jobs",
+        route,
+        methods=["POST"],
+        operation_id="create_job",
+        status_code=201,
+        responses=_CREATED,
+        tags=["jobs"],
+    )
+
+
+async def _create(call: Posting, name: str | None, handler: str, body: JobFields, extra: dict[str, Any]) -> Response:
+    fields = _given(body)
+    if extra:
+        fields["params"] = {**extra, **fields.get("params", {})}
+
+    async def work(execution_id: str | None) -> Answer:
+        try:
+            view, first = await call.engine.creation.create(
+                name, handler, options_of(fields), by=call.by, execution_id=execution_id
+            )
+        except HandlerNotFound as error:
+            raise InvalidValue("handler", handler, "a handler that is registered", str(error)) from None
+        shape = {**job_shape(view), "execution_id": None if first is None else first.id}
+        return json(shape, 201, {**etag(view), "Location": f"{call.request.url.path}/{view.name}"})
+
+    return await call.once(work)
+
+
+def _given(body: JobFields) -> dict[str, Any]:
+    """What was said; of a new job, null is the same as nothing."""
+    fields = body.model_dump(exclude_unset=True, include=set(JobFields.model_fields))
+    if isinstance(body, JobUpdate):
+        return fields
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+@router.get("/{id}", operation_id="get_job", responses=answers({200: (outputs.Job, "The job.")}, 404))
+async def get_job(call: Viewing, id: JobId) -> Response:
+    view = await call.engine.queries.job(id)
+    return respond(json(job_shape(view), headers=etag(view)))
+
+
+@router.put(
+    "/{id}", operation_id="update_job", responses=answers({200: (outputs.Job, "The job as it is now.")}, 404, 412)
+)
+async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
+    """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
+    await call.may_run(id)
+    view = await call.engine.control.update_job(id, options_of(_given(body)), by=call.by, seen=call.seen)
+    return respond(json(job_shape(view), headers=etag(view)))
+
+
+@router.delete(
+    "/{id}", operation_id="delete_job", status_code=204, responses=answers({204: (None, "It is gone.")}, 404, 409, 412)
+)
+async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Query()]) -> Response:
+    """Remove a job. Its history stays unless purged. Refused while something of it waits or runs, unless forced."""
+    may_trigger(call.principal, (await call.engine.queries.job(id)).job)
+    await call.engine.control.remove_job(id, by=call.by, force=wanted.force, purge=wanted.purge, seen=call.seen)
+    return respond(Answer(204))
+
+
+@router.get(
+    "/{id}/executions",
+    operation_id="list_job_executions",
+    responses=answers({200: (outputs.ExecutionPage, "One page of executions, newest first.")}, 404),
+)
+async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExecutionList, Query()]) -> Response:
+    """Without a filter, `total` counts all that ever were, also those pruned since."""
+    view = await call.engine.queries.job(id)
+    lifetime = view.stats.total + view.stats.skipped + view.live.total
+    return respond(json(await execution_page(call.engine.queries, wanted, id, lifetime)))
+
+
+@router.get(
+    "/{id}/stats", operation_id="get_job_stats", responses=answers({200: (outputs.JobStats, "Its numbers.")}, 404)
+)
+async def get_job_stats(call: Viewing, id: JobId) -> Response:
+    """What became of its executions over its whole life."""
+    return respond(json(job_stats_shape(await call.engine.queries.job(id))))
+
+
+@router.get("/{id}/why", operation_id="why_job", responses=answers({200: (outputs.Why, "Ordered reasons.")}, 404))
+async def why_job(call: Viewing, id: JobId) -> Response:
+    """Why is it not running? What stands in its way comes first."""
+    view, reasons = await call.engine.overview.why(id)
+    shape = {
+        "job": view.name,
+        "status": view.state.value,
+        "runnable": not any(reason.blocking for reason in reasons),
+        "reasons": [reason_shape(reason) for reason in reasons],
+    }
+    return respond(json(shape))

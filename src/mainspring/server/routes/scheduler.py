@@ -1,0 +1,24 @@
+"""`/api/v1/scheduler`: the numbers over all jobs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ...core.shapes import metrics_shape
+from .. import outputs
+from ..call import Viewing, json
+from ..docs import answers
+from ..errors import respond
+
+router = APIRouter(prefix="/api/v1/scheduler", tags=["scheduler"])
+
+
+@router.get(
+    "/metrics",
+    operation_id="get_scheduler_metrics",
+    responses=answers({200: (outputs.Metrics, "Jobs by state, executions by outcome.")}),
+)
+async def get_metrics(call: Viewing) -> Response:
+    """Numbers over all jobs, at most some seconds old: `last_metrics_update` says when they were worked out."""
+    return respond(json(metrics_shape(await call.engine.overview.metrics(call.engine.node))))

@@ -1,0 +1,41 @@
+"""`/_sys/job`: the plain overview and the plain trigger, for machines of the operations team."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from ...core.idempotency import Answer
+from ...core.shapes import sys_job_shape
+from .. import outputs
+from ..access import sys_access
+from ..call import Posting, TraceParent, Viewing, json
+from ..docs import answers
+from ..errors import respond
+from ..models import Empty
+from .jobs import JobId
+
+router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_access)])
+
+
+@router.get("", operation_id="sys_list_jobs", response_model=list[outputs.SysJob], responses=answers({}))
+async def list_jobs(call: Viewing) -> Response:
+    """Every job with its schedule, next run, last run and totals."""
+    return respond(json([sys_job_shape(view) for view in await call.engine.queries.jobs()]))
+
+
+@router.post(
+    "/{id}",
+    operation_id="sys_run_job",
+    status_code=202,
+    responses=answers({202: (outputs.Started, "It waits or runs.")}, 404, 409, 422),
+)
+async def run_job(call: Posting, id: JobId, body: Empty | None = None, traceparent: TraceParent = None) -> Response:
+    """Run a job now."""
+
+    async def work(execution_id: str | None) -> Answer:
+        await call.may_run(id)
+        made = await call.engine.client.trigger(id, by=call.by, trigger="api", traceparent=traceparent, id=execution_id)
+        return json({"execution_id": made.id, "job": made.job, "status": made.state.value}, 202)
+
+    return await call.once(work)

@@ -1,0 +1,89 @@
+"""Serving the HTTP interface in the event loop of this process, beside its other roles."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from fastapi import FastAPI
+
+from ..config import Settings
+from ..model.errors import ConfigurationError
+from .access import UVICORN_OPTIONS, may_listen
+from .stream import Streams
+
+logger = logging.getLogger("mainspring.server")
+
+BACKLOG = 2048
+PATIENCE = 5.0
+"""Seconds that requests under way get when this process stops; streams and waits end at once."""
+POLL = 0.01
+
+
+class _Server(uvicorn.Server):
+    """Signals belong to whoever runs the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class HttpServer:
+    def __init__(self, api: FastAPI, settings: Settings) -> None:
+        may_listen(settings.host, settings)
+        self._api, self._host, self._port = api, settings.host, settings.port
+        self._socket: socket.socket | None = None
+        self._serving: asyncio.Task[None] | None = None
+        config = uvicorn.Config(
+            api,
+            lifespan="off",  # the application starts and stops this, not the other way round
+            log_config=None,
+            access_log=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=max(1, int(min(PATIENCE, settings.stop_timeout / 2))),
+            **UVICORN_OPTIONS,  # type: ignore[arg-type]
+        )
+        self._server = _Server(config)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; with 0 in the settings, the one that was free."""
+        assert self._socket is not None, "it listens"
+        return int(self._socket.getsockname()[1])
+
+    async def start(self) -> None:
+        self._socket = _listening(self._host, self._port)
+        self._serving = asyncio.create_task(self._server.serve([self._socket]), name="mainspring-http")
+        while not self._server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn tells it no other way
+            await asyncio.sleep(POLL)
+        if self._serving.done():
+            await self._serving
+        logger.info("listening on http://%s:%d", self._host, self.port)
+
+    async def stop(self) -> None:
+        """Take no more requests, let those under way end, and end what would never end by itself."""
+        streams: Streams = self._api.state.streams
+        streams.close()
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another port with --port"
+        ) from None
+    return listener

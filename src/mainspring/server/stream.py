@@ -1,0 +1,186 @@
+"""Live streams of executions: server-sent events.
+
+One watch per execution and process reads what changed, however many clients look on; it reads when the store says
+that something ended, and once a second for progress and log lines, which nobody announces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+
+from ..core.queries import Queries
+from ..core.shapes import execution_shape, log_shape
+from ..model.errors import MainspringError
+from ..model.execution import Execution
+
+LOOK_EVERY = 1.0
+SILENCE = 15.0
+"""Seconds after which a comment is sent, so that no proxy takes the stream for dead."""
+MOST_STREAMS = 500
+MOST_BEHIND = 1_000
+"""Events a slow client may lag behind before it is let go."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    name: str
+    data: Any
+    id: int | None = None
+
+    def text(self) -> bytes:
+        number = f"id: {self.id}\n" if self.id is not None else ""
+        return f"event: {self.name}\n{number}data: {msgspec.json.encode(self.data).decode()}\n\n".encode()
+
+
+class Watch:
+    """What happens to one execution, told to everybody who looks on."""
+
+    def __init__(self, queries: Queries, id: str) -> None:
+        self._queries, self.id = queries, id
+        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._shown: dict[str, Any] | None = None
+        self._lines = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def join(self) -> asyncio.Queue[Event | None]:
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(MOST_BEHIND)
+        self._listeners.add(queue)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"watch-{self.id}")
+        return queue
+
+    def leave(self, queue: asyncio.Queue[Event | None]) -> bool:
+        """Whether it was the last one."""
+        self._listeners.discard(queue)
+        if not self._listeners and self._task is not None:
+            self._task.cancel()
+        return not self._listeners
+
+    async def _run(self) -> None:
+        try:
+            while not await self._look():
+                with suppress(TimeoutError):
+                    await self._queries.wait(self.id, LOOK_EVERY)
+        except MainspringError:
+            pass  # it is gone, or the store is: the stream ends, and who is interested asks again
+        finally:
+            self._tell(None)
+
+    async def _look(self) -> bool:
+        execution = await self._queries.get(self.id)
+        for number, line in await self._queries.logs(self.id, self._lines):
+            self._lines = number
+            self._tell(Event("log", log_shape(number, line), number))
+        shown = summary(execution)
+        if shown != self._shown:
+            self._shown = shown
+            self._tell(Event("execution", shown))
+        if execution.state.final:
+            self._tell(Event("end", execution_shape(execution)))
+        return execution.state.final
+
+    def _tell(self, event: Event | None) -> None:
+        for queue in list(self._listeners):
+            try:
+                queue.put_nowait(event)
+            except asyncio.QueueFull:
+                self._listeners.discard(queue)
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(None)
+
+
+class Streams:
+    """All streams of one application."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, Watch] = {}
+        self.open = 0
+        self._closed = asyncio.Event()
+
+    @property
+    def full(self) -> bool:
+        return self.open >= MOST_STREAMS
+
+    def close(self) -> None:
+        """This process stops: streams end, and nobody waits any longer."""
+        self._closed.set()
+
+    async def until_closed(self) -> None:
+        await self._closed.wait()
+
+    async def follow(self, queries: Queries, execution: Execution, after: int) -> AsyncIterator[bytes]:
+        """The execution as it is, then its log lines after this number, then whatever happens, up to its end."""
+        self.open += 1
+        watch = self._watches.setdefault(execution.id, Watch(queries, execution.id))
+        queue = watch.join()
+        try:
+            yield Event("execution", summary(execution)).text()
+            seen = after
+            for number, line in await queries.logs(execution.id, after):
+                seen = number
+                yield Event("log", log_shape(number, line), number).text()
+            async for event in self._events(queue):
+                if event is None:
+                    yield b": silence\n\n"
+                elif event.id is None or event.id > seen:
+                    yield event.text()
+        finally:
+            self.open -= 1
+            if watch.leave(queue):
+                self._watches.pop(execution.id, None)
+
+    async def _events(self, queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event | None]:
+        """Up to the end of what is watched, or of this process; None is silence."""
+        closed = asyncio.create_task(self._closed.wait())
+        try:
+            while not self._closed.is_set():
+                getting = asyncio.create_task(queue.get())
+                await asyncio.wait({getting, closed}, timeout=SILENCE, return_when=asyncio.FIRST_COMPLETED)
+                if not getting.done():
+                    getting.cancel()
+                    yield None
+                    continue
+                event = getting.result()
+                if event is None:
+                    return
+                yield event
+        finally:
+            closed.cancel()
+
+
+def summary(execution: Execution) -> dict[str, Any]:
+    """What changes while it runs."""
+    names = ("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters", "reason")
+    shape = execution_shape(execution)
+    return {name: shape[name] for name in (*names, "error_message", "cancel_requested_at")}
+
+
+@asynccontextmanager
+async def closing(app: Starlette) -> AsyncIterator[None]:
+    """A stretch of waiting that ends with `TimeoutError` when this process stops."""
+    streams: Streams = app.state.streams
+    waiting = asyncio.current_task()
+    stopped = False
+
+    async def watch() -> None:
+        nonlocal stopped
+        await streams.until_closed()
+        stopped = True
+        if waiting is not None:
+            waiting.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not stopped or waiting is None or waiting.uncancel() > 0:
+            raise
+        raise TimeoutError from None
+    finally:
+        watching.cancel()
