@@ -1,5 +1,6 @@
 """A tiny application behind a guard, and requests to it from any address, without a network in between."""
 
+import asyncio
 import json
 import time
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from fastapi.responses import JSONResponse
 
 from mainspring.config import Settings, load
 from mainspring.server.access import Guard, Principal, Refused, Role, anyone, needs, sys_access
+from tests.support import DEADLINE
 
 SECRET = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 STRANGER = "203.0.113.9"
@@ -34,25 +36,58 @@ class Answer(msgspec.Struct):
         return str(self.body["error"]["message"])
 
 
-async def ask(
-    api: Any,
+async def ask(api: Any, path: str, method: str = "GET", **request: Any) -> Answer:
+    """One request through the ASGI interface, and its whole answer."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope, receive = _request(path, method, **request)
+    await api(scope, receive, send)
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
+    found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
+    is_json = found.get("content-type", "").partition(";")[0].endswith("json")
+    return Answer(start["status"], found, json.loads(content) if is_json and content else content)
+
+
+async def ask_status(api: Any, path: str, method: str = "GET", **request: Any) -> int:
+    """Only the status, as soon as it is known: the answer may be a stream without an end."""
+    begun: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start" and not begun.done():
+            begun.set_result(message["status"])
+
+    scope, receive = _request(path, method, **request)
+    task = asyncio.ensure_future(api(scope, receive, send))
+    try:
+        async with asyncio.timeout(DEADLINE):
+            await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        task.cancel()
+        ended = await asyncio.gather(task, return_exceptions=True)
+    if not begun.done():
+        raise AssertionError(f"{method} {path} gave no answer: {ended}")
+    return begun.result()
+
+
+def _request(
     path: str,
+    method: str,
     *,
-    method: str = "GET",
     peer: str | None = "127.0.0.1",
     headers: Iterable[tuple[str, str]] = (),
     bearer: str | None = None,
     host: str | None = "localhost:8000",
-    body: bytes = b"",
-) -> Answer:
-    """One request through the ASGI interface; `peer` is what the socket would say, None for a Unix socket."""
+) -> tuple[dict[str, Any], Any]:
+    """`peer` is what the socket would say, None for a Unix socket."""
     given = [*headers]
     if host is not None:
         given.insert(0, ("host", host))
     if bearer is not None:
         given.append(("authorization", f"Bearer {bearer}"))
-    if body:
-        given.append(("content-type", "application/json"))
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -67,21 +102,12 @@ async def ask(
         "client": None if peer is None else (peer, 50_000),
         "server": ("127.0.0.1", 8000),
     }
-    sent: list[Any] = []
-    requests = iter([{"type": "http.request", "body": body, "more_body": False}])
+    requests = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
     async def receive() -> Any:
         return next(requests, {"type": "http.disconnect"})
 
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await api(scope, receive, send)
-    start = next(message for message in sent if message["type"] == "http.response.start")
-    content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
-    found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
-    is_json = found.get("content-type", "").partition(";")[0].endswith("json")
-    return Answer(start["status"], found, json.loads(content) if is_json and content else content)
+    return scope, receive
 
 
 def settings(**given: Any) -> Settings:
@@ -90,7 +116,7 @@ def settings(**given: Any) -> Settings:
 
 def tiny_api(guard: Guard) -> FastAPI:
     """A route for each role, one below /_sys, one for strangers; refusals in the shape they bring."""
-    api = FastAPI()
+    api = FastAPI(openapi_url=None)
     api.state.guard = guard
 
     @api.exception_handler(Refused)

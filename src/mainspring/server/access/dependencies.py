@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 
 from fastapi.dependencies.models import Dependant
 from fastapi.requests import HTTPConnection
-from fastapi.routing import APIRoute
 
 from ...model.roles import Role
 from .guard import Guard
@@ -82,8 +81,10 @@ def access_extra(route: Any) -> dict[str, str]:
 
 
 def _calls(route: Any) -> Iterator[Any]:
-    if isinstance(route, APIRoute):
-        yield from _dependency_calls(route.dependant)
+    """Of a route as the application holds it, or as FastAPI's `iter_route_contexts` shows it; others have none."""
+    dependant = getattr(route, "dependant", None)
+    if isinstance(dependant, Dependant):
+        yield from _dependency_calls(dependant)
 
 
 def _dependency_calls(dependant: Dependant) -> Iterator[Any]:
