@@ -3,7 +3,7 @@
 #   make demo [SECONDS=20] [STORE=postgres|mongo]     the example application; ends by itself when SECONDS is given;
 #                              on a throwaway PostgreSQL or MongoDB server with two worker processes, or on SQLite
 #   make test                  lint, types, import contracts and every test suite
-#   make unit | time | conformance | integration | acceptance | simulate | crash | faults | docs     one suite
+#   make unit | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
 #   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
 #   make copy-check [ROWS=100000]  that many executions moved from store to store and back: nothing may change
@@ -32,7 +32,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit time time-full conformance integration acceptance simulate crash faults docs plans copy-check bench bench-quick
+        unit time time-full conformance integration acceptance api simulate crash faults docs plans copy-check bench bench-quick
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -91,7 +91,7 @@ requirements: $(INSTALLED)
 safeguards: $(INSTALLED)
 	@$(RUN) scripts/safeguards.py
 
-unit time conformance integration acceptance docs: $(INSTALLED)
+unit time conformance integration acceptance api docs: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
 
 time-full: $(INSTALLED)

@@ -30,7 +30,7 @@ STATIC_CHECKS = {
     "contracts": [[str(Path(PYTHON).parent / "lint-imports"), "--no-logo"]],
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
-PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "simulation", "docs"]
+PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
 SERIAL_SUITES = ["crash", "faults"]  # they kill real processes and wait for most of their time: one test of each
 
 
