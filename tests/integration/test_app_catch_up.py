@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import CatchUp, Execution, JobContext, Mainspring, every
+from mainspring import CatchUp, Execution, InvalidValue, JobContext, Mainspring, every
 from mainspring.testing.clock import FakeClock
 from tests.support import ON_A_FAKE_CLOCK, Nodes, until
 
@@ -111,3 +111,58 @@ async def test_two_schedulers_that_come_back_together_catch_up_once(nodes: Nodes
     assert sorted(shop.order) == minutes(*range(1, 9))
     assert len(await first.executions(job="tick", limit=100)) == 8
     await asyncio.gather(first.close(), second.close())
+
+
+# --- pauses that end by themselves -----------------------------------------------------------------------------
+
+
+@pytest.mark.req("WIN-8", "EXE-1")
+async def test_a_pause_may_last_for_a_while_and_says_why(nodes: Nodes) -> None:
+    shop = Shop(nodes)
+    async with shop.app() as app:
+        view = await app.pause("tick", by="ada", note="stock-taking", resume_after="2m30s")
+        assert (view.paused_by, view.pause_note, view.resume_at) == ("ada", "stock-taking", minutes(2)[0] + HALF)
+        assert view.next_run_at is None
+        shop.clock.advance(150)
+        await until(lambda: _resumed(app), "the pause ends by itself")
+        [gap] = await app.executions(job="tick", status="skipped")
+        assert (gap.reason, gap.metadata["count"]) == ("missed", 2)
+        shop.clock.advance(30)
+        await done(app, 1)
+        assert shop.order == minutes(3)
+
+
+HALF = timedelta(seconds=30)
+
+
+async def _resumed(app: Mainspring) -> bool:
+    return not (await app.job_view("tick")).is_paused
+
+
+@pytest.mark.req("WIN-8")
+async def test_the_end_of_a_pause_may_be_a_time_in_the_zone_of_the_job(memory_nodes: Nodes) -> None:
+    shop = Shop(memory_nodes, tz="Europe/Berlin")
+    async with shop.app() as app:
+        view = await app.pause("tick", resume_at="2026-01-01T08:00")
+        assert view.resume_at == datetime(2026, 1, 1, 7, tzinfo=UTC)
+        await app.resume("tick")
+        with pytest.raises(InvalidValue, match="Give one of them"):
+            await app.pause("tick", resume_at="2026-01-01T08:00", resume_after="1h")
+
+
+@pytest.mark.req("WIN-2", "WIN-8")
+async def test_what_came_before_a_pause_is_not_a_matter_of_the_pause(nodes: Nodes) -> None:
+    """Nobody ran when the job was paused: the ticks before that were missed, and those after it were paused."""
+    shop = Shop(nodes, missed="skip", missed_while_paused=CatchUp("all", pace=0))
+    async with shop.app():
+        pass
+    shop.clock.advance(3 * 60 + 30)
+    async with nodes.client(clock=shop.clock) as client:
+        await client.pause("tick")
+        [gap] = await client.executions(job="tick")
+        assert (gap.metadata["count"], gap.metadata["because"]) == (3, "no scheduler was running")
+        shop.clock.advance(120)
+        await client.resume("tick")
+    async with shop.app() as app:
+        await done(app, 2)
+        assert shop.order == minutes(4, 5)

@@ -166,6 +166,10 @@ def test_operators_do_it_from_the_command_line_and_forecasts_tell_of_it(cli: Com
     assert "Single occurrences" in cli.text("simulate", "shop:app", *span)
     restored = cli.json("jobs", "restore", "report", "--app=shop:app", "--at", one)
     assert len(restored["occurrences"]) == 1
+    paused = cli.json("jobs", "pause", "report", "--app=shop:app", "--note", "audit", "--until", "2099-07-01T08:00")
+    assert (paused["resume_at"], paused["pause_note"]) == ("2099-07-01T06:00:00Z", "audit")
+    assert "audit, resumes 2099-07-01" in cli.text("jobs", "show", "report", "--app=shop:app")
+    cli.json("jobs", "resume", "report", "--app=shop:app")
     refused = cli("jobs", "skip", "report", "--app=shop:app", "--at", f"{days[0].isoformat()}T04:00")
     assert (refused.returncode, "error: --at: " in refused.stderr) == (2, True)
     assert "nearest are" in refused.stderr

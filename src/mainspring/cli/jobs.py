@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from typing import Any
 
 import click
@@ -23,7 +22,7 @@ from .job_screen import print_job, print_jobs
 from .output import note
 from .parameters import as_options, quoting_hint, read_params, textual_parameters
 from .root import EXIT_CODES, CommandGroup
-from .session import Session, client_options, now, operator
+from .session import Session, client_options, operator
 
 AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
 
@@ -112,16 +111,24 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
 @click.argument("name")
 @click.option("--note", help="Why, for those who find it paused.")
 @click.option("--for", "pause_for", metavar="DURATION", help="Resume by itself after this time, such as 2h.")
-@click.option("--until", metavar="INSTANT", help="Resume by itself at this time, such as 2026-03-01T08:00Z.")
+@click.option(
+    "--until",
+    metavar="INSTANT",
+    help="Resume by itself at this time, such as 2026-03-01T08:00; without an offset: in the job's zone.",
+)
 @client_options
 def pause_job(session: Session, name: str, note: str | None, pause_for: str | None, until: str | None) -> None:
     """No more ticks until resumed. What runs now ends as usual."""
     if pause_for and until:
         raise click.UsageError("--for and --until exclude each other; give one of them")
-    resume_at = instant("--until", until) if until else None
-    if pause_for:
-        resume_at = now() + timedelta(seconds=duration("--for", pause_for))
-    _show(session, session.call(lambda app: app.pause(name, by=operator(), note=note, resume_at=resume_at)))
+    resume_after = duration("--for", pause_for) if pause_for else None
+    if until:
+        instant("--until", until, tz="UTC")  # read in the job's zone later: what is no time at all is refused at once
+
+    async def work(app: Mainspring) -> JobView:
+        return await app.pause(name, by=operator(), note=note, resume_at=until, resume_after=resume_after)
+
+    _show(session, session.call(work))
 
 
 @jobs.command("resume")

@@ -142,6 +142,17 @@ def close_plan(
     return msgspec.structs.replace(write, job=planned, executions=made.executions)
 
 
+def close_ticks(
+    before: Job, write: JobWrite, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE
+) -> JobWrite:
+    """A pause begins with what had come due before it: that runs, or was missed, by the rules for jobs that tick."""
+    if not before.ticking or not _has_come(before, now):
+        return write
+    made = ticks.materialise(before, now, chance, calendars)
+    job = write.job.with_changes(next_run=made.job.next_run, last_tick=made.job.last_tick, overrides=made.job.overrides)
+    return msgspec.structs.replace(write, job=job, executions=made.executions)
+
+
 def _has_come(job: Job, now: Micros) -> bool:
     due = [job.next_run, *(each.due for each in job.occurrences if not each.done)]
     return any(at is not None and at <= now for at in due)
