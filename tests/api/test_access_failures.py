@@ -52,6 +52,14 @@ async def test_ten_a_minute_then_a_wait() -> None:
     assert (await door.knock(bearer=signed())).status == 200
 
 
+async def test_failures_are_logged_without_the_credential(caplog: pytest.LogCaptureFixture) -> None:
+    door = Door()
+    wrong = signed("another secret, of thirty-two bytes or more")
+    await door.knock(bearer=wrong)
+    assert f"failed login from {STRANGER}: the JWT's signature is not right" in caplog.text
+    assert not any(part in caplog.text for part in wrong.split("."))
+
+
 async def test_the_limit_is_a_setting() -> None:
     door = Door(failed_logins_per_minute=2)
     assert [(await door.knock()).status for _ in range(3)] == [401, 401, 429]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
 import pytest
+import uvicorn
 
 from mainspring.config import Settings
 from mainspring.model.errors import ConfigurationError
 from mainspring.server.access import UVICORN_OPTIONS, Guard, may_listen
 from tests.api.access_support import SECRET, STRANGER, Answer, ask, settings, signed, tiny_api
+from tests.support import until
 
 OPEN = settings()
 JWT = settings(jwt_secret=SECRET)
@@ -175,3 +184,49 @@ def test_other_machines_need_it(host: str) -> None:
 def test_the_server_does_not_rewrite_addresses() -> None:
     """uvicorn would believe X-Forwarded-For from 127.0.0.1 by itself."""
     assert UVICORN_OPTIONS["proxy_headers"] is False
+
+
+# --- over real sockets --------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def serving(listener: socket.socket, **options: Any) -> AsyncIterator[None]:
+    config = uvicorn.Config(tiny_api(Guard(OPEN)), log_config=None, lifespan="off", **UVICORN_OPTIONS | options)
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve([listener]))
+    try:
+        await until(lambda: server.started, "the server listens")
+        yield
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()
+
+
+async def status_line(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *headers: str) -> str:
+    lines = ["GET /admin HTTP/1.1", "Host: localhost", "Connection: close", *headers, "", ""]
+    writer.write("\r\n".join(lines).encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    await writer.wait_closed()
+    return answer.splitlines()[0]
+
+
+@pytest.mark.req("SEC-1", "SEC-2")
+@pytest.mark.parametrize("options", [{}, {"proxy_headers": True}], ids=["as we start it", "as others may"])
+async def test_over_tcp_only_a_plain_request_is_local(options: dict[str, Any]) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    async with serving(listener, **options):
+        plain = await status_line(*await asyncio.open_connection("127.0.0.1", port))
+        proxied = await status_line(*await asyncio.open_connection("127.0.0.1", port), "X-Forwarded-For: 127.0.0.1")
+        assert (plain, proxied) == ("HTTP/1.1 200 OK", "HTTP/1.1 403 Forbidden")
+
+
+@pytest.mark.req("SEC-1")
+async def test_over_a_unix_socket_nobody_is_local(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    async with serving(listener):
+        answer = await status_line(*await asyncio.open_unix_connection(str(tmp_path / "s")))
+        assert answer == "HTTP/1.1 403 Forbidden"

@@ -6,6 +6,7 @@ that come straight from this machine are served, as admin; with it, everybody ne
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -22,6 +23,8 @@ from .jwt_verifier import JwtVerifier
 from .principals import LOOPBACK, Principal, check_role
 from .refusals import Unproven, forbidden, unauthenticated
 from .tokens import TokenSource, TokenVerifier
+
+LOG = logging.getLogger("mainspring.access")
 
 MOST_CHARACTERS = 16_384
 """Of a credential: longer ones are not looked at."""
@@ -82,6 +85,7 @@ class Guard:
             principal = await self._proven(given)
         except Unproven as error:
             self._failures.add(client.key)
+            LOG.warning("failed login from %s: %s", client.key, error)
             raise unauthenticated("invalid_credentials", str(error)) from None
         # Guesses made at the same time all passed the first look; they learn nothing more than late ones do.
         self._failures.check(client.key)
