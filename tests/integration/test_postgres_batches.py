@@ -14,6 +14,7 @@ import pytest
 
 from mainspring.core.ports import Topic
 from mainspring.model.changes import Added, Change, ClaimRequest, ExecutionQuery
+from mainspring.model.errors import StoreError
 from mainspring.model.execution import Attempt, Execution, State
 from mainspring.model.ids import random_id
 from mainspring.stores.postgres import PostgresStore
@@ -299,3 +300,13 @@ async def test_a_line_looks_by_itself_when_the_event_loop_does_not_tell(url: str
                 with pytest.raises(psycopg.OperationalError):
                     await waiting
     line.close()
+
+
+@pytest.mark.req("ENQ-1")
+async def test_a_bulk_that_fails_says_why_as_a_single_one_does(url: str) -> None:
+    async with opened(url) as store:
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("ALTER TABLE mainspring.live ADD CONSTRAINT no_more CHECK (priority < 7)")
+        rows = [execution(priority=7) for _ in range(3 * ROWS_AT_ONCE)]
+        with pytest.raises(StoreError, match="no_more"):
+            await store.add(rows)

@@ -8,7 +8,7 @@ its callers goes on alone; as long as one waits for a key, whoever asks for the 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -73,17 +73,24 @@ class Gatherer:
         """In parts, each with a commit of its own. The next part is prepared while the server inserts the one before,
         unless keys are asked for: they are given in the order of the rows."""
         keyed = any(row.unique_key is not None for row in executions)
-        added: list[Added] = []
-        async with asyncio.TaskGroup() as parts:
-            under_way: deque[asyncio.Task[list[Added]]] = deque()
-            for start in range(0, len(executions), ROWS_AT_ONCE):
-                if len(under_way) == (1 if keyed else PARTS_AT_ONCE):
-                    added += await under_way.popleft()
-                under_way.append(parts.create_task(self._add(executions[start : start + ROWS_AT_ONCE], patient=True)))
-                await asyncio.sleep(0)  # it is sent before the next one is prepared
-            for part in under_way:
-                added += await part
-        return added
+        room = asyncio.Semaphore(1 if keyed else PARTS_AT_ONCE)
+
+        async def add(part: Sequence[Execution]) -> list[Added]:
+            try:
+                return await self._add(part, patient=True)
+            finally:
+                room.release()
+
+        parts: list[asyncio.Task[list[Added]]] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                for start in range(0, len(executions), ROWS_AT_ONCE):
+                    await room.acquire()
+                    parts.append(group.create_task(add(executions[start : start + ROWS_AT_ONCE])))
+                    await asyncio.sleep(0)  # it is sent before the next one is prepared
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return [added for part in parts for added in part.result()]
 
     async def _add_alone(self, executions: Sequence[Execution]) -> list[Added]:
         """Until whoever is about to take a key has made up his mind."""

@@ -27,6 +27,7 @@ PING_AFTER = 5.0  # seconds of silence
 PING_PATIENCE = 4.0
 PING_LOOK = 0.1
 _RETRY_AT_MOST = 2.0
+_TOPICS = {topic.value: topic for topic in Topic}
 
 
 class Listeners:
@@ -191,5 +192,4 @@ class Ear:
         origin, _, words = payload.rpartition(" ")
         if origin.partition(" ")[0] == self._origin or origin.endswith(" ping"):
             return
-        known = {topic.value for topic in Topic}
-        self._tell([Topic(word) if word in known else Topic.ANY for word in words.split(",")])
+        self._tell([_TOPICS.get(word, Topic.ANY) for word in words.split(",")])
