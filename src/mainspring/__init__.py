@@ -16,7 +16,9 @@ from .core.client import AlreadyRunning
 from .core.context import ExecutionCancelled, JobContext
 from .core.locks import LockTaken
 from .core.views import JobView
+from .model.backfill import Backfill, Windows, WindowStatus
 from .model.errors import (
+    BackfillNotFound,
     CommandRefused,
     ConfigurationError,
     DuplicateRegistration,
@@ -45,6 +47,8 @@ __version__ = VERSION
 __all__ = [
     "AlreadyRunning",
     "Attempt",
+    "Backfill",
+    "BackfillNotFound",
     "CatchUp",
     "CommandRefused",
     "ConfigurationError",
@@ -73,6 +77,8 @@ __all__ = [
     "StoreError",
     "Unique",
     "Window",
+    "WindowStatus",
+    "Windows",
     "any_of",
     "cron",
     "daily_at",

@@ -14,6 +14,8 @@ import mainspring
 PUBLIC = [
     "AlreadyRunning",
     "Attempt",
+    "Backfill",
+    "BackfillNotFound",
     "CommandRefused",
     "ConfigurationError",
     "DuplicateRegistration",
@@ -41,6 +43,8 @@ PUBLIC = [
     "StoreError",
     "Unique",
     "Window",
+    "WindowStatus",
+    "Windows",
     "any_of",
     "cron",
     "daily_at",
@@ -101,6 +105,14 @@ METHODS = [
     "set_calendar",
     "revert_calendar",
     "remove_calendar",
+    "windows",
+    "backfill",
+    "backfills",
+    "get_backfill",
+    "wait_backfill",
+    "pause_backfill",
+    "resume_backfill",
+    "cancel_backfill",
 ]
 
 ONLY_ASYNC = {"job", "calendar", "register", "schedule", "provide", "observe", "registrar", "run", "lifespan", "sync"}
