@@ -152,9 +152,9 @@ def test_a_job_with_a_field_unknown_to_the_quick_way_is_decided_tick_by_tick(mon
     decided: list[Micros] = []
     real = ticks.materialise
 
-    def counted(job: Any, now: Micros, chance: Any) -> Any:
+    def counted(job: Any, now: Micros, chance: Any, calendars: Any) -> Any:
         decided.append(now)
-        return real(job, now, chance)
+        return real(job, now, chance, calendars)
 
     monkeypatch.setattr(ticks, "materialise", counted)
     span = ("2026-05-01T00:00:00+00:00", "2026-05-03T00:00:00+00:00")

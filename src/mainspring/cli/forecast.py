@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..core.opening import NONE
+from ..model.calendars import Calendar
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime
 from ..model.job import Job, JobSpec
 from ..model.occurrences import Occurrence
@@ -120,15 +122,16 @@ def forecast(
     zone: str,
     durations: Mapping[str, float],
     excepted: Mapping[str, Job] | None = None,
+    calendars: Mapping[str, Calendar] = NONE,
 ) -> Forecast:
     """Simulate these jobs, as if their application were deployed at `begin` and never troubled. `excepted` are the
-    stored jobs with single occurrences that were skipped or moved."""
+    stored jobs with single occurrences that were skipped or moved, `calendars` those that hours may name."""
     chance = Random(0)
     jobs, on_demand = list[JobForecast](), list[str]()
     for name, spec in specs:
         job = planned(name, spec, begin, chance, (excepted or {}).get(name))
         if job.ticking:
-            jobs.append(_job_forecast(job, begin, end, durations.get(name), chance))
+            jobs.append(_job_forecast(job, begin, end, durations.get(name), chance, calendars))
         else:
             on_demand.append(name)
     return Forecast(
@@ -142,10 +145,17 @@ def forecast(
     )
 
 
-def _job_forecast(job: Job, begin: Micros, end: Micros, duration: float | None, chance: Random) -> JobForecast:
+def _job_forecast(
+    job: Job,
+    begin: Micros,
+    end: Micros,
+    duration: float | None,
+    chance: Random,
+    calendars: Mapping[str, Calendar],
+) -> JobForecast:
     trigger, takes = job.trigger, seconds_to_micros(duration or 0.0)
     assert trigger is not None, "a job that ticks has a trigger"
-    ticks = ticks_of(job, begin, end, takes, chance)
+    ticks = ticks_of(job, begin, end, takes, chance, calendars)
     zone, notes = zone_of(trigger, job.spec.tz), dict[Micros, str]()
     for at in clock_changes(known_zone(zone), begin, end):
         notes |= notes_of(trigger, change_at(known_zone(zone), at), ticks)

@@ -10,6 +10,7 @@ import msgspec
 
 from ..app import Mainspring
 from ..config import parse_url
+from ..core.calendars import CalendarView
 from ..databases import standing
 from ..model.job import Job
 
@@ -17,11 +18,12 @@ PATIENCE = 5.0
 
 
 class Past(msgspec.Struct, frozen=True):
-    """Mean seconds of the timed runs by job; the jobs with single occurrences that were skipped or moved; and, where
-    nothing could be found out, why not."""
+    """Mean seconds of the timed runs by job; the jobs with single occurrences that were skipped or moved; the
+    calendars that are stored; and, where nothing could be found out, why not."""
 
     durations: dict[str, float] = {}
     excepted: dict[str, Job] = {}
+    calendars: tuple[CalendarView, ...] = ()
     why: str = ""
 
 
@@ -45,11 +47,12 @@ async def _past(url: str) -> Past:
             return Past(why="the database is not migrated to this release")
         app = Mainspring(url, prune=False)
         try:
-            views = await app.jobs()
+            views, calendars = await app.jobs(), await app.calendars()
         finally:
             await app.close()
     means = {view.name: view.stats.average_duration_ms for view in views}
     return Past(
         {name: mean / 1000 for name, mean in means.items() if mean is not None},
         {view.name: view.job for view in views if view.occurrences},
+        tuple(calendars),
     )

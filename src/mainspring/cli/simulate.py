@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from ..app import Mainspring
+from ..model.calendars import Calendar
 from ..model.errors import InvalidValue, JobNotFound
+from ..model.hours import hours_of
 from ..model.instants import to_micros
 from ..model.job import JobSpec
 from ..model.values import duration, instant, zone, zone_name
@@ -61,7 +63,9 @@ def simulate(
     specs = _chosen(app, names)
     past = Past() if no_history else past_of(app.settings.database_url)
     takes, sources = _durations(specs, durations, past)
-    found = forecast(specs, to_micros(first), to_micros(last), where, takes, past.excepted)
+    found = forecast(
+        specs, to_micros(first), to_micros(last), where, takes, past.excepted, _calendars(app, specs, past)
+    )
     if output == "json":
         write_json(found, sources, limit)
     else:
@@ -82,6 +86,17 @@ def _chosen(app: Mainspring, names: Sequence[str]) -> list[tuple[str, JobSpec]]:
             raise JobNotFound(name, declared)
     specs = app.registry.declared_jobs(app.settings.lookup, app.settings.timezone)
     return [(name, spec) for name, spec in specs if not names or name in names]
+
+
+def _calendars(app: Mainspring, specs: Sequence[tuple[str, JobSpec]], past: Past) -> dict[str, Calendar]:
+    """As they would be after a deploy: what code declares, under what operators set."""
+    stored = {view.name: view.calendar for view in past.calendars}
+    edited = {view.name: view.calendar for view in past.calendars if view.origin == "operator"}
+    known = {**stored, **app.registry.calendars, **edited}
+    for name, spec in specs:
+        for missing in [each for each in hours_of(spec.hours).calendars if each not in known] if spec.hours else ():
+            note(f"job {name!r} names calendar {missing!r}, which is not known here: it is taken as closed")
+    return known
 
 
 def _durations(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from itertools import pairwise
@@ -22,7 +22,9 @@ from msgspec.structs import replace
 
 from ..core import commands, ticks
 from ..core.occurrences import with_occurrences
+from ..core.opening import NONE
 from ..model.calendar_triggers import CalendarTrigger
+from ..model.calendars import Calendar
 from ..model.errors import InvalidValue
 from ..model.ids import random_id
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
@@ -30,6 +32,7 @@ from ..model.job import Job, JobSpec, encode_spec
 from ..model.timeline import offset_at, segments
 from ..model.triggers import AnyOf, Every, Excluding, Spread, Trigger
 from ..model.zones import known_zone
+from .simulated_hours import let_through, skips_by_hours, without_hours
 
 DAY: Micros = 86_400 * SECOND
 MOST_RUNS = 20_000_000
@@ -63,11 +66,20 @@ def planned(name: str, spec: JobSpec, begin: Micros, chance: Random, stored: Job
     return write.job
 
 
-def ticks_of(job: Job, begin: Micros, end: Micros, duration: Micros, chance: Random) -> array[int]:
-    """Every run before `end`, at its tick; a single tick of the past that is caught up, at `begin`. `duration` is how
-    long a run takes, which a fixed delay waits for."""
+def ticks_of(
+    job: Job,
+    begin: Micros,
+    end: Micros,
+    duration: Micros,
+    chance: Random,
+    calendars: Mapping[str, Calendar] = NONE,
+) -> array[int]:
+    """Every run before `end`, at its tick; a single tick of the past that is caught up, at `begin`; one that waits for
+    the hours of its job, at their opening. `duration` is how long a run takes, which a fixed delay waits for."""
+    if skips_by_hours(job):
+        return let_through(job, ticks_of(without_hours(job), begin, end, duration, chance), calendars)
     found = array("q")
-    for some in _Walk(job, begin, end, duration, chance).stretches():
+    for some in _Walk(job, begin, end, duration, chance, calendars).stretches():
         found.extend(some)
         if len(found) > MOST_RUNS:
             remedy = "Shorten the time, or choose jobs with --job"
@@ -76,7 +88,16 @@ def ticks_of(job: Job, begin: Micros, end: Micros, duration: Micros, chance: Ran
 
 
 class _Walk:
-    def __init__(self, job: Job, begin: Micros, end: Micros, duration: Micros, chance: Random) -> None:
+    def __init__(
+        self,
+        job: Job,
+        begin: Micros,
+        end: Micros,
+        duration: Micros,
+        chance: Random,
+        calendars: Mapping[str, Calendar],
+    ) -> None:
+        self._calendars = calendars
         self._job, self._begin, self._end, self._duration, self._chance = job, begin, end, duration, chance
         self._plain = _is_plain(job.spec)
 
@@ -99,13 +120,15 @@ class _Walk:
     def _decide(self, at: Micros) -> list[Micros]:
         """What the scheduler makes of the job at its next tick, or at the beginning of a tick that was before it."""
         now = max(at, self._begin)
-        write = ticks.materialise(self._job, now, self._chance)
+        write = ticks.materialise(self._job, now, self._chance, self._calendars)
         self._job = write.job
         trigger = self._job.trigger
         if trigger is not None and trigger.fixed_delay:
-            following = ticks.after_delay(self._job, now + self._duration)
+            ran = max((run.due for run in write.executions), default=now)
+            following = ticks.after_delay(self._job, max(now, ran) + self._duration)
             self._job = self._job if following is None else following.job
-        return [max(run.due, self._begin) for run in write.executions if not run.state.final]
+        runs = [max(run.due, self._begin) for run in write.executions if not run.state.final]
+        return [at for at in runs if at < self._end]
 
     def _laid_out(self, begin: Micros) -> list[Micros] | range | None:
         """The ticks from `begin` while all clocks stand as they do; None when one changes within a day of it."""
