@@ -82,7 +82,8 @@ def test_pause_resume_wait_and_cancel(cli: CommandLine) -> None:
     assert (made["status"], made["running"]) == ("running", 2)
     assert cli.json("backfill", "pause", made["id"], APP)["status"] == "paused"
     refused = cli("backfill", "pause", made["id"], APP)
-    assert (refused.returncode, "it is paused; pause is possible when running" in refused.stderr) == (1, True)
+    assert refused.returncode == 1, refused.stderr
+    assert "it is paused; pause is possible when running" in refused.stderr
     assert cli.json("backfill", "resume", made["id"], APP)["status"] == "running"
     waiting = cli.piped("backfill", "wait", made["id"], APP)
     assert cli.json("backfill", "cancel", made["id"], APP)["status"] in ("cancelling", "cancelled")

@@ -16,6 +16,7 @@ PUBLIC = [
     "Attempt",
     "Backfill",
     "BackfillNotFound",
+    "CatchUp",
     "CommandRefused",
     "ConfigurationError",
     "DuplicateRegistration",
