@@ -41,6 +41,8 @@ EXERCISED = (
     "partitions",
     "clock jumps",
     "store clock jumps",
+    "jumps noticed",
+    "skews noticed",
     "transient errors",
     "lost replies",
     "wake-ups lost",

@@ -26,6 +26,7 @@ from mainspring.model.errors import StoreError
 from mainspring.model.execution import Execution
 from mainspring.model.instants import SECOND, Micros, to_micros
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.policies import CatchUp
 from mainspring.model.triggers import cron, encode_trigger
 from mainspring.stores.memory import MemoryStore
 from tests.time import oracle
@@ -45,7 +46,12 @@ TIMINGS = [
     ("45 23 1,15,L * *", "Asia/Kolkata"),
     ("0 3 * * 0", "Africa/Casablanca"),
 ]
-RULES = ["skip", "latest"]
+MOST, OLDEST = 3, 2 * DAY
+RULES: dict[str, Any] = {
+    "skip": "skip",
+    "latest": "latest",
+    "all": CatchUp("all", max_runs=MOST, max_age=float(OLDEST)),
+}
 
 
 @lru_cache(maxsize=64)
@@ -87,13 +93,13 @@ class Expected:
         """Ticks that run, are caught up, and are missed."""
         in_time = [tick for tick in due if now - tick <= self.grace]
         late = [tick for tick in due if now - tick > self.grace]
-        if in_time:
+        if in_time and self.missed == "latest":
             return in_time, [], late
-        return [], *_caught_up(late, self.missed)
+        return in_time, *_caught_up(late, self.missed, now)
 
     def resumed(self, now: int) -> None:
         self.is_paused = False
-        self._note([], *_caught_up(between(*self.timing, self.dealt, now), self.missed_while_paused))
+        self._note([], *_caught_up(between(*self.timing, self.dealt, now), self.missed_while_paused, now))
         self.dealt = max(now, self.last)
 
     def edited(self, timing: tuple[str, str], now: int) -> None:
@@ -108,9 +114,14 @@ class Expected:
         self.last = max([self.last, *runs, *catch_up, *gap])
 
 
-def _caught_up(late: list[int], rule: str) -> tuple[list[int], list[int]]:
-    newest = {"skip": 0, "latest": 1}[rule]
-    return late[len(late) - newest :] if newest else [], late[: len(late) - newest] if newest else late
+def _caught_up(late: list[int], rule: str, now: int) -> tuple[list[int], list[int]]:
+    """Missed ticks that run after all, and those that do not."""
+    if rule == "skip":
+        return [], late
+    if rule == "latest":
+        return late[-1:], late[:-1]
+    young = [tick for tick in late if now - tick <= OLDEST][-MOST:]
+    return young, late[: len(late) - len(young)]
 
 
 # --- what happens ---------------------------------------------------------------------------------------------------
@@ -275,14 +286,14 @@ class World:
         now = self._now()
         for number, timing in enumerate(TIMINGS):
             name, grace = f"job-{number}", self.chance.choice([2 * HOUR, 5 * HOUR])
-            missed, paused = self.chance.choice(RULES), self.chance.choice(RULES)
+            missed, paused = self.chance.choice([*RULES]), self.chance.choice([*RULES])
             spec = JobSpec(
                 handler="work",
                 trigger=encode_trigger(cron(timing[0])),
                 tz=timing[1],
                 grace=float(grace),
-                missed=missed,
-                missed_while_paused=paused,
+                missed=RULES[missed],
+                missed_while_paused=RULES[paused],
             )
             job = Job(name=name, id=f"id-{number}", declared=encode_spec(spec), anchor=now * SECOND)
             write = commands.declare(None, job, now * SECOND)
