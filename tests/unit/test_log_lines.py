@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring.model.events import (
+    ClockJumped,
     Ended,
     Event,
     Fenced,
@@ -95,6 +96,7 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         (Stopped("w1", 0), "INFO", "stopped"),
         (Trouble("scheduler", "OSError: disk full"), "ERROR", "trouble"),
         (SkewNoticed(2.5), "WARNING", "clock_skew"),
+        (ClockJumped(-7200.0), "WARNING", "clock_jump"),
     ],
 )
 def test_levels_and_names(event: Event, level: str, name: str) -> None:

@@ -79,7 +79,7 @@ class Node:
             sweep_interval=settings.sweep_interval,
             retention_interval=settings.retention_interval,
         )
-        self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval)
+        self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe)
         self.backfills = BackfillDriver(store, emit)
         self.worker = Worker(
             store,
@@ -110,6 +110,7 @@ class Node:
         await self._time.ask(self._store)
         if self._settings.wakeups:
             self._unsubscribe = self._store.listen(self._woken)
+        self._time.on_jump = self._look_again
         self._heart.start()
         try:
             await self._until_known()
@@ -166,6 +167,10 @@ class Node:
         self._time.observe(reply.now)
         self._known.set()
         self.worker.beaten(reply)
+
+    def _look_again(self) -> None:
+        """The store's clock is not where it was thought to be: sleeps that were planned by it are over."""
+        self._woken(Topic.ANY)
 
     def _woken(self, topic: Topic) -> None:
         self.worker.wake(topic)

@@ -7,7 +7,7 @@ executions only if it won, so a second scheduler, a slow one or one that crashed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from ..model.calendars import Calendar
@@ -47,8 +47,17 @@ class _Writing:
 
 
 class Scheduler:
-    def __init__(self, store: Store, clock: Clock, chance: Chance, emit: Emit, poll_interval: float) -> None:
-        self._store, self._clock, self._chance, self._emit = store, clock, chance, emit
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        poll_interval: float,
+        observe: Callable[[Micros, float], None] = lambda now, asked: None,
+    ) -> None:
+        """`observe` is told the store's time, and when it was asked for by the monotonic clock."""
+        self._store, self._clock, self._chance, self._emit, self._observe = store, clock, chance, emit, observe
         self._poll_interval = poll_interval
         self._loop = Loop("scheduler", self.step, emit)
         self.last_check: Micros | None = None
@@ -72,8 +81,11 @@ class Scheduler:
             await self._loop.abort()
 
     async def step(self) -> float:
-        """One pass; returns the seconds until the next one is needed."""
+        """One pass; returns the seconds until the next one is needed. They are counted from what the store says its
+        time is now, never from an earlier plan: where its clock was set, or this machine slept, the plan follows."""
+        asked = self._clock.monotonic()
         page = await self._store.due_jobs(self._page + len(self._unreadable))
+        self._observe(page.now, asked)
         self.last_check = page.now
         wanted = self._readable(page)
         lost = await self._make(wanted, page.now) if wanted else 0

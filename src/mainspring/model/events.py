@@ -100,6 +100,12 @@ class SkewNoticed(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class ClockJumped(msgspec.Struct, frozen=True):
+    """The store's clock was set, or this machine slept: its time and the monotonic clock parted by so many seconds."""
+
+    seconds: float
+
+
 class OutsideHours(msgspec.Struct, frozen=True):
     """A tick came while its job was closed, the first of that closing: it waits for the opening, or does not happen.
 
@@ -136,6 +142,7 @@ Event: TypeAlias = (
     | Stopped
     | Trouble
     | SkewNoticed
+    | ClockJumped
     | OutsideHours
     | BackfillBegan
     | BackfillEnded

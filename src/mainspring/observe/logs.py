@@ -15,6 +15,7 @@ from ..model.backfill import Backfill
 from ..model.events import (
     BackfillBegan,
     BackfillEnded,
+    ClockJumped,
     Ended,
     Event,
     Fenced,
@@ -88,6 +89,8 @@ class LogLines:
                 self._line(INFO, name, {"job": event.job}, until=until, closed_by=event.by)
             case SkewNoticed():
                 self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
+            case ClockJumped():
+                self._line(WARNING, "clock_jump", {}, seconds=round(event.seconds, 3))
             case _:
                 assert_never(event)
 

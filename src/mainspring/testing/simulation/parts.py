@@ -10,7 +10,7 @@ from ...core.node import Node, NodeSettings
 from ...core.queries import Queries
 from ...core.storetime import StoreTime
 from ...model.errors import StoreError
-from ...model.events import Ended, SkewNoticed, Trouble
+from ...model.events import ClockJumped, Ended, SkewNoticed, Trouble
 from ...model.job import JobSpec
 from .handlers import registry
 from .judge import short
@@ -77,5 +77,7 @@ class Parts:
                 )
             case SkewNoticed():
                 judge.count("skews noticed")
+            case ClockJumped():
+                judge.count("jumps noticed")
             case _:
                 pass
