@@ -14,6 +14,7 @@ from ..model.changes import ExecutionQuery, WorkerInfo
 from ..model.execution import LIVE, Execution, State
 from ..model.instants import Micros, maybe_datetime
 from ..model.values import duration_text
+from .opening import Closing
 from .ports import Store
 from .queries import Queries
 from .views import JobView
@@ -87,6 +88,8 @@ def _schedule(known: Facts) -> list[Reason]:
         return []
     if job.next_run is None:
         return [Reason("no_next_run", f"its schedule ({job.trigger.expression()}) has no further time")]
+    if known.view.closing is not None:
+        return [_closed(known.view.closing, known.view.hours)]
     details = {"next_run_at": _text(job.next_run)}
     if job.next_run > known.now:
         wait = duration_text(max(1.0, float((job.next_run - known.now) // 1_000_000)))
@@ -97,6 +100,12 @@ def _schedule(known: Facts) -> list[Reason]:
     if late > LATE:
         return [Reason("late", f"it was due at {_text(job.next_run)}, and no scheduler made it yet", details=details)]
     return []
+
+
+def _closed(closing: Closing, hours: str | None) -> Reason:
+    until = None if closing.until is None else closing.until.isoformat().replace("+00:00", "Z")
+    details = {"until": until, "by": closing.by, "hours": hours}
+    return Reason("hours_closed", f"closed until {until or 'further notice'} by {closing.by}", details=details)
 
 
 # ---------------------------------------------------------------- its own rules

@@ -74,6 +74,10 @@ class Job(Output):
     last_run_at: Instant | None
     started_at: Instant | None
     completed_at: Instant | None
+    hours: Annotated[str | None, Field(description="When it may run, in words.")]
+    closed_until: Instant | None
+    closed_by: str | None
+    occurrences: list[dict[str, Any]]
     is_paused: bool
     paused_at: Instant | None
     paused_by: str | None

@@ -43,6 +43,7 @@ class HttpServer:
             lifespan="off",  # the application starts and stops this, not the other way round
             log_config=None,
             access_log=False,
+            log_level="warning",
             backlog=BACKLOG,
             timeout_graceful_shutdown=max(1, int(min(PATIENCE, settings.stop_timeout / 2))),
             **UVICORN_OPTIONS,  # type: ignore[arg-type]
