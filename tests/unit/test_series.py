@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
 import pytest
 
-from mainspring.core.series import Series
-from mainspring.model.execution import Execution
+from mainspring.core import plan
+from mainspring.core.series import Series, made_of, overlapped
+from mainspring.model.errors import StoreError
 from mainspring.model.ids import RandomIds, random_id
 from mainspring.model.job import Job, JobSpec, encode_spec
 
 NOW = 1_794_000_000_123_456
-FIRST = Execution(id="first", job="mail", job_id="j1", handler="mail", created=NOW, due=NOW, priority=5, params="{}")
-JOB = Job(name="mail", id="j1", declared=encode_spec(JobSpec(handler="mail")), created=NOW, updated=NOW)
+
+
+def job(**fields: Any) -> Job:
+    spec = JobSpec(handler="mail", priority=5, **fields)
+    return Job(name="mail", id="j1", declared=encode_spec(spec), created=NOW, updated=NOW)
 
 
 class Still:
@@ -28,7 +35,7 @@ class Still:
         return 0.0
 
 
-def encode(job: Job, params: object) -> str:
+def encode(_: Job, params: object) -> str:
     if params == "bad":
         raise ValueError(params)
     return msgspec.json.encode(params).decode()
@@ -44,25 +51,67 @@ def test_ids_of_a_batch_look_like_any_other_and_differ() -> None:
         assert id[:18] == random_id(NOW + n, random.Random())[:18], "the same instant begins alike"
 
 
+def series(**fields: Any) -> Series:
+    return Series(job(**fields), encode, Still(), random.Random(1))
+
+
 def test_a_batch_keeps_its_order_even_while_the_clock_stands() -> None:
-    series = Series(JOB, FIRST, encode, Still(), random.Random(1))
-    made = [series.made({"n": n}) for n in range(500)]
+    mails = series()
+    made = made_of([mails.draft({"n": n}) for n in range(500)])
     assert [row.id for row in made] == sorted(row.id for row in made)
     assert {(row.created, row.due) for row in made} == {(NOW, NOW)}, "none is due later than now"
 
 
-def test_each_has_its_own_parameters_and_trace_and_all_else_of_the_first() -> None:
-    series = Series(JOB, FIRST, encode, Still(), random.Random(1))
-    none, one = series.made(None), series.made({"to": "ada"})
+def test_each_has_its_own_parameters_and_trace_and_all_else_as_if_made_alone() -> None:
+    mails = series()
+    alone = plan.new_execution(mails.job, trigger="enqueue", now=NOW, chance=random.Random())
+    none, one = made_of([mails.draft(None), mails.draft({"to": "ada"})])
     assert (none.params, one.params) == ("null", '{"to":"ada"}')
     for row in (none, one):
         assert row.trace_id == row.id.replace("-", "")
-        own = {name: getattr(FIRST, name) for name in ("id", "trace_id", "params")}
-        assert msgspec.structs.replace(row, **own) == FIRST
+        own = {name: getattr(alone, name) for name in ("id", "trace_id", "params")}
+        assert msgspec.structs.replace(row, **own) == alone
 
 
 def test_parameters_are_checked_each_time() -> None:
-    series = Series(JOB, FIRST, encode, Still(), random.Random(1))
-    series.made("good")
+    mails = series()
+    mails.draft("good")
     with pytest.raises(ValueError, match="bad"):
-        series.made("bad")
+        mails.draft("bad")
+
+
+def test_the_order_matters_only_where_executions_exclude_each_other() -> None:
+    assert series().independent
+    assert not series(overlap="skip").independent
+
+
+async def test_parts_overlap_and_their_results_are_in_order() -> None:
+    under_way: list[int] = []
+    most = 0
+
+    async def double(part: Sequence[int]) -> list[int]:
+        nonlocal most
+        under_way.append(part[0])
+        most = max(most, len(under_way))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        under_way.remove(part[0])
+        return [2 * number for number in part]
+
+    assert await overlapped(double, range(10), 3) == [2 * number for number in range(10)]
+    assert most == 2
+
+
+async def test_the_first_part_that_fails_ends_the_others() -> None:
+    begun: list[int] = []
+
+    async def fail(part: Sequence[int]) -> list[int]:
+        begun.append(part[0])
+        if part[0] == 0:
+            raise StoreError("gone")
+        await asyncio.Event().wait()
+        return list(part)
+
+    with pytest.raises(StoreError, match="gone"):
+        await overlapped(fail, range(10), 2)
+    assert len(begun) <= 3

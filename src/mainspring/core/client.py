@@ -28,16 +28,17 @@ from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
 from .request import REQUEST_ID
-from .series import Series
+from .series import Draft, Series, made_of, overlapped, read_item
 from .signature import Signature
 from .storetime import StoreTime
 from .supersede import cancel_superseded
 
 MANY = 10_000
 """Executions handed to the store at once: it may send them in parts that overlap, but commits no more at a time."""
+PART = 2_000
+"""Of a large batch, made while the store adds the part before."""
 LOOK_AGAIN = 1_000
 SERIES_AT_MOST = 1_000
-_NO_OPTIONS: Mapping[str, Any] = {}
 _DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("start_at", "priority", "queue", "unique", "traceparent", "metadata")),
     "by": "system",
@@ -65,19 +66,8 @@ class _Known:
 
     handler: object = None
     job: Job
+    series: Series
     left = 0
-
-
-def _read_item(item: Any) -> tuple[object, Any, Mapping[str, Any]]:
-    """Handler, parameters and options of one item of a batch."""
-    if type(item) is tuple and len(item) == 2:  # nearly all of them
-        return item[0], item[1], _NO_OPTIONS
-    if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:
-        raise InvalidValue("items", presentable(item), "(handler, params) or (handler, params, options)")
-    handler, params, own = item if len(item) == 3 else (*item, None, None)[:3]
-    if own is not None and not isinstance(own, Mapping):
-        raise InvalidValue("items", presentable(own), 'options as a mapping, such as {"priority": 5}')
-    return handler, params, own or _NO_OPTIONS
 
 
 class Client:
@@ -110,44 +100,52 @@ class Client:
 
     async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
         """Add many: each item is (handler, params) or (handler, params, options)."""
-        prepared = await self.prepare_many(items, **options)
+        drafts = await self._drafts(items, options)
+        if len(drafts) > PART and all(isinstance(draft, Draft) and draft.series.independent for draft in drafts):
+            return await overlapped(self._add_drafts, drafts, PART)
         results: list[Execution | None] = []
-        for start in range(0, len(prepared), MANY):
-            results += await self._add(prepared[start : start + MANY])
+        for start in range(0, len(drafts), MANY):
+            results += await self._add_drafts(drafts[start : start + MANY])
         return results
 
     async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution]:
+        return made_of(await self._drafts(items, options))
+
+    async def _drafts(self, items: Iterable[Sequence[Any]], options: dict[str, Any]) -> list[Draft | Execution]:
+        """All of them checked: what is wrong with the last one keeps the first one from being stored."""
         if not isinstance(items, Iterable):
             raise InvalidValue("items", presentable(items), "a list of (handler, params)")
-        known, executions = _Known(), list[Execution]()
+        known, drafts = _Known(), list[Draft | Execution]()
         for item in items:
-            handler, params, own = _read_item(item)
+            handler, params, own = read_item(item)
             if known.handler is not handler or not known.left:
                 known.handler, known.job, known.left = handler, await self._enqueueable(handler), LOOK_AGAIN
+                known.series = self._series_of(known.job)
             known.left -= 1
             if own or options:
-                executions.append(self._prepared(known.job, params, **{**options, **own}))
+                drafts.append(self._prepared(known.job, params, **{**options, **own}))
             else:
-                executions.append(self._plainly(known.job, params))
-        return executions
+                drafts.append(known.series.draft(params))
+        return drafts
+
+    async def _add_drafts(self, drafts: Sequence[Draft | Execution]) -> list[Execution | None]:
+        return await self._add(made_of(drafts))
 
     async def prepare(self, handler: object, params: Mapping[str, Any] | None = None, **options: Any) -> Execution:
         """The execution an enqueue would add, checked and rendered, but not stored yet."""
         job = await self._enqueueable(handler)
         if options.items() <= _DEFAULTS.items():
-            return self._plainly(job, params)
+            return made_of([self._series_of(job).draft(params)])[0]
         return self._prepared(job, params, **options)
 
-    def _plainly(self, job: Job, params: Any) -> Execution:
-        """An execution without options, from the job's series: a job as it is now has one."""
+    def _series_of(self, job: Job) -> Series:
+        """What executions of this job, as it is now, have in common."""
         series = self._series.get(job.name)
-        if series is not None and series.job is job:
-            return series.made(params)
-        first = self._prepared(job, params)
-        if len(self._series) >= SERIES_AT_MOST:
-            self._series.clear()
-        self._series[job.name] = Series(job, first, self.encode_params, self._clock, self._chance)
-        return first
+        if series is None or series.job is not job:
+            if len(self._series) >= SERIES_AT_MOST:
+                self._series.clear()
+            series = self._series[job.name] = Series(job, self.encode_params, self._clock, self._chance)
+        return series
 
     async def _enqueueable(self, handler: object) -> Job:
         job = await self._job_of(handler)

@@ -1,48 +1,110 @@
 """Executions of one job that ask for nothing but parameters: what they share is worked out once.
 
 Most of what is enqueued, alone or ten thousand at a time, is that. Each of them still has its own instant, its own id
-and checked parameters.
+and checked parameters. Of a large batch all parameters are checked first, into drafts; the executions are made while
+the store is busy with those before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from ..model.errors import InvalidValue
 from ..model.execution import Execution
 from ..model.ids import Chance, RandomIds
 from ..model.job import Job
+from ..model.payload import presentable
+from . import plan
 from .ports import Clock
 
+PARTS_AT_ONCE = 2
+_NO_OPTIONS: Mapping[str, Any] = {}
+
 Encode = Callable[[Job, Any], str]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def read_item(item: Any) -> tuple[object, Any, Mapping[str, Any]]:
+    """Handler, parameters and options of one item of a batch."""
+    if type(item) is tuple and len(item) == 2:  # nearly all of them
+        return item[0], item[1], _NO_OPTIONS
+    if not isinstance(item, Sequence) or isinstance(item, str) or not 1 <= len(item) <= 3:
+        raise InvalidValue("items", presentable(item), "(handler, params) or (handler, params, options)")
+    handler, params, own = item if len(item) == 3 else (*item, None, None)[:3]
+    if own is not None and not isinstance(own, Mapping):
+        raise InvalidValue("items", presentable(own), 'options as a mapping, such as {"priority": 5}')
+    return handler, params, own or _NO_OPTIONS
 
 
 class Series:
-    """Made like `first`, which was enqueued without options. `encode` checks parameters and renders them."""
+    """`encode` checks parameters and renders them."""
 
-    def __init__(self, job: Job, first: Execution, encode: Encode, clock: Clock, chance: Chance) -> None:
+    def __init__(self, job: Job, encode: Encode, clock: Clock, chance: Chance) -> None:
         self.job = job
-        self._first, self._encode, self._clock = first, encode, clock
+        self._encode, self._clock = encode, clock
         self._ids = RandomIds(chance)
-        self._last = first.created
-        self._without_params: str | None = None
+        self._blank = plan.new_execution(job, trigger="enqueue", now=clock.now(), chance=chance)
+        self._last = self._blank.created
+        self._without_params: Draft | None = None
 
-    def made(self, params: Any) -> Execution:
+    @property
+    def independent(self) -> bool:
+        """Whether what becomes of one does not depend on the others, so that their order does not matter."""
+        return self._blank.overlap_key is None
+
+    def draft(self, params: Any) -> Draft:
+        """Checked parameters, or the error that says what is wrong with them."""
+        if params is not None:
+            return Draft(self, self._encode(self.job, params))
+        if self._without_params is None:
+            self._without_params = Draft(self, self._encode(self.job, None))
+        return self._without_params
+
+    def made(self, params: str) -> Execution:
         now = self._clock.now()
         self._last = max(now, self._last + 1)  # ids tell the order: no two have the same instant
         id = self._ids.at(self._last)
         return msgspec.structs.replace(
-            self._first,
-            id=id,
-            trace_id=id.replace("-", ""),
-            created=now,
-            due=now,
-            params=self._usual() if params is None else self._encode(self.job, params),
+            self._blank, id=id, trace_id=id.replace("-", ""), created=now, due=now, params=params
         )
 
-    def _usual(self) -> str:
-        if self._without_params is None:
-            self._without_params = self._encode(self.job, None)
-        return self._without_params
+
+class Draft(NamedTuple):
+    """An execution but for its instant and id."""
+
+    series: Series
+    params: str
+
+
+def made_of(drafts: Sequence[Draft | Execution]) -> list[Execution]:
+    return [draft.series.made(draft.params) if isinstance(draft, Draft) else draft for draft in drafts]
+
+
+async def overlapped(
+    do: Callable[[Sequence[Item]], Awaitable[list[Result]]], items: Sequence[Item], size: int
+) -> list[Result]:
+    """Do it in parts of this size, two at a time; the results are in order. The first error is the answer."""
+    results: list[Result] = []
+    under_way: deque[asyncio.Task[list[Result]]] = deque()
+
+    async def part(some: Sequence[Item]) -> list[Result]:
+        return await do(some)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for start in range(0, len(items), size):
+                if len(under_way) == PARTS_AT_ONCE:
+                    results += await under_way.popleft()
+                under_way.append(group.create_task(part(items[start : start + size])))
+                await asyncio.sleep(0)  # it is on its way before the next one is made
+            for task in under_way:
+                results += await task
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return results

@@ -21,6 +21,7 @@ from .database import Database, KeyHeld
 from .wakeups import Announcer
 
 ROWS_AT_ONCE = 2_000
+BULK = 1_000  # as many are worth a statement of their own, whatever else is on its way
 STATEMENTS_AT_ONCE = 1  # of gathered enqueues: a second one would only make both smaller
 PARTS_AT_ONCE = 2  # of a bulk: one is prepared here while the server inserts the other
 
@@ -43,7 +44,7 @@ class Gatherer:
 
     async def add(self, executions: Sequence[Execution]) -> list[Added]:
         """Returns after the commit that holds these rows, all of them bare."""
-        if len(executions) > ROWS_AT_ONCE:
+        if len(executions) >= BULK:
             return await self._add_many(executions)
         if self._held and any(row.unique_key in self._held for row in executions):
             return await self._add_alone(executions)
