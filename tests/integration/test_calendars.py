@@ -179,7 +179,7 @@ async def test_a_job_whose_calendar_is_gone_is_held_back_loudly_and_loses_nothin
         await world.pass_time(2 * HOUR)
         assert await world.runs("report") == []
         assert len({tick for tick, _ in await world.runs("other")}) == 2
-        assert "job report does not run: calendar freeze does not exist" in world.told(Trouble)[0].error
+        assert "calendar 'freeze' does not exist; jobs that name it do not run: report" in world.told(Trouble)[0].error
         assert "does not exist" in str((await world.app.job_view("report")).closing)
         await world.app.set_calendar("freeze", [])
         await world.pass_time(120, 30)

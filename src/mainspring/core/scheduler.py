@@ -131,9 +131,11 @@ class Scheduler:
         """Without the jobs that name a calendar which does not exist: nobody knows whether they may run. They are told
         of and looked at again later; what they missed until then follows their own rule."""
         held = [job for job in jobs if any(name not in calendars for name in named_by(job))]
-        for job in held:
-            names = ", ".join(name for name in named_by(job) if name not in calendars)
-            self._emit(Trouble("schedule", f"job {job.name} does not run: calendar {names} does not exist"))
+        for missing in sorted({name for job in held for name in named_by(job)} - calendars.keys()):
+            names = [job.name for job in held if missing in named_by(job)]
+            more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+            words = f"calendar {missing!r} does not exist; jobs that name it do not run: {', '.join(names[:5])}{more}"
+            self._emit(Trouble("schedule", words))
         self._leave_for_later(held)
         return [job for job in jobs if job not in held] if held else jobs
 

@@ -27,6 +27,7 @@ LONGEST_REPEATED = timedelta(days=366)
 
 _DAY = timedelta(days=1)
 _YEARLY = re.compile(r"([0-9]{2})-([0-9]{2})")
+_WEEKLY = "FREQ=WEEKLY;BYDAY="
 _A_LEAP_YEAR, _A_MONDAY = 1972, datetime(1972, 1, 3)
 ALLOWED = (
     'dates ("2026-12-25"), days of every year ("12-25"), weekdays ("sat-sun"), or ranges of dates or times '
@@ -46,9 +47,12 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def text(self) -> str:
         """As it is written in a list, or with its rule behind it."""
-        if self.rule is not None and self.begin.year == _A_LEAP_YEAR and not self.tz:  # it was written in a list
-            days = self.rule.partition("BYDAY=")[2]
-            return ",".join(WEEKDAYS[DAYS.index(day)][:3] for day in days.split(",")) if days else f"{self.begin:%m-%d}"
+        if self == _yearly("", "", self.begin.month, self.begin.day):
+            return f"{self.begin:%m-%d}"
+        if self.rule is not None and self.rule.startswith(_WEEKLY):
+            names = ",".join(WEEKDAYS[DAYS.index(day)][:3] for day in self.rule.removeprefix(_WEEKLY).split(","))
+            if self == _weekly("", names):
+                return names
         whole = self.tz is None and self.begin.time() == self.end.time() == time()
         if whole:
             last = self.end.date() - _DAY
@@ -212,7 +216,7 @@ def _block(field: str, entry: Any) -> Block:
     if found := _YEARLY.fullmatch(text):
         return _yearly(field, entry, int(found[1]), int(found[2]))
     if text[:1].isalpha():
-        return _weekly(field, entry, text)
+        return _weekly(field, text)
     only = _side(field, entry, text)
     if isinstance(only, datetime):
         raise InvalidValue(field, entry, ALLOWED, "A single instant has no length: give a range, begin/end")
@@ -261,10 +265,10 @@ def _yearly(field: str, entry: str, month: int, day: int) -> Block:
     return Block(begin=first, end=first + _DAY, rule="FREQ=YEARLY")
 
 
-def _weekly(field: str, entry: str, text: str) -> Block:
+def _weekly(field: str, text: str) -> Block:
     numbers = weekdays(field, text)
     first = _A_MONDAY + timedelta(days=numbers[0] - 1)
-    return Block(begin=first, end=first + _DAY, rule=f"FREQ=WEEKLY;BYDAY={','.join(DAYS[day - 1] for day in numbers)}")
+    return Block(begin=first, end=first + _DAY, rule=_WEEKLY + ",".join(DAYS[day - 1] for day in numbers))
 
 
 def weekdays(field: str, value: Any) -> tuple[int, ...]:

@@ -22,8 +22,6 @@ FREQUENCIES = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 PARTS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "BYMONTH", "BYMONTHDAY", "BYDAY", "WKST")
 MOST_INTERVAL, MOST_COUNT = 1_000, 10_000
-EMPTY_PERIODS = 1_500
-"""Periods in a row without a match, after which a rule is taken to have ended: BYMONTH=2;BYMONTHDAY=30 has none."""
 
 _BYDAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
 
@@ -72,14 +70,13 @@ def parse_rule(text: str) -> Rule:
 
 def begins(first: datetime, rule: Rule, zone: tzinfo | None, since: datetime, until: datetime) -> Iterator[datetime]:
     """When the entry that first begins at `first` begins in [since, until]: all wall-clock time, in order."""
-    last, found, empty = _last(rule, zone), 0, 0
+    last, found = _last(rule, zone), 0
     for period in count(0 if rule.count is not None else _periods_before(first, rule, since)):
         try:
+            if _period_begins(first.date(), rule, period) > until.date():
+                return
             days = sorted(set(_days(first.date(), rule, period)))
         except (OverflowError, ValueError):  # the end of the calendar
-            return
-        empty = 0 if days else empty + 1
-        if empty > EMPTY_PERIODS or (days and days[0] > until.date()):
             return
         for day in days:
             at = datetime.combine(day, first.time())
@@ -98,19 +95,33 @@ def _periods_before(first: datetime, rule: Rule, since: datetime) -> int:
     return max(0, (since - first).days // shortest - 2)
 
 
-def _days(first: date, rule: Rule, period: int) -> Iterator[date]:
+def _period_begins(first: date, rule: Rule, period: int) -> date:
+    """The first day of a period: a day, week, month or year."""
     match rule.freq:
         case "DAILY":
-            return _plain_days(first + timedelta(days=period * rule.interval), 1, rule, None)
+            return first + timedelta(days=period * rule.interval)
         case "WEEKLY":
             start = first - timedelta(days=(first.weekday() - rule.week_start) % 7)
-            return _plain_days(start + timedelta(weeks=period * rule.interval), 7, rule, first.weekday())
+            return start + timedelta(weeks=period * rule.interval)
         case "MONTHLY":
             year, month = divmod(first.year * 12 + first.month - 1 + period * rule.interval, 12)
-            months = [month + 1] if not rule.by_month or month + 1 in rule.by_month else []
-            return _days_of_months(first, rule, year, months)
+            return date(year, month + 1, 1)
         case _:
-            return _days_of_year(first, rule, first.year + period * rule.interval)
+            return date(first.year + period * rule.interval, 1, 1)
+
+
+def _days(first: date, rule: Rule, period: int) -> Iterator[date]:
+    begin = _period_begins(first, rule, period)
+    match rule.freq:
+        case "DAILY":
+            return _plain_days(begin, 1, rule, None)
+        case "WEEKLY":
+            return _plain_days(begin, 7, rule, first.weekday())
+        case "MONTHLY":
+            months = [begin.month] if not rule.by_month or begin.month in rule.by_month else []
+            return _days_of_months(first, rule, begin.year, months)
+        case _:
+            return _days_of_year(first, rule, begin.year)
 
 
 def _plain_days(start: date, size: int, rule: Rule, weekday: int | None) -> Iterator[date]:
