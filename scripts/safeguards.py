@@ -174,7 +174,9 @@ SAFEGUARDS = (
             Edit(
                 "core/janitor.py",
                 "expired = await self._store.expired(BATCH)",
-                "running = await self._store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH))\n"
+                "from ..model.changes import ExecutionQuery\n"
+                "            running_ones = ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH)\n"
+                "            running = await self._store.find(running_ones)\n"
                 "            expired = [row for row in running if (row.lease or 0) <= self._clock.now()]",
             ),
             Edit(
