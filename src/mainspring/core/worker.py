@@ -10,7 +10,9 @@ next exchange starts.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
@@ -37,6 +39,13 @@ BATCH = 100
 """Endings that are worth an exchange of their own while another one is on its way."""
 MOST_AT_ONCE = 500
 UNTIL_WOKEN = 3600.0
+
+
+@cache
+def _clear_away_once() -> None:
+    """Imports and start-up bring the interpreter close to its next full collection, which stops everything for 15 ms or
+    more: it would come in the middle of the first work. Now nobody waits for it, and the next one is far away."""
+    gc.collect()
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +95,7 @@ class Worker:
         return self._slots.running
 
     def start(self) -> None:
+        _clear_away_once()
         for loop in (self._main_loop, *self._more_loops, self._notes.loop):
             loop.start()
 
@@ -174,7 +184,8 @@ class Worker:
         self._asked += asked
         self._asked_alone = claim is not None and claim.alone
         try:
-            await self._notes.write([ending.run for ending in endings])
+            if endings:
+                await self._notes.write([ending.run for ending in endings])
             return await self._store.exchange([ending.change for ending in endings], claim)
         except BaseException:
             self._endings = endings + self._endings
