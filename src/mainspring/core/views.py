@@ -25,6 +25,8 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     calendars: Mapping[str, Calendar] = NONE
     seen: Micros = 0
     """The store's time when it was read; only asked for where the job has hours."""
+    live_failures: int | None = None
+    """Failures of its newest execution so far, if that has not ended."""
 
     @property
     def name(self) -> str:
@@ -97,7 +99,8 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def current_retry_count(self) -> int:
-        return self.stats.last_failures
+        """Failures of its newest execution."""
+        return self.stats.last_failures if self.live_failures is None else self.live_failures
 
     @property
     def is_paused(self) -> bool:
