@@ -26,6 +26,8 @@ Duration = Annotated[
     Field(description='Seconds, or text such as "250ms", "10m", "1h30m".'),
 ]
 Params = Annotated[dict[str, Any], Field(description="Parameters of the handler, checked against its signature.")]
+JobStateName = Annotated[JobState, Field(strict=False)]  # in JSON a state is its name
+StateName = Annotated[State, Field(strict=False)]
 Reason = Annotated[str, Field(min_length=1, max_length=1_000)]
 
 
@@ -215,11 +217,11 @@ class LogList(Strict):
 
 
 class JobBulkFilter(Strict):
-    status: Annotated[list[JobState] | None, Field(max_length=7, strict=False)] = None
+    status: Annotated[list[JobStateName] | None, Field(max_length=7)] = None
     handler: Short | None = None
     queue: Short | None = None
     origin: Literal["code", "api"] | None = None
-    last_status: Annotated[State | None, Field(strict=False)] = None
+    last_status: StateName | None = None
     paused: bool | None = None
     orphaned: bool | None = None
     q: Annotated[str | None, Field(max_length=200)] = None
@@ -227,7 +229,7 @@ class JobBulkFilter(Strict):
 
 class ExecutionBulkFilter(Strict):
     job: Short | None = None
-    status: Annotated[list[State] | None, Field(max_length=8, strict=False)] = None
+    status: Annotated[list[StateName] | None, Field(max_length=8)] = None
     trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
         None
     )
