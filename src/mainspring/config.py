@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from . import config_security
-from .config_security import SecuritySettings, check_security
+from .config_security import SecuritySettings, check_security, switch
 from .model.address import DatabaseUrl, parse_url, redis_url, without_password
 from .model.errors import ConfigurationError, InvalidValue, nearest, shown
 from .model.secret import HIDDEN, Secret
@@ -277,23 +277,12 @@ def _paths(values: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 # --- one rule per setting -----------------------------------------------------------------------------------
 
-_SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-
-
-def _switch(field: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = _SWITCH.get(value.strip().lower()) if isinstance(value, str) else None
-    if known is None:
-        raise InvalidValue(field, value, "true or false")
-    return known
-
 
 def _switch_or_auto(field: str, value: Any) -> bool | str:
     if isinstance(value, str) and value.strip().lower() == "auto":
         return "auto"
     try:
-        return _switch(field, value)
+        return switch(field, value)
     except InvalidValue:
         raise InvalidValue(field, value, "auto, true or false") from None
 
@@ -359,7 +348,7 @@ def _log_format(field: str, value: Any) -> str:
 
 RULES: dict[str, Callable[[str, Any], Any]] = {
     "database_url": lambda field, value: parse_url(value, field).url,
-    "enabled": _switch,
+    "enabled": switch,
     "roles": _roles,
     "timezone": _zone,
     "release": _text,
@@ -372,7 +361,7 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "rescue_interval": partial(_seconds, 0.01, DAY),
     "fold_interval": partial(_seconds, 0.01, DAY),
     "retention_interval": partial(_seconds, 0.01, DAY),
-    "wakeups": _switch,
+    "wakeups": switch,
     "uvloop": _switch_or_auto,
     "stop_timeout": partial(_seconds, 0.1, DAY),
     "stop_reserve": partial(_seconds, 0.0, DAY),
@@ -381,10 +370,10 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "channel": _text,
     "log_format": _log_format,
     "log_level": _level,
-    "prune": _switch,
+    "prune": switch,
     "locks": lambda field, value: choice(field, value, LOCKS),
     "redis_url": lambda field, value: redis_url(value, field),
-    "redis_wakeups": _switch,
+    "redis_wakeups": switch,
     "host": _host,
     "port": partial(_number, 0, 65_535),
     "api_handler": identifier,

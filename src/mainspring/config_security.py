@@ -25,6 +25,7 @@ PUBLIC_KEY = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 PROXY_HEADERS = ("x-forwarded-for", "forwarded")
 MOST_LEEWAY = 60.0
 
+_SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 
 
@@ -159,11 +160,11 @@ def _limit(field: str, value: Any) -> int:
     return whole(field, value, 1, 100_000)
 
 
-def _switch(field: str, value: Any) -> bool:
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if isinstance(value, bool):
-        return value
-    known = words.get(value.strip().lower()) if isinstance(value, str) else None
+def switch(field: str, value: Any) -> bool:
+    """True or false, as a value or in words."""
+    known = value if isinstance(value, bool) else None
+    if isinstance(value, str):
+        known = _SWITCH.get(value.strip().lower())
     if known is None:
         raise InvalidValue(field, value, "true or false")
     return known
@@ -177,8 +178,8 @@ RULES: Mapping[str, Callable[[str, Any], Any]] = {
         field, value.strip().lower() if isinstance(value, str) else value, PROXY_HEADERS
     ),
     "api_hosts": _host_names,
-    "allow_loopback": _switch,
-    "api_tokens": _switch,
+    "allow_loopback": switch,
+    "api_tokens": switch,
     "jwt_algorithms": _algorithms,
     "jwt_secret": _secret,
     "jwt_key_file": _file,

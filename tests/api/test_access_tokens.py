@@ -18,7 +18,7 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.core.tokens import Token, Tokens, digest_of, parts_of
-from mainspring.model.errors import CommandRefused, ConfigurationError, InvalidValue, NotFound
+from mainspring.model.errors import CommandRefused, ConfigurationError, InvalidValue, NotFound, StoreError
 from mainspring.model.instants import SECOND
 from mainspring.model.shelf import Entry, EntryWrite
 from mainspring.server.access import Guard
@@ -180,6 +180,20 @@ async def test_noting_a_use_never_brings_a_revoked_token_back(nodes: Nodes) -> N
         assert (await app.note_token_use(seen)).last_used is None
         (known,) = await app.tokens()
         assert (known.revoked is not None, known.last_used) == (True, None)
+
+
+@pytest.mark.req("OPS-5")
+async def test_a_database_that_is_away_does_not_make_a_process_look_dead() -> None:
+    class Away:
+        async def find_token(self, id: str) -> Token | None:
+            raise StoreError("the database is away")
+
+        async def note_token_use(self, token: Token) -> Token:
+            raise AssertionError
+
+    api = tiny_api(Guard(settings(api_tokens=True), Away()))
+    answer = await ask(api, "/healthz", peer=STRANGER, bearer=f"mainspring_{'0' * 16}_{'0' * 64}")
+    assert (answer.status, answer.body) == (200, {"who": None})
 
 
 async def test_made_up_ids_fill_no_memory() -> None:
