@@ -1,0 +1,105 @@
+"""Why a job is not running: each fact gives its reason, and what stands in the way comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mainspring.core import commands
+from mainspring.core.views import JobView
+from mainspring.core.why import Facts, reasons
+from mainspring.model.changes import WorkerInfo
+from mainspring.model.execution import Execution, State, encode_policy
+from mainspring.model.instants import SECOND
+from mainspring.model.job import Job, JobSpec, JobStats, LiveCounts, encode_spec
+from mainspring.model.policies import RunPolicy
+from mainspring.model.triggers import encode_trigger, every, once
+
+pytestmark = pytest.mark.req("API-10")
+
+NOW = 1_000_000 * SECOND
+
+
+def job(trigger: Any = None, **fields: Any) -> Job:
+    encoded = None if trigger is None else encode_trigger(trigger)
+    declared = encode_spec(JobSpec(handler="h", trigger=encoded, **fields))
+    write = commands.declare(None, Job(name="j", id="i", declared=declared, anchor=NOW, created=NOW), NOW)
+    assert write is not None
+    return write.job
+
+
+def worker(**fields: Any) -> WorkerInfo:
+    plain = {"roles": ("scheduler", "worker"), "handlers": ("h",), "concurrency": 10, **fields}
+    return WorkerInfo(id="w", host="x", pid=1, version="1", **plain)
+
+
+def run(id: str = "e", **fields: Any) -> Execution:
+    plain: dict[str, Any] = {"policy": encode_policy(RunPolicy(overlap="skip")), "due": NOW, **fields}
+    return Execution(id=id, job="j", job_id="i", handler="h", **plain)
+
+
+def codes(made: Job, workers: list[WorkerInfo] | None = None, *alive: Execution, orphaned: bool = False) -> list[str]:
+    view = JobView(made, JobStats(job_id="i"), LiveCounts(), orphaned)
+    given = [worker()] if workers is None else workers
+    return [reason.code for reason in reasons(Facts(view=view, now=NOW, workers=given, alive=alive))]
+
+
+RECURRING = job(every(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("made", "workers", "alive", "expected"),
+    [
+        (RECURRING, None, [], ["not_due"]),
+        (job(), None, [], ["on_demand"]),
+        (RECURRING.with_changes(cancelled=NOW), None, [], ["cancelled"]),
+        (RECURRING.with_changes(paused=NOW, paused_by="ada"), None, [], ["paused"]),
+        (job(every(hours=1), enabled=False), None, [], ["disabled"]),
+        (job(once("1970-01-02T00:00:00Z")).with_changes(next_run=None), None, [], ["no_next_run"]),
+        (RECURRING.with_changes(next_run=NOW - 1), [worker(roles=("worker",))], [], ["no_scheduler"]),
+        (RECURRING.with_changes(next_run=NOW - 60 * SECOND), None, [], ["late"]),
+        (RECURRING.with_changes(next_run=NOW - 1), None, [], []),
+        (RECURRING, [], [], ["not_due", "no_worker"]),
+        (RECURRING, [worker(handlers=("other",))], [], ["not_due", "no_handler"]),
+        (RECURRING, [worker(queues=("mail",))], [], ["not_due", "queue_not_served"]),
+        (RECURRING, [worker(running=10)], [], ["not_due", "slots_busy"]),
+        (RECURRING, [worker(running=10), worker(running=9)], [], ["not_due"]),
+        (RECURRING, None, [run(state=State.RUNNING)], ["not_due", "running"]),
+        (RECURRING, None, [run(state=State.WAITING)], ["not_due", "waiting_on_children"]),
+        (job(every(hours=1), overlap="skip"), None, [run()], ["not_due", "overlap"]),
+        (job(), None, [run(due=NOW + 60 * SECOND)], ["start_later"]),
+        (job(), None, [run(due=NOW + 60 * SECOND, failures=1)], ["retry_wait"]),
+        (job(), None, [run("f", staged=True), run(state=State.RUNNING)], ["overlap", "running"]),
+        (job(overlap_limit=1), None, [run(state=State.RUNNING)], ["limit_reached", "running"]),
+    ],
+)
+def test_each_fact_gives_its_reason(
+    made: Job, workers: list[WorkerInfo] | None, alive: list[Execution], expected: list[str]
+) -> None:
+    assert codes(made, workers, *alive) == expected
+
+
+def test_a_scheduled_job_that_is_not_due_has_nothing_in_its_way() -> None:
+    view = JobView(RECURRING, JobStats(job_id="i"), LiveCounts())
+    found = reasons(Facts(view=view, now=NOW, workers=[worker()], alive=[]))
+    assert [reason.blocking for reason in found] == [False]
+
+
+def test_who_paused_it_until_when_and_why() -> None:
+    paused = RECURRING.with_changes(paused=NOW, paused_by="ada", pause_note="the shop is closed", resume=NOW + SECOND)
+    view = JobView(paused, JobStats(job_id="i"), LiveCounts())
+    (reason,) = reasons(Facts(view=view, now=NOW, workers=[worker()], alive=[]))
+    assert reason.message.startswith("paused by ada until 1970-01-12T13:46:41Z: the shop is closed")
+    assert reason.details["paused_by"] == "ada"
+
+
+def test_code_that_is_gone_is_told_before_the_worker_that_lacks_it() -> None:
+    assert codes(RECURRING, [worker(handlers=())], orphaned=True) == ["not_due", "orphaned", "no_handler"]
+
+
+def test_who_holds_the_jobs_place_is_named() -> None:
+    view = JobView(job(), JobStats(job_id="i"), LiveCounts())
+    alive = [run("second", staged=True), run("first", state=State.RUNNING)]
+    held = reasons(Facts(view=view, now=NOW, workers=[worker()], alive=alive))[0]
+    assert held.details == {"execution_id": "second", "holder": "first"}
