@@ -81,6 +81,7 @@ def _request(
     headers: Iterable[tuple[str, str]] = (),
     bearer: str | None = None,
     host: str | None = "localhost:8000",
+    body: Any = None,
 ) -> tuple[dict[str, Any], Any]:
     """`peer` is what the socket would say, None for a Unix socket."""
     given = [*headers]
@@ -88,6 +89,9 @@ def _request(
         given.insert(0, ("host", host))
     if bearer is not None:
         given.append(("authorization", f"Bearer {bearer}"))
+    content = b"" if body is None else json.dumps(body).encode()
+    if content:
+        given += [("content-type", "application/json"), ("content-length", str(len(content)))]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -102,7 +106,7 @@ def _request(
         "client": None if peer is None else (peer, 50_000),
         "server": ("127.0.0.1", 8000),
     }
-    requests = iter([{"type": "http.request", "body": b"", "more_body": False}])
+    requests = iter([{"type": "http.request", "body": content, "more_body": False}])
 
     async def receive() -> Any:
         return next(requests, {"type": "http.disconnect"})
