@@ -82,7 +82,7 @@ class Parts:
             settings.payload_limit,
         )
         self.control = Control(store, self.client, self.catalogue, self.queries, self.chance)
-        self.windows = WindowQueries(store, self.catalogue)
+        self.windows = WindowQueries(store, self.catalogue, self.calendars)
         self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
         self.job_lists = JobLists(store, self.queries, self.time)

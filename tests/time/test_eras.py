@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mainspring import Mainspring, every
+from mainspring import Hours, Mainspring, every
 from mainspring.core import commands, ticks
 from mainspring.core.eras import eras, expected, revision
 from mainspring.model.instants import Micros, to_datetime, to_micros
@@ -111,6 +111,29 @@ def test_in_the_era_in_which_the_job_was_daily_its_windows_are_days() -> None:
     spans = [(last - first) // HOUR for first, last in found]
     assert spans == [24] * 3 + [1] * 37
     assert [found[2][1], found[3][0]] == instants("2026-03-04", "2026-03-04T11:00")
+
+
+@pytest.mark.req("WIN-6", "WIN-8")
+async def test_what_the_hours_of_a_job_leave_out_is_not_asked_for() -> None:
+    app = Mainspring("memory://")
+    app.calendar("holidays", ["2026-03-10"])
+    ran = []
+
+    async def run(ctx) -> None:
+        ran.append((ctx.execution.job, to_micros(ctx.window.begin), to_micros(ctx.window.end)))
+
+    office = Hours("09:00-17:00", days="mon-fri", closed="holidays")
+    app.job("skips", cron="30 * * * *", window="previous_hour", hours=office, tz="Europe/Berlin")(run)
+    app.schedule("rarely", "skips", cron("*/7 * * * *"), window="yesterday", hours=office, tz="Europe/Berlin")
+    app.schedule("waits", "skips", cron("0 3 * * *"), window="yesterday", hours=office, outside="wait")
+    async with harness(app, start="2026-03-02T00:00Z") as kit:
+        await kit.advance("14d")
+        for job, days in (("skips", 9 * 8), ("rarely", 9)):
+            found = await app.windows(job, "2026-03-01", kit.now)
+            assert (found.counts["missing"], len(found)) == (0, days)
+            made = dict.fromkeys((begin, end) for name, begin, end in ran if name == job)
+            assert [(to_micros(each.window.begin), to_micros(each.window.end)) for each in found] == list(made)
+        assert len(await app.windows("waits", "2026-03-01", kit.now)) == 14
 
 
 @pytest.mark.req("WIN-5")

@@ -14,7 +14,7 @@ from rich.text import Text
 from ..app import Mainspring
 from ..core.window_shapes import backfill_shape
 from ..model.backfill import Backfill, Only
-from ..model.errors import BackfillNotFound, InvalidValue
+from ..model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ..model.instants import to_datetime
 from ..model.values import duration_text
 from .ids import SHORTEST, short_id
@@ -181,7 +181,10 @@ async def _find(app: Mainspring, text: str) -> Backfill:
 
 async def _zone(app: Mainspring, job: str) -> str:
     """The job may be gone."""
-    return next((view.job.spec.tz for view in await app.jobs() if view.name == job), "UTC")
+    try:
+        return (await app.job_view(job)).job.spec.tz
+    except JobNotFound:
+        return "UTC"
 
 
 # ---------------------------------------------------------------- waiting

@@ -39,12 +39,14 @@ POLL = 2.0
 """Seconds between looks at an open backfill. Mostly the follow-up of a child moves it on before."""
 IDLE = 10.0
 STOPPING_POLL = 0.5
-STEPS_AT_ONCE = 1_000
+STEPS_AT_ONCE = 20
+"""Steps of one backfill in a row: others have their turn after that."""
 BATCH = 500
 ALIVE = 1_000
 PLANNING_PATIENCE = 600.0
 """Seconds after which a backfill that is still being planned has lost the process that planned it."""
-PRUNE_EVERY = 600.0
+PRUNE_EVERY = 60
+"""Looks between two at the backfills that are over: ten minutes where none is open."""
 
 
 class BackfillDriver:
@@ -53,7 +55,7 @@ class BackfillDriver:
     def __init__(self, store: Store, emit: Emit) -> None:
         self._store, self._emit = store, emit
         self._loop = Loop("backfills", self.step, emit)
-        self._pruned: Micros = 0
+        self._looks = 0
 
     def start(self) -> None:
         self._loop.start()
@@ -68,8 +70,9 @@ class BackfillDriver:
     async def step(self) -> float:
         """One look at all open backfills; returns the seconds until the next one."""
         delays = [await self._drive(entry.key) for entry in await self._store.shelf("backfill", records.OPEN)]
-        if not delays:
-            await self._prune()
+        self._looks += 1
+        if self._looks % PRUNE_EVERY == 0:
+            await records.prune_closed(self._store, await self._store.now())
         return min((delay for delay in delays if delay is not None), default=IDLE)
 
     async def _drive(self, id: str) -> float | None:
@@ -81,12 +84,6 @@ class BackfillDriver:
         except Exception as error:
             self._emit(trouble(f"backfill {id}", error))
             return IDLE
-
-    async def _prune(self) -> None:
-        now = await self._store.now()
-        if now - self._pruned >= seconds_to_micros(PRUNE_EVERY):
-            await records.prune_closed(self._store, now)
-            self._pruned = now
 
 
 async def drive(store: Store, id: str, emit: Emit) -> float | None:
@@ -100,7 +97,7 @@ async def drive(store: Store, id: str, emit: Emit) -> float | None:
         if delay is None or delay > 0:
             return delay
         await asyncio.sleep(0)
-    return POLL
+    return 0.0
 
 
 async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> float | None:

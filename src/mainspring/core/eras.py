@@ -2,21 +2,25 @@
 
 When the timing of a job changes, the old one is put on the shelf as a revision that says until when it was in force;
 it goes there before the job is written. If that write is lost to a crash, the revision repeats the timing that stays in
-force, which changes nothing. Pure functions from revisions and the present job to eras, and from eras to windows.
+force, which changes nothing; if it is lost to another edit, it is wrong by the moment between the two. Pure functions
+from revisions and the present job to eras, and from eras to windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from ..model.calendars import Calendar
+from ..model.hours import hours_of
 from ..model.instants import Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.interval_triggers import Every
 from ..model.job import Job
+from ..model.open_hours import OpenHours
 from ..model.shelf import Entry, EntryWrite
 from ..model.trigger import Trigger
 from ..model.triggers import decode_trigger
@@ -29,22 +33,26 @@ _LONGEST_UNIT = timedelta(days=40)
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that windows depend on. `since` is when a job of this name was first made, as far as is known."""
+    """All that windows depend on. `since` is when a job of this name was first made, as far as is known; `hours` are
+    those outside which its ticks do not happen."""
 
     trigger: dict[str, Any] | None
     tz: str
     window: str | dict[str, Any] | None
     anchor: Micros
     since: Micros = 0
+    hours: dict[str, Any] | None = None
 
 
 class Era(msgspec.Struct, frozen=True, dict=True):
-    """The time from `after`, which does not belong to it, to `until`, in which a job was timed like this."""
+    """The time from `after`, which does not belong to it, to `until`, in which a job was timed like this. `calendars`
+    are those that its hours name, as they are now."""
 
     job: str
     timing: Timing
     after: Micros | None = None
     until: Micros | None = None
+    calendars: Mapping[str, Calendar] = {}
 
     @cached_property
     def rule(self) -> str | Offset | None:
@@ -64,6 +72,17 @@ class Era(msgspec.Struct, frozen=True, dict=True):
         day is due when the day is over."""
         unit = None if self.timing.window is None else unit_of(self.timing.window)
         return self._own_trigger or (None if unit is None else boundaries(unit, self.timing.tz))
+
+    @cached_property
+    def hours(self) -> OpenHours | None:
+        """When ticks happen; None if always. Windows that hang on the calendar alone have no hours."""
+        if self.timing.hours is None or self._own_trigger is None:
+            return None
+        return OpenHours(hours_of(self.timing.hours), zone("tz", self.timing.tz), self.calendars)
+
+    @property
+    def calendar_names(self) -> tuple[str, ...]:
+        return () if self.timing.hours is None else hours_of(self.timing.hours).calendars
 
     @cached_property
     def _own_trigger(self) -> Trigger | None:
@@ -88,7 +107,12 @@ class Era(msgspec.Struct, frozen=True, dict=True):
 
 def timing_of(job: Job) -> Timing:
     spec = job.spec
-    return Timing(spec.trigger, spec.tz, spec.window, job.anchor, job.created)
+    return Timing(spec.trigger, spec.tz, spec.window, job.anchor, job.created, _hours(job))
+
+
+def _hours(job: Job) -> dict[str, Any] | None:
+    """A tick that waits for its hours happens all the same."""
+    return job.spec.hours if job.spec.outside == "skip" else None
 
 
 def revision(before: Job | None, after: Job | None, now: Micros) -> EntryWrite | None:
@@ -106,7 +130,7 @@ def revision(before: Job | None, after: Job | None, now: Micros) -> EntryWrite |
 
 def _shape(job: Job) -> tuple[Any, ...]:
     """The anchor counts only for triggers that are counted from it."""
-    return job.trigger, job.spec.tz, job.spec.window
+    return job.trigger, job.spec.tz, job.spec.window, _hours(job)
 
 
 def eras(job: Job, revisions: Sequence[Entry]) -> list[Era]:
@@ -144,6 +168,9 @@ def _windows(era: Era, begin: datetime, end: datetime, now: Micros) -> Iterator[
     last = min(last, to_datetime(now if era.until is None else min(now, era.until)))
     tick = trigger.next_after(first - _INSTANT)
     while tick is not None and tick <= last:
+        if era.hours is not None and (opened := era.hours.next_open(tick)) != tick:
+            tick = None if opened is None else trigger.next_after(opened - _INSTANT)
+            continue
         previous = trigger.previous(tick - _INSTANT) if rule == "since_previous_tick" else None
         window = resolve(rule, tick, era.timing.tz, previous)
         if window.begin >= end:

@@ -18,6 +18,7 @@ from ..model.trigger import instant_text
 from ..model.values import instant
 from ..model.windows import Window
 from . import ledger
+from .calendars import Calendars
 from .catalogue import Catalogue
 from .eras import Era, Timing, eras, expected
 from .ledger import LedgerEntry, Stretch
@@ -32,8 +33,8 @@ _NOBODY = ""
 
 
 class WindowQueries:
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
-        self._store, self._catalogue = store, catalogue
+    def __init__(self, store: Store, catalogue: Catalogue, calendars: Calendars) -> None:
+        self._store, self._catalogue, self._calendars = store, catalogue, calendars
 
     async def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
         """What became of every window inside [begin, end) that the schedule has asked for so far."""
@@ -78,7 +79,10 @@ class WindowQueries:
         return wanted
 
     async def _eras(self, job: Job) -> list[Era]:
-        return eras(job, await self._all("revision", job.name))
+        found = eras(job, await self._all("revision", job.name))
+        names = {name for era in found for name in era.calendar_names}
+        calendars = await self._calendars.read(names) if names else {}
+        return [msgspec.structs.replace(era, calendars=calendars) for era in found]
 
     async def _first(self, job: Job) -> Micros:
         """The first that is known: when the job was made, the first window in the ledger, or an older revision."""
