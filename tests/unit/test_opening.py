@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mainspring import CatchUp, Hours, cron, daily_at, every, once
@@ -220,7 +220,7 @@ def test_an_edit_of_the_plan_makes_nothing_outside_the_hours() -> None:
     assert (closed.executions, closed.job.next_run) == ((), at(3 * HOUR + 300))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None, phases=[phase for phase in Phase if phase is not Phase.shrink])
 @given(
     st.sampled_from(["skip", "wait"]),
     st.sampled_from(["*/20 * * * *", "7 * * * *", "0 3,12,18 * * *", "0 0 * * *"]),
@@ -228,13 +228,14 @@ def test_an_edit_of_the_plan_makes_nothing_outside_the_hours() -> None:
     st.sampled_from(
         [OFFICE, Hours("22:00-06:00", days="fri-sun"), Hours(closed="some"), Hours("08:00-12:00", only="some")]
     ),
+    st.sampled_from([None, 7_200.0, 86_400.0]),
 )
 def test_whenever_schedulers_look_every_open_tick_is_made_or_told_as_missed_once(
-    outside: str, expression: str, gone: list[int], hours: Hours
+    outside: str, expression: str, gone: list[int], hours: Hours, grace: float | None
 ) -> None:
     """Nobody looks for random stretches. Against a plain walk over all ticks and minutes of six days."""
     walk = Walk(
-        job(cron(expression), hours, outside=outside, missed=CatchUp("all", max_runs=1_000)),
+        job(cron(expression), hours, outside=outside, grace=grace, missed=CatchUp("all", max_runs=1_000)),
         some=["2026-01-06/2026-01-07", "2026-01-09T10:00/2026-01-09T20:00"],
     )
     away = {number for start in gone for number in range(start, start + 40)}

@@ -86,14 +86,15 @@ class OpenTicks:
         return self._hours.is_open(at) or self._waiting(self._hours.stretch(at).begin, at) == at
 
     def held(self, now: Micros, oldest: Micros) -> Micros | None:
-        """The tick that waits for the opening of the closing we are in, or of one that has ended since `oldest`. It is
-        not late, however long ago it was."""
+        """The tick from before `oldest` that waits for the opening of the closing we are in, or of one that has ended
+        since. It is not late, however long ago it was. Closings that began later have younger ticks."""
         if not self._waits:
             return None
-        stretch = self._hours.stretch(to_datetime(now))
-        if stretch.open and to_micros(stretch.begin) < oldest:
+        since = self._hours.stretches(to_datetime(oldest), to_datetime(now) + _INSTANT)
+        closed = next((stretch.begin for stretch in since if not stretch.open), None)
+        if closed is None:
             return None
-        closing = stretch if not stretch.open else self._hours.stretch(stretch.begin - _INSTANT)
+        closing = self._hours.stretch(closed)
         at = self._waiting(closing.begin, closing.end - _INSTANT)
         return None if at is None or at >= closing.end or to_micros(at) > now else to_micros(at)
 
@@ -137,11 +138,9 @@ def waiting_keys(job: Job) -> dict[str, Any]:
 def closing(job: Job, calendars: Mapping[str, Calendar], at: Micros) -> Closing | None:
     """Why a job does not run at this instant: from when until when it is closed, and by what. None while it is open."""
     hours = open_hours(job, calendars)
-    if hours is None:
+    if hours is None or hours.is_open(to_datetime(at)):
         return None
     stretch = hours.stretch(to_datetime(at))
-    if stretch.open:
-        return None
     return Closing(stretch.begin, hours.next_open(to_datetime(at)), stretch.by)
 
 
