@@ -10,6 +10,7 @@ import pytest
 
 from mainspring import CatchUp, Execution, InvalidValue, JobContext, Mainspring, every
 from mainspring.testing.clock import FakeClock
+from tests.integration.gate import Gate
 from tests.support import ON_A_FAKE_CLOCK, Nodes, until
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -111,6 +112,29 @@ async def test_two_schedulers_that_come_back_together_catch_up_once(nodes: Nodes
     assert sorted(shop.order) == minutes(*range(1, 9))
     assert len(await first.executions(job="tick", limit=100)) == 8
     await asyncio.gather(first.close(), second.close())
+
+
+@pytest.mark.req("WIN-1", "WIN-2")
+async def test_the_record_of_a_gap_stops_nothing_that_runs(nodes: Nodes) -> None:
+    """Only a run makes what runs make way for it."""
+    clock = FakeClock()
+    app = nodes.app(clock=clock, **ON_A_FAKE_CLOCK)
+    gate = Gate(app, "tick", trigger=every(seconds=60), grace=0, overlap="cancel_running")
+    async with app:
+        running = await app.trigger("tick")
+        await gate.holds(running)
+        clock.advance(10 * 60 + 30)
+        await until(lambda: app.executions(job="tick", status="skipped"), "the gap is recorded")
+        await app.skip_occurrence("tick", START + timedelta(minutes=11))
+        clock.advance(60)
+
+        async def both() -> bool:
+            return len(await app.executions(job="tick", status="skipped")) == 2
+
+        await until(both, "the skipped occurrence is recorded")
+        gate.open.set()
+        ended = await app.wait(running, timeout=20)
+        assert (ended.state, ended.cancel_requested_at) == ("completed", None)
 
 
 # --- pauses that end by themselves -----------------------------------------------------------------------------

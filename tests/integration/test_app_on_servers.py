@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.test_app_back_dated import (
+    test_an_absence_is_caught_up_one_after_another,
+    test_one_is_moved_and_one_is_skipped,
+)
 from tests.integration.test_app_enqueue import (
     test_a_key_is_held_through_retries,
     test_an_enqueue_that_is_skipped_says_so,

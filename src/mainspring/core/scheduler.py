@@ -162,7 +162,7 @@ class Scheduler:
             return
         for execution, added in zip(write.executions, written.added, strict=True):
             self._tell(execution, added, now)
-            if added.outcome == "added" and execution.rules.overlap == "cancel_running" and execution.due <= now:
+            if added.outcome == "added" and _supersedes(execution, now):
                 await cancel_superseded(self._store, execution, now)
 
     def _tell(self, execution: Execution, added: Added, now: Micros) -> None:
@@ -175,6 +175,11 @@ class Scheduler:
         if next_due is None:
             return self._poll_interval
         return min(max((next_due - now) / SECOND, 0.0), self._poll_interval)
+
+
+def _supersedes(execution: Execution, now: Micros) -> bool:
+    """Whether what runs has to make way for it: not for the record of a run that does not happen, nor too early."""
+    return not execution.state.final and execution.due <= now and execution.rules.overlap == "cancel_running"
 
 
 def _batches(jobs: list[Job]) -> Iterator[list[Job]]:
