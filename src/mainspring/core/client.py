@@ -24,6 +24,7 @@ from . import commands, plan, ticks
 from .cancelling import cancel_all
 from .catalogue import Catalogue
 from .loop import Emit
+from .periods import Periods
 from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
@@ -86,6 +87,7 @@ class Client:
         self._clock, self._chance, self._emit = clock, chance, emit
         self._payload_limit = payload_limit
         self._series: dict[str, Series] = {}
+        self._periods = Periods(store, clock)
 
     # --- enqueue ------------------------------------------------------------------------------------------
     async def enqueue(
@@ -93,10 +95,26 @@ class Client:
     ) -> Execution | None:
         """Add one execution; None when its unique key is taken."""
         execution = await self.prepare(handler, params, **options)
+        unique = options.get("unique")
+        if isinstance(unique, Unique) and unique.lasting:
+            return await self._enqueue_lasting(execution, unique, connection, options.get("start_at"))
         if connection is not None:
             added = self._add_in(connection, [execution])
             return self._results([execution], await added if isawaitable(added) else added)[0]
         return (await self._add([execution]))[0]
+
+    async def _enqueue_lasting(
+        self, execution: Execution, unique: Unique, connection: Any, start_at: Any
+    ) -> Execution | None:
+        if connection is not None:
+            raise InvalidValue("unique", presentable(unique), "no period inside a transaction of the caller")
+        if unique.debounce is not None and start_at is not None:
+            raise InvalidValue("start_at", presentable(start_at), "nothing together with debounce, which says when")
+
+        async def add(made: Execution) -> Execution | None:
+            return (await self._add([made]))[0]
+
+        return await self._periods.enqueue(execution, unique, add)
 
     async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
         """Add many: each item is (handler, params) or (handler, params, options)."""
@@ -123,6 +141,7 @@ class Client:
                 known.series = self._series_of(known.job)
             known.left -= 1
             if own or options:
+                _refuse_lasting({**options, **own}.get("unique"))
                 drafts.append(self._prepared(known.job, params, **{**options, **own}))
             else:
                 drafts.append(known.series.draft(params))
@@ -376,3 +395,8 @@ class Client:
             before=before,
             after=after,
         )
+
+
+def _refuse_lasting(unique: Any) -> None:
+    if isinstance(unique, Unique) and unique.lasting:
+        raise InvalidValue("unique", presentable(unique), "keys without a period, when many are enqueued at once")

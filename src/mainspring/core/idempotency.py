@@ -17,11 +17,10 @@ from ..model.ids import tick_id
 from ..model.instants import SECOND, Micros
 from ..model.shelf import Entry, EntryWrite
 from .ports import Clock, Store
+from .shelf_pruning import ShelfPruning
 
 KEPT_FOR = 24 * 3600 * SECOND
 ABANDONED_AFTER = 60 * SECOND
-PRUNE_EVERY = 60.0
-PRUNED_AT_ONCE = 500
 KIND: Literal["idempotency"] = "idempotency"
 
 
@@ -69,12 +68,12 @@ class Begun(msgspec.Struct, frozen=True):
 
 class Idempotency:
     def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
-        self._pruned_up_to, self._pruned_at = "", clock.monotonic()
+        self._store = store
+        self.pruning = ShelfPruning(store, clock, KIND, _is_old)
 
     async def begin(self, actor: str, key: str, request: str) -> Begun | Answer:
         """The answer given before, or the right to work. `request` tells whether two requests are the same."""
-        await self._prune_now_and_then()
+        await self.pruning.now_and_then()
         place = hashlib.sha256(f"{actor}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()
         while True:
             found = next(iter(await self._store.entries(KIND, "", [place])), None)
@@ -99,19 +98,9 @@ class Idempotency:
         entry = Entry(kind=KIND, key=key, body=msgspec.json.encode(kept).decode())
         return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
 
-    async def _prune_now_and_then(self) -> None:
-        if self._clock.monotonic() - self._pruned_at >= PRUNE_EVERY:
-            self._pruned_at = self._clock.monotonic()
-            await self.prune()
 
-    async def prune(self) -> int:
-        """Remove what is older than a day among the next entries; returns how many."""
-        found = await self._store.shelf(KIND, "", after=self._pruned_up_to, limit=PRUNED_AT_ONCE)
-        self._pruned_up_to = found[-1].key if len(found) == PRUNED_AT_ONCE else ""
-        old = await self._store.now() - KEPT_FOR
-        stale = [entry for entry in found if msgspec.json.decode(entry.body, type=_Kept).at < old]
-        writes = [EntryWrite(entry=entry, seen_version=entry.version, remove=True) for entry in stale]
-        return sum(await self._store.shelve(writes)) if writes else 0
+def _is_old(entry: Entry, now: Micros) -> bool:
+    return msgspec.json.decode(entry.body, type=_Kept).at < now - KEPT_FOR
 
 
 def _next(kept: _Kept | None, request: str, now: Micros) -> _Kept:

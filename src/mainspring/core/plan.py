@@ -141,6 +141,8 @@ def unique_keys(unique: str | Unique | None) -> dict[str, Any]:
     match unique:
         case None:
             return {}
+        case Unique(enqueued) if unique.lasting:
+            return {} if unique.debounce is not None else {"unique_key": enqueued}
         case Unique(enqueued, running) if enqueued == running:
             return {"unique_key": enqueued}
         case Unique(enqueued, running):

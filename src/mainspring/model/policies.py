@@ -137,12 +137,34 @@ def _read_catch_up(field: str, value: Mapping[Any, Any]) -> CatchUp:
 
 
 class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Uniqueness by stage: `enqueued` holds until first pick-up, `running` from then to the end."""
+    """Uniqueness by stage: `enqueued` holds until first pick-up, `running` from then to the end.
+
+    `Unique("k", for_="24h")` holds from enqueue to the end, and for 24 hours in any case. `Unique("k", debounce="5s")`
+    starts 5 seconds after the last enqueue of several, with the parameters of that one.
+    """
 
     enqueued: str | None = None
     running: str | None = None
+    for_: float | str | None = None
+    debounce: float | str | None = None
 
     def __post_init__(self) -> None:
+        self._check_keys()
+        for field in ("for_", "debounce"):
+            value = getattr(self, field)
+            if value is None:
+                continue
+            if self.enqueued is None or self.running is not None or None not in (self.for_, self.debounce):
+                example = f'Unique("key", {field}={value!r})'
+                raise InvalidValue(f"unique.{field}", value, "one key and one period", f"Write {example}")
+            msgspec.structs.force_setattr(self, field, duration(f"unique.{field}", value))
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it is about a period, and not only about what is alive."""
+        return self.for_ is not None or self.debounce is not None
+
+    def _check_keys(self) -> None:
         for field in ("enqueued", "running"):
             key = getattr(self, field)
             if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= 500 or not key.isprintable()):

@@ -12,7 +12,9 @@ import msgspec
 
 from .changes import Audit
 
-ShelfKind: TypeAlias = Literal["window", "revision", "backfill", "backfill_plan", "calendar", "token", "idempotency"]
+ShelfKind: TypeAlias = Literal[
+    "window", "revision", "backfill", "backfill_plan", "calendar", "token", "idempotency", "unique"
+]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
