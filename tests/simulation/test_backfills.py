@@ -318,7 +318,7 @@ def test_who_dies_while_starting_one_leaves_a_backfill_or_nothing(dies_at: int) 
                 assert [each.action for each in await world.app.audits("job:report")] == ["backfill"]
             else:
                 await asyncio.sleep(PLANNING_PATIENCE + 60)
-                assert await world.app.backfills() == []
+                assert [each.state for each in await world.app.backfills()] in ([], ["cancelled"])
                 assert world.ran.total() == 0
                 assert [await world.store.shelf("backfill_plan", each.id) for each in known] in ([], [[]])
             await world.until_quiet()

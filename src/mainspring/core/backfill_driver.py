@@ -107,7 +107,7 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
         await records.file_away(store, record)
         return None
     if record.state == "planning":
-        return await _planning(store, record, now)
+        return await _planning(store, record, version, now)
     after, again = await _counted(store, record, now), False
     if after.state == "running":
         after, again = await _moved_on(store, after, now)
@@ -122,12 +122,15 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
     return 0.0 if again or after.over or not won else POLL
 
 
-async def _planning(store: Store, record: Backfill, now: Micros) -> float | None:
-    """Nothing of it has begun. Its maker goes on, or is dead: then nobody was told of it either."""
+async def _planning(store: Store, record: Backfill, version: int, now: Micros) -> float:
+    """Nothing of it has begun. Whoever makes it goes on, or is dead: then it never begins."""
     if now - record.created <= seconds_to_micros(PLANNING_PATIENCE):
         return POLL
-    await records.remove_open(store, record)
-    return None
+    reason = "the process that planned it ended before it began"
+    await records.write_record(
+        store, msgspec.structs.replace(record, state="cancelled", reason=reason, finished=now), version
+    )
+    return 0.0
 
 
 # ---------------------------------------------------------------- what has ended

@@ -95,7 +95,7 @@ class Backfills:
         return await self._begin(backfill, job)
 
     async def _begin(self, backfill: Backfill, job: Job) -> Backfill:
-        """The record stands first, as one that is being planned: if this process dies, a driver clears it away. Then
+        """The record stands first, as one that is being planned: if this process dies, a driver ends it. Then
         the list of windows; and only then it begins, here and at once."""
         plan = [(to_micros(window.begin), to_micros(window.end)) for window in backfill.windows]
         backfill = msgspec.structs.replace(backfill, windows=())
