@@ -16,7 +16,7 @@ from mainspring.cli.forecast import forecast
 from mainspring.core.calendars import CalendarNotFound
 from mainspring.core.scheduler import Scheduler
 from mainspring.model.calendars import Calendar, calendar
-from mainspring.model.changes import ClaimRequest
+from mainspring.model.changes import ClaimRequest, JobWrite
 from mainspring.model.events import OutsideHours, Trouble
 from mainspring.model.instants import to_datetime, to_micros
 from mainspring.model.shelf import Entry, EntryWrite
@@ -185,6 +185,20 @@ async def test_a_job_whose_calendar_is_gone_is_held_back_loudly_and_loses_nothin
         await world.pass_time(120, 30)
         assert [tick for tick, _ in await world.runs("report")] == [1.0, 2.0]
         assert sorted(each.reason or "" for each in await world.all("report")) == ["", "missed"]
+
+
+async def test_hours_of_a_newer_release_hold_the_job_back_and_nothing_else(world: World) -> None:
+    world.app.job("odd", trigger=hourly_at(0), hours=OFFICE)(lambda: None)
+    world.app.job("other", trigger=hourly_at(0))(lambda: None)
+    async with world:
+        odd = (await world.app.job_view("odd")).job
+        newer = odd.with_changes(overrides='{"hours":{"moon":"full"}}')
+        assert (await world.store.write_jobs([JobWrite(job=newer, seen_version=odd.version)]))[0].won
+        await world.pass_time(10 * HOUR)
+        assert await world.runs("odd") == []
+        assert len({tick for tick, _ in await world.runs("other")}) == 10
+        assert "moon" in world.told(Trouble)[0].error
+        assert {view.name: view.hours for view in await world.app.jobs()} == {"odd": None, "other": None}
 
 
 # --- declaring and editing ----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from mainspring.model.hours import encode_hours
 from mainspring.model.instants import SECOND, Micros, to_datetime, to_micros
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.triggers import Trigger, encode_trigger
+from mainspring.observe.logs import LogLines
 
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
 CHANCE = random.Random(1)
@@ -276,3 +277,13 @@ def test_why_a_job_is_closed_and_when_it_runs_next() -> None:
     waits = job(daily_at("03:00"), outside="wait")
     assert opening.next_open_run(waits, {}) == to_datetime(at(9 * HOUR))
     assert opening.next_open_run(job(daily_at("03:00")), {}) is None
+
+
+def test_the_first_tick_of_a_closing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "mainspring"):
+        LogLines()(OutsideHours("mail", at(9 * HOUR), "calendar holidays", False))
+        LogLines()(OutsideHours("mail", None, "its hours", True))
+    assert [record.getMessage() for record in caplog.records] == [
+        'job_outside_hours job=mail until=2026-01-05T09:00:00+00:00 closed_by="calendar holidays"',
+        'job_waits_for_hours job=mail closed_by="its hours"',
+    ]

@@ -14,13 +14,14 @@ import msgspec
 
 from ..model.calendars import Calendar, calendar, decode_calendar, encode_calendar
 from ..model.changes import Audit
-from ..model.errors import CommandRefused, InvalidValue, MainspringError, NotFound, nearest
+from ..model.errors import CommandRefused, InvalidValue, NotFound, nearest
 from ..model.hours import hours_of
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros, to_datetime
 from ..model.job import Job, JobSpec
 from ..model.shelf import Entry, EntryWrite
 from ..model.values import identifier, is_identifier, words
+from .opening import named_by
 from .ports import Clock, Store
 
 FRESH_FOR = 2.0
@@ -228,19 +229,6 @@ class Calendars:
             before=None if before is None else _summary(_read(before)),
             after=None if after is None else _summary(after),
         )
-
-
-def named_by(job: Job) -> tuple[str, ...]:
-    """The calendars that the hours of a job name."""
-    return job.hours.calendars if has_hours(job) and job.hours is not None else ()
-
-
-def has_hours(job: Job) -> bool:
-    """False also for a job that cannot be read, which its scheduler tells of."""
-    try:
-        return job.hours is not None
-    except (MainspringError, msgspec.MsgspecError):
-        return False
 
 
 def _read(entry: Entry) -> _Body:

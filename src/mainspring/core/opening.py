@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..model.calendars import Calendar
+from ..model.errors import MainspringError
 from ..model.events import OutsideHours
 from ..model.instants import Micros, to_datetime, to_micros
 from ..model.job import Job
@@ -112,6 +113,19 @@ class OpenTicks:
             return None
         first = to_datetime(self._first)
         return first if first >= since else self._trigger.next_after(since - _INSTANT)
+
+
+def has_hours(job: Job) -> bool:
+    """False also for a job whose hours this release cannot read: its scheduler tells of that, and leaves it alone."""
+    try:
+        return job.hours is not None
+    except (MainspringError, msgspec.MsgspecError):
+        return False
+
+
+def named_by(job: Job) -> tuple[str, ...]:
+    """The calendars that the hours of a job name."""
+    return job.hours.calendars if has_hours(job) and job.hours is not None else ()
 
 
 def open_hours(job: Job, calendars: Mapping[str, Calendar]) -> OpenHours | None:

@@ -15,8 +15,8 @@ from ..model.instants import SECOND, to_micros
 from ..model.job import Job, JobStats, LiveCounts
 from ..model.payload import presentable
 from ..model.values import choice, identifier, instant, whole, words
-from .calendars import has_hours
 from .catalogue import Catalogue
+from .opening import has_hours
 from .ports import Clock, Store, Topic
 from .views import JobView
 

@@ -18,7 +18,7 @@ from ..model.ids import Chance
 from ..model.instants import SECOND, Micros
 from ..model.job import Job
 from . import opening, ticks
-from .calendars import Calendars, named_by
+from .calendars import Calendars
 from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store, Topic
 from .supersede import cancel_superseded
@@ -130,9 +130,9 @@ class Scheduler:
     def _with_calendars(self, jobs: list[Job], calendars: Mapping[str, Calendar]) -> list[Job]:
         """Without the jobs that name a calendar which does not exist: nobody knows whether they may run. They are told
         of and looked at again later; what they missed until then follows their own rule."""
-        held = [job for job in jobs if any(name not in calendars for name in named_by(job))]
-        for missing in sorted({name for job in held for name in named_by(job)} - calendars.keys()):
-            names = [job.name for job in held if missing in named_by(job)]
+        held = [job for job in jobs if any(name not in calendars for name in opening.named_by(job))]
+        for missing in sorted({name for job in held for name in opening.named_by(job)} - calendars.keys()):
+            names = [job.name for job in held if missing in opening.named_by(job)]
             more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
             words = f"calendar {missing!r} does not exist; jobs that name it do not run: {', '.join(names[:5])}{more}"
             self._emit(Trouble("schedule", words))

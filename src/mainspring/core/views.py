@@ -14,7 +14,7 @@ from ..model.instants import Micros, maybe_datetime, to_datetime
 from ..model.job import Job, JobState, JobStats, LiveCounts
 from ..model.occurrences import Occurrence
 from .commands import job_state
-from .opening import NONE, Closing, closing, next_open_run
+from .opening import NONE, Closing, closing, has_hours, next_open_run
 
 
 class JobView(msgspec.Struct, frozen=True, dict=True):
@@ -69,7 +69,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def next_run_at(self) -> datetime | None:
         """When it runs next: for a job with hours, the next tick that they let through or its opening."""
-        if self.job.hours is None or not self.job.ticking:
+        if not has_hours(self.job) or not self.job.ticking:
             return self.job.next_run_at
         moved = [each.to for each in self.job.occurrences if each.to is not None and not each.done]
         regular = next_open_run(self.job, self.calendars)
@@ -78,12 +78,12 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def hours(self) -> str | None:
         """Its hours in words; None for a job that may always run."""
-        return None if self.job.hours is None else self.job.hours.describe()
+        return self.job.hours.describe() if has_hours(self.job) and self.job.hours is not None else None
 
     @cached_property
     def closing(self) -> Closing | None:
         """Until when its hours keep it from running, and by what; None while they do not."""
-        return closing(self.job, self.calendars, self.seen) if self.job.ticking else None
+        return closing(self.job, self.calendars, self.seen) if has_hours(self.job) and self.job.ticking else None
 
     @property
     def last_run_at(self) -> datetime | None:
