@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring import InvalidValue, cron, every, once
+from mainspring import Hours, InvalidValue, cron, every, once
 from mainspring.core import commands, occurrences, ticks
 from mainspring.model.execution import State
+from mainspring.model.hours import encode_hours
 from mainspring.model.ids import tick_id
 from mainspring.model.instants import Micros, to_datetime, to_micros
 from mainspring.model.job import Job, JobSpec, encode_spec
@@ -223,6 +224,19 @@ def test_times_without_an_offset_are_those_of_the_job() -> None:
     assert spread.next_run is not None
     shown = to_datetime(spread.next_run).replace(microsecond=0)
     assert occurrences.skip(spread, shown, at(0), "ada").job.occurrences[0].tick == spread.next_run
+
+
+@pytest.mark.req("WIN-8")
+def test_the_hours_of_a_job_do_not_hold_back_what_was_moved() -> None:
+    office = job(hours=encode_hours(Hours("09:00-17:00")))
+    office, runs = moved(skipped(office, 11), 10, 3.5), []
+    for hour in (3.5, *range(1, 13)):
+        if office.due is not None and office.due <= at(hour * HOUR):
+            made, office = looked_at(office, hour)
+            runs += made
+    ran = [(tick, due) for tick, due, state, _ in runs if state == "pending"]
+    assert ran == [(10, 3.5), (9, 9), (12, 12)]
+    assert [(tick, reason) for tick, _, state, reason in runs if state == "skipped"] == [(11, "occurrence")]
 
 
 STEPS = st.lists(
