@@ -108,9 +108,10 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
         return None
     if record.state == "planning":
         return await _planning(store, record, version, now)
-    after, again = await _counted(store, record, now), False
+    alive = await _alive(store, record)
+    after, again = await _counted(store, record, alive, now), False
     if after.state == "running":
-        after, again = await _moved_on(store, after, now)
+        after, again = await _moved_on(store, after, alive, now)
     stopped = after.state == "cancelling" and not again and await _stop(store, after, now)
     if not after.in_flight and (stopped or after.position == after.total):
         after = msgspec.structs.replace(after, state=rules.verdict(after), finished=now)
@@ -136,15 +137,14 @@ async def _planning(store: Store, record: Backfill, version: int, now: Micros) -
 # ---------------------------------------------------------------- what has ended
 
 
-async def _counted(store: Store, record: Backfill, now: Micros) -> Backfill:
-    """The record with the endings that came since."""
-    if not record.in_flight:
-        return record
-    alive = {child.id for child in await _children(store, record)}
-    missing = [position for position in record.in_flight if rules.child_id(record.id, position) not in alive]
+async def _counted(store: Store, record: Backfill, alive: list[Execution], now: Micros) -> Backfill:
+    """The record with the endings that came since. Only what is not among the living is looked at one by one."""
+    living = {each.id for each in alive}
     ended, lost = [], []
-    for position in missing:
-        row = await store.execution(rules.child_id(record.id, position))
+    for position in record.in_flight:
+        if (id := rules.child_id(record.id, position)) in living:
+            continue
+        row = await store.execution(id)
         if row is None:
             lost.append(position)
         elif field := rules.field_for(row):
@@ -152,8 +152,9 @@ async def _counted(store: Store, record: Backfill, now: Micros) -> Backfill:
     return rules.counted(record, ended + await _lost(store, record, lost, now), now)
 
 
-async def _children(store: Store, record: Backfill) -> list[Execution]:
-    return await store.find(ExecutionQuery(parent_id=record.id, states=LIVE, limit=ALIVE))
+async def _alive(store: Store, record: Backfill, before: str | None = None) -> list[Execution]:
+    """What its job has alive, which is little: the children that have ended may be a hundred thousand."""
+    return await store.find(ExecutionQuery(job_id=record.job_id, states=LIVE, limit=ALIVE, before=before))
 
 
 async def _lost(store: Store, record: Backfill, positions: list[int], now: Micros) -> list[tuple[int, str]]:
@@ -178,7 +179,7 @@ async def _entries(store: Store, job: str, windows: list[ledger.Stretch]) -> dic
 # ---------------------------------------------------------------- what is next
 
 
-async def _moved_on(store: Store, record: Backfill, now: Micros) -> tuple[Backfill, bool]:
+async def _moved_on(store: Store, record: Backfill, alive: list[Execution], now: Micros) -> tuple[Backfill, bool]:
     """The record with the next windows handed out, and whether more can be done at once."""
     jobs = await store.jobs([record.job])
     job = jobs[0] if jobs else None
@@ -190,7 +191,7 @@ async def _moved_on(store: Store, record: Backfill, now: Micros) -> tuple[Backfi
     windows = await records.planned(store, record.id, range(record.position, record.position + count))
     if len(windows) < count:
         return rules.cancelling(record, "its list of windows is incomplete"), True
-    taken = await taken_windows(store, record.job, list(windows.values()), force=record.force)
+    taken = await _taken(store, record, list(windows.values()), alive)
     last_due = await _hand_out(store, record, job, windows, taken, now)
     return rules.handed_out(record, count, last_due, now), count == BATCH or bool(taken)
 
@@ -221,20 +222,19 @@ async def _hand_out(
     return last_due
 
 
-async def taken_windows(
-    store: Store, job: str, windows: list[ledger.Stretch], *, force: bool
+async def _taken(
+    store: Store, record: Backfill, windows: list[ledger.Stretch], alive: list[Execution]
 ) -> dict[ledger.Stretch, tuple[str, str]]:
     """Those of these windows that need no run: why, and the execution that runs or ran them.
 
-    What is alive is looked at first, then what has ended and is not entered yet, then the ledger: an execution that
-    ends meanwhile is seen in one of them.
+    What is alive was looked at before; then comes what has ended and is not entered yet, then the ledger: an execution
+    that ends meanwhile is seen in one of them.
     """
-    wanted = set(windows)
-    alive = await store.find(ExecutionQuery(job=job, states=LIVE, limit=ALIVE))
+    job, wanted = record.job, set(windows)
     taken = {
         window: (rules.RUNNING_ELSEWHERE, each.id) for each in alive if (window := ledger.window_of(each)) in wanted
     }
-    if force:
+    if record.force:
         return taken
     for each in await store.todo(ALIVE):
         window = ledger.window_of(each)
@@ -264,6 +264,16 @@ async def _stop(store: Store, record: Backfill, now: Micros) -> bool:
         await cancel_all(store, unasked, record.reason or "cancelled")
         alive = await _children(store, record)
     return not alive
+
+
+async def _children(store: Store, record: Backfill) -> list[Execution]:
+    """All that it has alive, however much else its job has."""
+    found: list[Execution] = []
+    before: str | None = None
+    while page := await _alive(store, record, before):
+        found += [each for each in page if each.parent_id == record.id]
+        before = page[-1].id
+    return found
 
 
 def _never(record: Backfill, position: int, now: Micros) -> Execution:
