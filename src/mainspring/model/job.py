@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -125,13 +124,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Single occurrences that operators skipped or moved, by their tick."""
         return read_occurrences(self.overrides)
 
-    @cached_property
+    @property
     def plan(self) -> Trigger | None:
         """The trigger without single occurrences that are skipped or moved: those have their own time."""
-        trigger, exceptions = self.trigger, self.occurrences
-        if trigger is None or not exceptions:
-            return trigger
-        return Without(trigger, frozenset(each.tick for each in exceptions))
+        if not self.occurrences or self.trigger is None:
+            return self.trigger
+        return Without(self.trigger, frozenset(each.tick for each in self.occurrences))
 
     @property
     def policy(self) -> str:
@@ -150,7 +148,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return None
         if self.paused is not None:
             return self.resume
-        return self._first(each.due for each in self.occurrences if not each.done) if self.ticking else None
+        if not self.ticking:
+            return None
+        return self._first([each.due for each in self.occurrences if not each.done])
 
     @property
     def declared_hash(self) -> str:
@@ -165,7 +165,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def next_run_at(self) -> datetime | None:
-        moved = (each.to for each in self.occurrences if each.to is not None and not each.done)
+        moved = [each.to for each in self.occurrences if each.to is not None and not each.done]
         return maybe_datetime(self._first(moved)) if self.ticking else None
 
     @property
@@ -191,11 +191,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def with_changes(self, **changes: Any) -> Job:
         return msgspec.structs.replace(self, **changes)
 
-    def _first(self, others: Iterable[Micros]) -> Micros | None:
+    def _first(self, others: list[Micros]) -> Micros | None:
         """The first of the next tick and these instants, which are nearly always none."""
-        if not self.occurrences:
+        if not others:
             return self.next_run
-        return min((*others, *(() if self.next_run is None else (self.next_run,))), default=None)
+        return min(others) if self.next_run is None else min(self.next_run, *others)
 
 
 class JobStats(msgspec.Struct, frozen=True, kw_only=True):
