@@ -283,6 +283,20 @@ async def test_a_window_that_runs_elsewhere_is_left_to_that_run() -> None:
         assert reasons == {"already_done", "running_elsewhere"}
 
 
+@pytest.mark.req("WIN-7")
+async def test_what_the_scheduler_still_owes_is_left_to_it() -> None:
+    app, ran = application(missed="all", overlap="allow")
+    async with harness(app, start="2026-03-06T12:00Z", raise_errors=False) as kit:
+        kit.clock.advance(3 * 86_400)  # nobody is there to make the ticks of these days
+        assert (await app.windows("report", BEGIN, END)).counts["missing"] == 8
+        await app.backfill("report", BEGIN, END)
+        await kit.run_until_idle()
+        await kit.advance("1h")
+        assert sorted(ran) == days(*range(1, 9)), "each once, though both make up for what is missing"
+        triggers = [each.trigger for each in await app.executions("report") if each.state != "skipped"]
+        assert (triggers.count("backfill"), triggers.count("catch_up")) == (5, 3)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -89,7 +89,7 @@ class Backfills:
             created_by=words("by", by),
             moved=now,
         )
-        backfill = chosen(backfill, await self._queries.of_job(job, first, last))
+        backfill = chosen(backfill, await self._queries.of_job(job, first, last, dealt_with=True))
         if dry_run:
             return msgspec.structs.replace(backfill, id="", state="planned")
         return await self._begin(backfill, job)

@@ -50,11 +50,15 @@ class WindowQueries:
             raise InvalidValue("end", instant_text(to_datetime(last)), allowed)
         return first, last
 
-    async def of_job(self, job: Job, begin: Micros, end: Micros) -> Windows:
-        """What is alive is looked at first, then what has ended and is not entered yet, then the ledger: an execution
-        that ends meanwhile is seen in one of them."""
+    async def of_job(self, job: Job, begin: Micros, end: Micros, *, dealt_with: bool = False) -> Windows:
+        """With `dealt_with`, only windows whose ticks the scheduler has dealt with.
+
+        What is alive is looked at first, then what has ended and is not entered yet, then the ledger: an execution
+        that ends meanwhile is seen in one of them.
+        """
         found = _telling(job, await self._eras(job))
-        wanted = await self._expected(found, begin, end, await self._store.now())
+        now = await self._store.now()
+        wanted = await self._expected(found, begin, end, _before_next_tick(job, now) if dealt_with else now)
         alive = await self._alive(job.name)
         fresh = [each for each in await self._store.todo(PAGE) if each.job == job.name and ledger.is_entered(each)]
         known = await self._ledger(job.name, begin, end)
@@ -114,6 +118,11 @@ class WindowQueries:
             if len(page) < PAGE:
                 break
         return alive
+
+
+def _before_next_tick(job: Job, now: Micros) -> Micros:
+    """The ticks from the planned one on are the scheduler's to make, also when it comes late."""
+    return min(now, job.next_run - 1) if job.ticking and job.next_run is not None else now
 
 
 def _by_window(executions: list[Execution]) -> dict[Stretch, str]:
