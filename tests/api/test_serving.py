@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import httpx
 import pytest
@@ -54,6 +55,17 @@ async def test_a_stop_waits_for_no_stream_and_no_waiting_request(memory_nodes: N
                 await asyncio.wait_for(app.stop(), 20)
                 assert [line async for line in lines]
             assert (await asyncio.wait_for(waiting, 20)).status_code == 200
+
+
+@pytest.mark.req("API-9", "NUM-3")
+async def test_small_answers_are_not_held_back(memory_nodes: Nodes) -> None:
+    """asyncio sends at once only on sockets that say they are TCP: otherwise each answer waits 40 ms for the last."""
+    app = memory_nodes.app(roles="api", port=0)
+    app.job("job")(lambda: None)
+    async with app:
+        server = (await app.engine()).http
+        assert server is not None
+        assert server.socket.proto == socket.IPPROTO_TCP
 
 
 async def test_a_port_that_is_taken_is_named_and_nothing_else_starts(memory_nodes: Nodes) -> None:
