@@ -10,6 +10,7 @@
 #   make bench [ONLY=drain-postgres,latency] [ROUNDS=3] [POSTGRES=15]    Mainspring, bare loops and other job systems,
 #                              each in an environment of its own; figures and plots into docs/benchmarks.md
 #   make bench-quick           the same in two minutes: fewer of them, fewer jobs, one round; the page stays as it is
+#   make bench-api             how quickly the HTTP interface answers beside 100 jobs, and beside 100,000 with 1,000,000 executions
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -32,7 +33,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit time time-full conformance integration acceptance api simulate crash faults docs plans copy-check bench bench-quick
+        unit time time-full conformance integration acceptance api simulate crash faults docs plans copy-check bench bench-quick bench-api
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -111,6 +112,9 @@ bench: $(INSTALLED)
 
 bench-quick: $(INSTALLED)
 	@$(RUN) -m benchmarks --quick $(BENCH); ended=$$?; $(RUN) -m benchmarks.report --quick --show && exit $$ended
+
+bench-api: $(INSTALLED)
+	@$(RUN) -m benchmarks.api $(ARGS)
 
 simulate: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)

@@ -1,0 +1,120 @@
+"""A database with many jobs and executions for `benchmarks.api`: copies of real ones, put in as `db copy` does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from mainspring import JobContext, Mainspring, every
+from mainspring.assembly import SystemClock, make_store
+from mainspring.config import load
+from mainspring.model.changes import Audit
+from mainspring.model.execution import Execution, State
+from mainspring.model.ids import random_id
+from mainspring.model.instants import SECOND
+from mainspring.model.job import Job, JobStats
+from mainspring.model.records import ExecutionRecord, Incarnation, Record, RecordKind
+
+BATCH = 2_000
+SPAN = 30 * 86_400 * SECOND
+"""Executions lie within so long before now."""
+CHANCE = random.Random(7)
+
+
+async def fill(url: str, jobs: int, executions: int, audits: int) -> None:
+    """So many jobs, a tenth of them paused; executions of which 2 % failed and 1 % were skipped; audit records."""
+    job, execution = await _templates(url)
+    store = make_store(load({"database_url": url}), SystemClock())
+    await store.open()
+    try:
+        now = await store.now()
+        each = max(1, executions // jobs)
+        for kind, records in (
+            ("incarnations", _incarnations(jobs, each, execution)),
+            ("executions", _executions(jobs, executions, execution, now)),
+            ("audits", _audits(jobs, audits, now)),
+            ("jobs", _jobs(jobs, each, job, now)),
+        ):
+            await _copy_in(store, kind, records)  # type: ignore[arg-type]
+    finally:
+        await store.close()
+
+
+async def _templates(url: str) -> tuple[Job, Execution]:
+    """A job and an execution of it as the engine itself makes them."""
+    app = Mainspring(url)
+
+    async def noop(ctx: JobContext) -> int:
+        return 1
+
+    app.job("noop")(noop)
+    app.schedule("template", noop, every(days=1))
+    async with app:
+        ended = await app.wait(await app.trigger("template"), timeout=60)
+        return (await app.job_view("template")).job, ended
+
+
+async def _copy_in(store: Any, kind: RecordKind, records: Iterator[Record]) -> None:
+    batch: list[Record] = []
+    for record in records:
+        batch.append(record)
+        if len(batch) == BATCH:
+            await store.copy_in(kind, batch)
+            batch = []
+    if batch:
+        await store.copy_in(kind, batch)
+
+
+def name_of(number: int) -> str:
+    return f"job-{number:07}"
+
+
+def _state(number: int) -> State:
+    return State.SKIPPED if number % 100 == 50 else State.FAILED if number % 50 == 0 else State.COMPLETED
+
+
+def _incarnations(jobs: int, each: int, like: Execution) -> Iterator[Record]:
+    for number in range(jobs):
+        failed = 1 if number % 50 == 0 else 0
+        id = f"{name_of(number)}-id"
+        stats = JobStats(
+            job_id=id,
+            completed=each - failed,
+            failed=failed,
+            duration_ms=10.0 * each,
+            timed=each,
+            last_id=like.id,
+            last_state=State.FAILED if failed else State.COMPLETED,
+            last_started=like.started,
+            last_finished=like.finished,
+        )
+        yield Incarnation(job_id=id, job=name_of(number), last_number=each, stats=stats)
+
+
+def _executions(jobs: int, executions: int, like: Execution, now: int) -> Iterator[Record]:
+    for number in range(executions):
+        at = now - SPAN + number * SPAN // executions
+        name = name_of(number % jobs)
+        id = random_id(at, CHANCE)
+        made = replace(
+            like, id=id, job=name, job_id=f"{name}-id", created=at, due=at, state=_state(number), trace_id=id,
+            number=1 + number // jobs, overlap_key=None, started=at, finished=at + SECOND,
+        )  # fmt: skip
+        yield ExecutionRecord(execution=made)
+
+
+def _jobs(jobs: int, each: int, like: Job, now: int) -> Iterator[Record]:
+    for number in range(jobs):
+        name, next_run = name_of(number), now + (3_600 + number) * SECOND
+        paused = now if number % 10 == 0 else None
+        yield replace(like, name=name, id=f"{name}-id", next_run=next_run, paused=paused, last_number=each)
+
+
+def _audits(jobs: int, audits: int, now: int) -> Iterator[Record]:
+    for number in range(audits):
+        at = now - SPAN + number * SPAN // audits
+        id = random_id(at, CHANCE)
+        yield Audit(id=id, at=at, actor="token:ci", action="pause", target=f"job:{name_of(number % jobs)}")
