@@ -41,6 +41,7 @@ CLIENTS = "tests/crash/test_clients.py"
 STOP = "tests/crash/test_stop.py"
 LOST_REPLIES = "tests/crash/test_lost_replies.py"
 FOLLOW_UPS = "tests/crash/test_follow_ups.py"
+BACKFILLS = "tests/simulation/test_backfills.py"
 ZOMBIE_THAT_HEARS = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[sqlite-hears]"
 DEAF_ZOMBIE = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[sqlite-deaf]"
 
@@ -89,6 +90,7 @@ class Safeguard:
 SCHEMA = "stores/sqlite/migrations/0001_initial.sql"
 SETTLE = "applied = settle(tx, changes, ours)"
 AS_SEEN = "(row.state, row.token, row.owner) == (change.expect, change.token, change.owner)"
+NEW_ID = "follow_up_id(backfill_id, TRIGGER, str(position), str(id(object())))"
 RENEWED_UNCHECKED = Edit(
     "stores/sqlite/working.py",
     "{id: seq for id, token, seq in running if asked[id] == token}",
@@ -259,6 +261,27 @@ SAFEGUARDS = (
             Edit("stores/sqlite/claiming.py", "claim.take()", f"claim.take()\n    {SETTLE}"),
         ),
         (CONFORMANCE,),
+    ),
+    # --- windows and backfills
+    Safeguard(
+        "rows of a backfill known by their place in it",
+        (Edit("core/backfill_rules.py", "follow_up_id(backfill_id, TRIGGER, str(position))", NEW_ID),),
+        (BACKFILLS,),
+    ),
+    Safeguard(
+        "room counted by what is in flight",
+        (Edit("core/backfill_rules.py", "backfill.concurrency - backfill.running,", "backfill.concurrency,"),),
+        (BACKFILLS,),
+    ),
+    Safeguard(
+        "places of a cancelled backfill that nobody can take any more",
+        (Edit("core/backfill_driver.py", "range(record.position, last)", "range(0)"),),
+        (BACKFILLS,),
+    ),
+    Safeguard(
+        "endings entered in the ledger once",
+        (Edit("core/ledger.py", "if execution.id in known.ids:", "if execution.id in ():"),),
+        (BACKFILLS,),
     ),
     # --- follow-ups
     Safeguard(
