@@ -163,6 +163,9 @@ async def test_a_pause_while_it_runs_lets_the_run_finish(nodes: Nodes) -> None:
     async with app, client_of(app) as client:
         run = await app.trigger("long")
         await gate.holds(run)
+        running = await client.get("/api/v1/jobs/long")
+        assert (running["status"], running["completed_at"]) == ("running", None)
+        assert running["started_at"] is not None
         paused = await client.post("/api/v1/jobs/long/pause", {"note": "later"})
         assert (paused["is_paused"], paused["pause_note"], paused["paused_by"]) == (True, "later", "loopback")
         assert paused["paused_at"]
@@ -170,6 +173,7 @@ async def test_a_pause_while_it_runs_lets_the_run_finish(nodes: Nodes) -> None:
         assert (await ended(app, run)).state == "completed"
         job = await client.get("/api/v1/jobs/long")
         assert (job["status"], job["next_run_at"]) == ("paused", None)
+        assert job["completed_at"] >= job["started_at"] == running["started_at"]
 
 
 @pytest.mark.req("API-4", "WRK-9")

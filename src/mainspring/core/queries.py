@@ -38,19 +38,19 @@ class Queries:
     async def views(self, jobs: Sequence[Job]) -> list[JobView]:
         """These jobs with their state and numbers."""
         views = await self._views(jobs, [job.id for job in jobs]) if jobs else []
-        return list(await asyncio.gather(*(self._with_retries(view) for view in views)))
+        return list(await asyncio.gather(*(self._with_newest(view) for view in views)))
 
     async def job(self, name: str) -> JobView:
         return (await self.views([await self._catalogue.read(name)]))[0]
 
-    async def _with_retries(self, view: JobView) -> JobView:
-        """Statistics know what has ended; while something newer lives, the failures that count are its own."""
+    async def _with_newest(self, view: JobView) -> JobView:
+        """Statistics know what has ended; while something newer lives, its times and failures are those that count."""
         if not view.live.total:
             return view
         newest = await self._store.find(ExecutionQuery(job_id=view.job.id, states=LIVE, limit=1))
         if not newest or newest[0].id < view.stats.last_id:
             return view
-        return msgspec.structs.replace(view, live_failures=newest[0].failures)
+        return msgspec.structs.replace(view, alive=newest[0])
 
     async def waiting_for_code(self) -> dict[str, int]:
         """Jobs of code that no running process declares, and how many of their executions wait. It looks at what is

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ..model.calendars import Calendar
+from ..model.execution import Execution
 from ..model.instants import Micros, maybe_datetime, to_datetime
 from ..model.job import Job, JobState, JobStats, LiveCounts
 from ..model.occurrences import Occurrence
@@ -25,8 +26,8 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     calendars: Mapping[str, Calendar] = NONE
     seen: Micros = 0
     """The store's time when it was read; only asked for where the job has hours."""
-    live_failures: int | None = None
-    """Failures of its newest execution so far, if that has not ended."""
+    alive: Execution | None = None
+    """Its newest execution, if that has not ended; lists of all jobs leave it out."""
 
     @property
     def name(self) -> str:
@@ -100,7 +101,17 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def current_retry_count(self) -> int:
         """Failures of its newest execution."""
-        return self.stats.last_failures if self.live_failures is None else self.live_failures
+        return self.stats.last_failures if self.alive is None else self.alive.failures
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When its newest execution began; None while that waits for its first try."""
+        return maybe_datetime(self.stats.last_started) if self.alive is None else self.alive.started_at
+
+    @property
+    def completed_at(self) -> datetime | None:
+        """When its newest execution ended; None while that lives."""
+        return maybe_datetime(self.stats.last_finished) if self.alive is None else None
 
     @property
     def is_paused(self) -> bool:
