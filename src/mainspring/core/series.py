@@ -50,13 +50,10 @@ class Series:
         self._encode, self._clock = encode, clock
         self._ids = RandomIds(chance)
         self._blank = plan.new_execution(job, trigger="enqueue", now=clock.now(), chance=chance)
+        self.independent = self._blank.overlap_key is None
+        """Whether what becomes of one does not depend on the others, so that their order does not matter."""
         self._last = self._blank.created
         self._without_params: Draft | None = None
-
-    @property
-    def independent(self) -> bool:
-        """Whether what becomes of one does not depend on the others, so that their order does not matter."""
-        return self._blank.overlap_key is None
 
     def draft(self, params: Any) -> Draft:
         """Checked parameters, or the error that says what is wrong with them."""
