@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +94,31 @@ def test_pause_resume_wait_and_cancel(cli: CommandLine) -> None:
     said, _ = waiting.communicate(timeout=30)
     assert (waiting.returncode, "cancelled" in said) == (1, True)
     assert cli.json("windows", "slow", *RANGE, APP)["counts"]["missing"] == DAYS
+
+
+@pytest.mark.req("WIN-5")
+def test_waiting_at_a_terminal_shows_a_bar(cli: CommandLine) -> None:
+    cli.serve()
+    terminal, screen = pty.openpty()
+    command = [sys.executable, "-m", "mainspring", "backfill", "start", "revenue", *RANGE, "--wait", APP]
+    environ = cli.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        command, cwd=cli.folder, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=screen
+    ) as process:
+        os.close(screen)
+        shown = b"".join(iter(lambda: read_from(terminal), b"")).decode()
+    os.close(terminal)
+    assert process.returncode == 1
+    assert "revenue running" in shown
+    assert "/10" in shown
+
+
+def read_from(terminal: int) -> bytes:
+    """Nothing once the other end is closed, which Linux tells by an error."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
 
 
 @pytest.mark.req("OPS-4")

@@ -77,6 +77,20 @@ async def test_a_later_failure_leaves_a_done_window_done_and_a_cancelled_one_is_
         assert (second.state, second.last_state, second.runs) == ("missing", "cancelled", 1)
 
 
+@pytest.mark.req("WIN-6", "TIM-1")
+async def test_a_fixed_delay_with_windows_goes_on_and_is_entered() -> None:
+    app = Mainspring("memory://")
+
+    @app.job("poll", trigger=every(minutes=50, delay=True), window="previous_hour")
+    async def poll(ctx: JobContext) -> None: ...
+
+    async with harness(app, start="2026-03-01T00:00Z") as kit:
+        await kit.advance("10h")
+        assert len(kit.executions("poll", state="completed")) == 12
+        counts = (await app.windows("poll", "2026-03-01", kit.now)).counts
+        assert (counts["done"], counts["missing"]) == (10, 0)
+
+
 @pytest.mark.req("WIN-6")
 async def test_the_ledger_outlives_the_executions() -> None:
     app, _ = application(retention=Retention(days=0, newest=0))
