@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -27,6 +27,9 @@ from .views import JobView
 
 MAX_RETRIES, BACKOFF, LONGEST_BACKOFF = 3, 60.0, 3600.0
 """What a job made through the interface gets when it says nothing about retries."""
+
+FOLLOWED = ("queue", "timeout", "non_retryable", "trigger_role")
+"""What further jobs of a handler take over from its own job: where it runs, how long it may, who may run it."""
 
 SAME_NAME = tuple(name for name in EDITABLE if name not in ("cron", "trigger", "max_attempts", "retry", "tz"))
 
@@ -102,16 +105,20 @@ class Creation:
         *,
         by: str,
         execution_id: str | None = None,
+        check: Callable[[Job], None] = lambda job: None,
     ) -> tuple[JobView, Execution | None]:
-        """A new job. One that does not tick runs once, and at once: that execution comes with it."""
+        """A new job. One that does not tick runs once, and at once: that execution comes with it. `check` may refuse
+        what is about to be made."""
         await self._check_handler(identifier("handler", handler))
         name = generated_name(handler, self._chance) if name is None else identifier("name", name)
         signature = self._registry.get(handler).signature if handler in self._registry.names else None
-        spec = job_spec(handler, signature, with_defaults(options), self._timezone)
+        followed = await self._followed(handler)
+        spec = job_spec(handler, signature, followed | with_defaults(options), self._timezone)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
         write = commands.declare(None, self._catalogue.new_job(name, spec, "api", now), now)
         assert write is not None, "nothing of that name is known here"
+        check(write.job)
         first = None if write.job.ticking else self._first(write.job, by, now, execution_id)
         audit = self._client.audit("create", f"job:{name}", by, now, after=write.job.declared)
         executions = () if first is None else (first,)
@@ -126,6 +133,12 @@ class Creation:
         return plan.new_execution(
             job, trigger="api", triggered_by=by, now=now, chance=self._chance, id=id, params=params
         )
+
+    async def _followed(self, handler: str) -> dict[str, Any]:
+        own = next(iter(await self._store.jobs([handler])), None)
+        if own is None or own.spec.handler != handler:
+            return {}
+        return {name: value for name in FOLLOWED if (value := getattr(own.spec, name))}
 
     async def _check_handler(self, handler: str) -> None:
         """Known here, or to a process that runs now: a job for a handler that nobody has would never run."""

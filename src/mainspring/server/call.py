@@ -14,6 +14,7 @@ from ..core.control import JobChanged
 from ..core.idempotency import Answer
 from ..core.views import JobView
 from ..model.errors import InvalidValue, MainspringError
+from ..model.job import Job
 from .access import Principal, Role, may_trigger, needs
 from .engine import Application, Engine
 from .errors import problem_of, respond
@@ -67,6 +68,10 @@ class Call:
         view = await self.engine.queries.job(name)
         may_trigger(self.principal, view.job)
         return view
+
+    def may_make(self, job: Job) -> None:
+        """Refuse a new job whose handler asks for a higher role: it must not be a way around that."""
+        may_trigger(self.principal, job)
 
     def check(self, view: JobView) -> None:
         """Refuse if the job is not the one that `If-Match` names."""

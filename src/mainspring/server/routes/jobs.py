@@ -92,7 +92,7 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
     async def work(execution_id: str | None) -> Answer:
         try:
             view, first = await call.engine.creation.create(
-                name, handler, options_of(fields), by=call.by, execution_id=execution_id
+                name, handler, options_of(fields), by=call.by, execution_id=execution_id, check=call.may_make
             )
         except HandlerNotFound as error:
             raise InvalidValue("handler", handler, "a handler that is registered", str(error)) from None

@@ -1,0 +1,87 @@
+"""Who may do what through the real interface: roles, jobs that ask for a higher one, names in the audit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from mainspring import Mainspring, every
+from tests.api.access_support import SECRET, STRANGER, signed
+from tests.support import Nodes, ended
+
+pytestmark = pytest.mark.req("SEC-2")
+
+
+class Someone:
+    """A person with a role, far away."""
+
+    def __init__(self, app: Mainspring, role: str) -> None:
+        self._app, self._headers = app, {"Authorization": f"Bearer {signed(role=role)}"}
+
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        transport = httpx.ASGITransport(self._app.asgi(), client=(STRANGER, 4_711))
+        async with httpx.AsyncClient(transport=transport, base_url="http://jobs.example.com") as http:
+            return await http.request(method, path, json=body, headers=self._headers | headers)
+
+
+@pytest.mark.req("SEC-3")
+async def test_the_audit_names_who_it_was(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(jwt_secret=SECRET)
+    app.job("job", trigger=every(hours=1))(lambda: None)
+    operator, viewer = Someone(app, "operator"), Someone(app, "viewer")
+    assert (await viewer.ask("POST", "/api/v1/jobs/job/pause")).status_code == 403
+    paused = await operator.ask("POST", "/api/v1/jobs/job/pause")
+    assert paused.json()["paused_by"] == "jwt:ada"
+    (record,) = (await viewer.ask("GET", "/api/v1/audit")).json()["items"]
+    assert (record["actor"], record["request_id"]) == ("jwt:ada", paused.headers["x-request-id"])
+    await app.close()
+
+
+async def test_a_job_that_asks_for_a_higher_role_has_no_back_door(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(jwt_secret=SECRET)
+
+    @app.job("payout", trigger=every(hours=1), trigger_role="admin", max_attempts=1, window="yesterday")
+    async def payout() -> None:
+        raise ValueError("as asked")
+
+    operator, admin = Someone(app, "operator"), Someone(app, "admin")
+    async with app:
+        failed = await ended(app, await app.trigger("payout"))
+        doors: list[tuple[str, str, Any]] = [
+            ("POST", "/_sys/job/payout", None),
+            ("POST", "/jobs/payout", {}),
+            ("POST", "/api/v1/jobs/payout/trigger", None),
+            ("POST", "/api/v1/jobs/payout/retry", None),
+            ("POST", "/api/v1/jobs/payout/revert", None),
+            ("PUT", "/api/v1/jobs/payout", {"queue": "mine"}),
+            ("DELETE", "/api/v1/jobs/payout", None),
+            ("POST", f"/api/v1/executions/{failed.id}/retry", None),
+            ("POST", "/api/v1/backfills", {"job": "payout"}),
+            ("POST", "/api/v1/jobs", {"name": "mine", "handler": "payout"}),
+            ("POST", "/api/v1/jobs", {"handler": "payout", "interval_minutes": 1}),
+        ]
+        for method, path, body in doors:
+            answer = await operator.ask(method, path, body)
+            assert answer.status_code == 403, (method, path, answer.text)
+        for path, chosen in (("jobs", "payout"), ("executions", failed.id)):
+            bulk = await operator.ask("POST", f"/api/v1/bulk/{path}", {"command": "retry", "ids": [chosen]})
+            assert bulk.json()["results"][0]["error"]["code"] == "role_too_low"
+        assert len(await app.executions("payout")) == 1
+        made = await admin.ask("POST", "/api/v1/jobs", {"name": "mine", "handler": "payout", "interval_minutes": 5})
+        assert made.status_code == 201
+        assert (await operator.ask("POST", "/api/v1/jobs/mine/trigger")).status_code == 403
+        assert (await admin.ask("POST", "/api/v1/jobs/mine/trigger")).status_code == 202
+
+
+@pytest.mark.req("API-3")
+async def test_a_new_job_runs_where_its_handlers_own_job_does(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(jwt_secret=SECRET)
+    app.job("mail", queue="mail", timeout="1m")(lambda: None)
+    operator = Someone(app, "operator")
+    made = (await operator.ask("POST", "/api/v1/jobs", {"handler": "mail", "interval_minutes": 5})).json()
+    assert (made["queue"], made["policy"]["timeout"]) == ("mail", 60.0)
+    own = {"handler": "mail", "interval_minutes": 5, "queue": "slow", "timeout": 5.0}
+    assert (await operator.ask("POST", "/api/v1/jobs", own)).json()["queue"] == "slow"
+    await app.close()
