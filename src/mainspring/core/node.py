@@ -144,6 +144,7 @@ class Node:
         self._emit(Stopping(self.id, self.worker.running, timeout))
         if self._unsubscribe is not None:
             self._unsubscribe()
+        self.worker.take_no_more()
         if "scheduler" in self._settings.roles:
             await asyncio.gather(self.scheduler.stop(reserve * 0.2), self.backfills.stop(reserve * 0.2))
         handed_back = 0

@@ -106,13 +106,17 @@ class Worker:
             self._main_loop.wake()
 
     # --- stop ---------------------------------------------------------------------------------------------
+    def take_no_more(self) -> None:
+        """From now on nothing is claimed, and what was fetched ahead goes back."""
+        self._slots.draining = True
+        self._slots.hand_back_ahead()
+
     async def stop(self, patience: float, reserve: float) -> int:
         """Drain: running handlers get `patience` seconds, then are stopped and handed back uncounted.
 
         Everything is settled, and this returns, within `patience + reserve`. Returns how many were handed back.
         """
-        self._slots.draining = True
-        self._slots.hand_back_ahead()
+        self.take_no_more()
         await self._until_idle(patience)
         unfinished = list(self._slots.runs.values())
         for run in unfinished:
