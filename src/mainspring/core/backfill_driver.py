@@ -192,8 +192,8 @@ async def _moved_on(store: Store, record: Backfill, alive: list[Execution], now:
     if len(windows) < count:
         return rules.cancelling(record, "its list of windows is incomplete"), True
     taken = await _taken(store, record, list(windows.values()), alive)
-    last_due = await _hand_out(store, record, job, windows, taken, now)
-    return rules.handed_out(record, count, last_due, now), count == BATCH or bool(taken)
+    last_due, passed = await _hand_out(store, record, job, windows, taken, now)
+    return rules.handed_out(record, count, last_due, now), passed or count == BATCH
 
 
 async def _hand_out(
@@ -203,8 +203,9 @@ async def _hand_out(
     windows: dict[int, ledger.Stretch],
     taken: dict[ledger.Stretch, tuple[str, str]],
     now: Micros,
-) -> Micros | None:
-    """Insert a row for each of these windows. Returns when the last of those that run is due."""
+) -> tuple[Micros | None, bool]:
+    """Insert a row for each of these windows. Returns when the last of those that run is due, and whether some were
+    passed over."""
     rows = []
     starts = iter(rules.due_times(record, now, len(windows)))
     last_due = None
@@ -219,7 +220,7 @@ async def _hand_out(
     held = [row for row, each in zip(rows, added, strict=True) if each.outcome == "unique_taken"]
     if held:
         await store.add([rules.passed_over(row, rules.RUNNING_ELSEWHERE, now) for row in held])
-    return last_due
+    return last_due, bool(taken or held)
 
 
 async def _taken(
