@@ -85,7 +85,7 @@ class Parts:
         self.windows = WindowQueries(store, self.catalogue, self.calendars)
         self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
-        self.job_lists = JobLists(store, self.queries, self.time)
+        self.job_lists = JobLists(store, self.queries)
         self.overview = Overview(store, self.queries, self.time, settings.poll_interval)
         self.idempotency = Idempotency(store, self.time)
         self.creation = Creation(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import msgspec
 
 from ..model.errors import InvalidValue
 from ..model.values import choice, whole
-from .ports import Clock, Store
+from .ports import Store
 from .queries import MAX_OFFSET, MAX_PAGE, Queries
 from .views import JobView
 
 COUNTED = 10_000
 """Counts are exact up to here; beyond it is "10000+"."""
-AT_ONCE = 500
-FEW = 1_000
-COUNT_LASTS = 5.0
 
 Total: TypeAlias = int | str
 _SORTS: dict[str, Callable[[JobView], Any]] = {
@@ -74,9 +71,8 @@ class JobPage(msgspec.Struct, frozen=True):
 
 
 class JobLists:
-    def __init__(self, store: Store, queries: Queries, clock: Clock) -> None:
-        self._store, self._queries, self._clock = store, queries, clock
-        self._counted: tuple[float, int] | None = None
+    def __init__(self, store: Store, queries: Queries) -> None:
+        self._store, self._queries = store, queries
 
     async def page(
         self,
@@ -100,7 +96,7 @@ class JobLists:
         total = total_of(len(found))
         found = sorted_views(found, sort) if after is None else [view for view in found if view.name > after]
         more = sort == "name" and len(found) > offset + limit
-        chosen = found[offset : offset + limit]
+        chosen = await self._queries.with_newest(found[offset : offset + limit])
         return JobPage(chosen, total, chosen[-1].name if more and chosen else None)
 
     async def names(self, wanted: JobFilter, limit: int) -> list[str]:
@@ -108,14 +104,13 @@ class JobLists:
         return [view.name for view in await self._matching(wanted, limit)][:limit]
 
     async def _matching(self, wanted: JobFilter, enough: int | None) -> list[JobView]:
-        """By name, some at a time: others on this event loop do not wait for the end of a long list."""
+        """By name, read page by page: others on this event loop do not wait for the end of a long list."""
         found: list[JobView] = []
-        views = await self._queries.jobs()
-        for start in range(0, len(views), AT_ONCE):
-            found += [view for view in views[start : start + AT_ONCE] if wanted.admits(view)]
-            if enough is not None and len(found) >= enough:
-                break
-            await asyncio.sleep(0)
+        async with aclosing(self._queries.walk()) as pages:
+            async for page in pages:
+                found += [view for view in page if wanted.admits(view)]
+                if enough is not None and len(found) >= enough:
+                    break
         return found
 
     async def _next_by_name(self, limit: int, offset: int, after: str) -> JobPage:
@@ -123,18 +118,8 @@ class JobLists:
         rows = await self._store.jobs_after(after, offset + limit + 1)
         shown = rows[offset : offset + limit]
         more = shown[-1].name if len(rows) > offset + limit and shown else None
-        return JobPage(await self._queries.views(shown), total_of(await self._count()), more)
-
-    async def _count(self) -> int:
-        """Where there are many jobs, their number may be some seconds old."""
-        now = self._clock.monotonic()
-        if self._counted is not None and self._counted[1] > FEW and now - self._counted[0] < COUNT_LASTS:
-            return self._counted[1]
-        count = len(await self._store.jobs_after("", FEW + 1))
-        if count > FEW:
-            count = len(await self._store.jobs_after("", COUNTED + 1))
-        self._counted = (now, count)
-        return count
+        total = total_of(await self._store.count_jobs(COUNTED + 1))
+        return JobPage(await self._queries.views(shown), total, more)
 
 
 def sorted_views(views: list[JobView], sort: str) -> list[JobView]:

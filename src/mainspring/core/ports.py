@@ -120,6 +120,9 @@ class Store(LockBackend, Protocol):
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
         """The next jobs by name after this one: for whoever walks over all of them in small steps."""
 
+    async def count_jobs(self, cap: int) -> int:
+        """How many jobs there are, counting no further than `cap`."""
+
     async def due_jobs(self, limit: int) -> DuePage:
         """Jobs whose `due` has come by the store's clock, earliest first, and the due time of the next one."""
 

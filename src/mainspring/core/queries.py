@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -37,11 +37,21 @@ class Queries:
 
     async def views(self, jobs: Sequence[Job]) -> list[JobView]:
         """These jobs with their state and numbers."""
-        views = await self._views(jobs, [job.id for job in jobs]) if jobs else []
-        return list(await asyncio.gather(*(self._with_newest(view) for view in views)))
+        return await self.with_newest(await self._views(jobs, [job.id for job in jobs])) if jobs else []
+
+    async def walk(self) -> AsyncGenerator[list[JobView], None]:
+        """All jobs by name, in pages: others get their turn in between, and who has seen enough may leave."""
+        after = ""
+        while jobs := await self._store.jobs_after(after, MAX_PAGE):
+            yield await self._views(jobs, [job.id for job in jobs])
+            after = jobs[-1].name
 
     async def job(self, name: str) -> JobView:
         return (await self.views([await self._catalogue.read(name)]))[0]
+
+    async def with_newest(self, views: Sequence[JobView]) -> list[JobView]:
+        """With what lives of each: for the few that are shown, never for all."""
+        return list(await asyncio.gather(*(self._with_newest(view) for view in views)))
 
     async def _with_newest(self, view: JobView) -> JobView:
         """Statistics know what has ended; while something newer lives, its times and failures are those that count."""

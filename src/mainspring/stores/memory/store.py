@@ -108,6 +108,10 @@ class MemoryStore:
         with self._lock:
             return [self._numbered(job) for job in self._jobs.by_name() if job.name > name][:limit]
 
+    async def count_jobs(self, cap: int) -> int:
+        with self._lock:
+            return min(cap, len(self._jobs.by_name()))
+
     async def due_jobs(self, limit: int) -> DuePage:
         with self._lock:
             now = self._clock.now()

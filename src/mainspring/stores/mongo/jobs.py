@@ -69,6 +69,10 @@ async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:
     return await _read(db, {"_id": {"$gt": name}, **_VISIBLE}, {"_id": 1}, limit)
 
 
+async def count_jobs(db: Database, cap: int) -> int:
+    return int(await db.jobs.count_documents(_VISIBLE, limit=cap)) if cap > 0 else 0
+
+
 async def swept(db: Database, limit: int) -> list[Job]:
     return await _read(db, {"sweep": True}, {"_id": 1}, limit)
 

@@ -161,6 +161,9 @@ class MongoStore:
         return await jobs.jobs_after(self._db, name, limit)
 
     @told
+    async def count_jobs(self, cap: int) -> int:
+        return await jobs.count_jobs(self._db, cap)
+
     async def due_jobs(self, limit: int) -> DuePage:
         return await jobs.due_jobs(self._db, limit)
 

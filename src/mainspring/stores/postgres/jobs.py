@@ -140,6 +140,10 @@ async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:
     return [job_of(row) for row in await db.rows("jobs_after", name, limit, repeat=True)]
 
 
+async def count_jobs(db: Database, cap: int) -> int:
+    return int((await db.rows("jobs_count", cap, repeat=True))[0][0])
+
+
 async def due_jobs(db: Database, limit: int) -> DuePage:
     """One more row than asked for tells when to look again: by its column, because `Job.due` reads the specification,
     and one that this release cannot read must not keep all others from being found."""

@@ -109,6 +109,9 @@ class PostgresStore:
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
         return await jobs.jobs_after(self._db, name, limit)
 
+    async def count_jobs(self, cap: int) -> int:
+        return await jobs.count_jobs(self._db, cap)
+
     async def due_jobs(self, limit: int) -> DuePage:
         return await jobs.due_jobs(self._db, limit)
 

@@ -110,6 +110,10 @@ def jobs_after(tx: Transaction, name: str, limit: int) -> list[Job]:
     return [job_of(row) for row in tx.rows("jobs_after", name, limit)]
 
 
+def count_jobs(tx: Transaction, cap: int) -> int:
+    return int(tx.value("jobs_count", cap))
+
+
 def due_jobs(tx: Transaction, limit: int) -> DuePage:
     """One more row than asked for tells when to look again: by its column, because `Job.due` reads the specification,
     and one that this release cannot read must not keep all others from being found."""

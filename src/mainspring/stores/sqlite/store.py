@@ -213,6 +213,9 @@ class SqliteStore:
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
         return await self._read(lambda tx: jobs.jobs_after(tx, name, limit))
 
+    async def count_jobs(self, cap: int) -> int:
+        return await self._read(lambda tx: jobs.count_jobs(tx, cap))
+
     async def due_jobs(self, limit: int) -> DuePage:
         return await self._read(lambda tx: jobs.due_jobs(tx, limit))
 

@@ -63,6 +63,15 @@ class JobWrites(StoreSuite):
         assert [[job.name for job in page] for page in (first, rest)] == [["C", "a", "b"], ["d"]]
 
     @stored
+    async def test_jobs_are_counted_up_to_a_cap(self, world: World) -> None:
+        assert await world.store.count_jobs(3) == 0
+        for name in ("a", "b", "c"):
+            await world.write(world.job(name))
+        assert [await world.store.count_jobs(cap) for cap in (1, 2, 3, 4)] == [1, 2, 3, 3]
+        assert await world.store.delete_job("b", 1, purge=False, audit=world.audit())
+        assert await world.store.count_jobs(3) == 2
+
+    @stored
     async def test_each_write_of_a_batch_stands_alone(self, world: World) -> None:
         await world.write(world.job("a"))
         writes = [
