@@ -186,7 +186,7 @@ SAFEGUARDS = (
                 "now = await self._store.now() lost = one_by_one(",
                 "now = self._clock.now()\n        lost = one_by_one(",
             ),
-            Edit("core/storetime.py", "if self._seen is None:", "if True:"),
+            Edit("core/storetime.py", "if self._heard is None:", "if True:"),
         ),
         (SIMULATION,),
     ),
