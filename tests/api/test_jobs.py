@@ -132,7 +132,7 @@ async def test_a_job_without_a_schedule_runs_once_at_once(nodes: Nodes, fields: 
         ({"handler": "crawl", "schedule": "61 * * * *"}, "schedule"),
         ({"handler": "crawl", "schedule": "@every"}, "schedule"),
         ({"handler": "crawl", "schedule": "@once yesterday"}, "schedule"),
-        ({"handler": "crawl", "schedule": "@daily", "timezone": "Mars/Olympus"}, "tz"),
+        ({"handler": "crawl", "schedule": "@daily", "timezone": "Mars/Olympus"}, "timezone"),
         ({"handler": "crawl", "max_retries": -1}, "max_retries"),
         ({"handler": "crawl", "max_retries": "3"}, "max_retries"),
         ({"handler": "crawl", "params": []}, "params"),
