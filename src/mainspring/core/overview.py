@@ -23,6 +23,8 @@ SHARE = 10
 STORE_PATIENCE = 2.0
 CHECKS_MISSED = 3
 CHECK_SLACK = 5.0
+ENDS = ("completed", "partial", "failed", "cancelled", "skipped", "timed", "rescued")
+LIVE = ("pending", "running", "waiting")
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +51,7 @@ class Overview:
     def __init__(self, store: Store, queries: Queries, clock: Clock, poll_interval: float) -> None:
         self._store, self._queries, self._clock, self._poll_interval = store, queries, clock, poll_interval
         self._known: tuple[Metrics, float] | None = None
+        self._working = asyncio.Lock()
 
     async def why(self, name: str) -> tuple[JobView, list[Reason]]:
         known = await facts(self._store, self._queries, name)
@@ -56,12 +59,16 @@ class Overview:
 
     # --- numbers ------------------------------------------------------------------------------------------
     async def metrics(self, node: Node | None) -> Metrics:
-        began = self._clock.monotonic()
-        if self._known is None or began >= self._known[1]:
-            made = summary(await self._queries.jobs(), await self._store.now())
-            done = self._clock.monotonic()
-            self._known = (made, done + max(METRICS_LAST, SHARE * (done - began)))
-        return msgspec.structs.replace(self._known[0], last_check_at=maybe_datetime(await self._last_check(node)))
+        async with self._working:  # who comes meanwhile gets the same numbers
+            began = self._clock.monotonic()
+            if self._known is None or began >= self._known[1]:
+                tally = Tally()
+                async for page in self._queries.walk():
+                    tally.add(page)
+                made, done = tally.metrics(await self._store.now()), self._clock.monotonic()
+                self._known = (made, done + max(METRICS_LAST, SHARE * (done - began)))
+            known = self._known[0]
+        return msgspec.structs.replace(known, last_check_at=maybe_datetime(await self._last_check(node)))
 
     async def _last_check(self, node: Node | None) -> Micros | None:
         """When this process last looked for what is due; if it is no scheduler, when one was last heard of."""
@@ -85,27 +92,40 @@ class Overview:
         return ["scheduler"] if checked is None or now - checked > limit else []
 
 
-def summary(views: Sequence[JobView], now: Micros) -> Metrics:
-    """The numbers of all these jobs together."""
-    states = Counter(view.state.value for view in views)
-    stats = [view.stats for view in views]
-    completed, failed = sum(each.completed for each in stats), sum(each.failed for each in stats)
-    partial, timed = sum(each.partial for each in stats), sum(each.timed for each in stats)
-    judged = completed + partial + failed
-    return Metrics(
-        jobs={state.value: states[state.value] for state in JobState},
-        executions=sum(each.total for each in stats),
-        successful=completed,
-        partial=partial,
-        failed=failed,
-        cancelled=sum(each.cancelled for each in stats),
-        skipped=sum(each.skipped for each in stats),
-        pending=sum(view.live.pending for view in views),
-        running=sum(view.live.running for view in views),
-        waiting=sum(view.live.waiting for view in views),
-        average_duration_ms=sum(each.duration_ms for each in stats) / timed if timed else None,
-        success_rate=completed / judged if judged else None,
-        stale_locks_cleared=sum(each.rescued for each in stats),
-        last_check_at=None,
-        updated_at=to_datetime(now),
-    )
+class Tally:
+    """The numbers of many jobs together, added up page by page."""
+
+    def __init__(self) -> None:
+        self._states: Counter[str] = Counter()
+        self._ends: Counter[str] = Counter()
+        self._live: Counter[str] = Counter()
+        self._duration_ms = 0.0
+
+    def add(self, views: Sequence[JobView]) -> None:
+        self._states.update(view.state.value for view in views)
+        self._duration_ms += sum(view.stats.duration_ms for view in views)
+        for name in ENDS:
+            self._ends[name] += sum(getattr(view.stats, name) for view in views)
+        for name in LIVE:
+            self._live[name] += sum(getattr(view.live, name) for view in views)
+
+    def metrics(self, now: Micros) -> Metrics:
+        ends, live = self._ends, self._live
+        judged = ends["completed"] + ends["partial"] + ends["failed"]
+        return Metrics(
+            jobs={state.value: self._states[state.value] for state in JobState},
+            executions=judged + ends["cancelled"],
+            successful=ends["completed"],
+            partial=ends["partial"],
+            failed=ends["failed"],
+            cancelled=ends["cancelled"],
+            skipped=ends["skipped"],
+            pending=live["pending"],
+            running=live["running"],
+            waiting=live["waiting"],
+            average_duration_ms=self._duration_ms / ends["timed"] if ends["timed"] else None,
+            success_rate=ends["completed"] / judged if judged else None,
+            stale_locks_cleared=ends["rescued"],
+            last_check_at=None,
+            updated_at=to_datetime(now),
+        )

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_a
 @router.get("", operation_id="sys_list_jobs", response_model=list[outputs.SysJob], responses=answers({}))
 async def list_jobs(call: Viewing) -> Response:
     """Every job with its schedule, next run, last run and totals."""
-    return respond(json([sys_job_shape(view) for view in await call.engine.queries.jobs()]))
+    return respond(json([sys_job_shape(view) async for page in call.engine.queries.walk() for view in page]))
 
 
 @router.post(
