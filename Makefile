@@ -10,7 +10,8 @@
 #   make bench [ONLY=drain-postgres,latency] [ROUNDS=3] [POSTGRES=15]    Mainspring, bare loops and other job systems,
 #                              each in an environment of its own; figures and plots into docs/benchmarks.md
 #   make bench-quick           the same in two minutes: fewer of them, fewer jobs, one round; the page stays as it is
-#   make bench-api             how quickly the HTTP interface answers beside 100 jobs, and beside 100,000 with 1,000,000 executions
+#   make bench-api [ARGS="--quick --store sqlite"]  how quickly the HTTP interface answers beside 100 jobs, and beside
+#                              100,000 jobs with 1,000,000 executions
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
