@@ -25,6 +25,10 @@ from tests.integration.test_app_enqueue import (
     test_the_key_switches_at_first_pick_up,
     test_what_an_enqueue_returns_is_what_is_stored,
 )
+from tests.integration.test_app_periods import (
+    test_debounced_at_once_leaves_one,
+    test_many_at_once_take_the_key_once,
+)
 from tests.integration.test_app_schedules import (
     test_a_job_changed_elsewhere_wakes_the_scheduler,
     test_allow_with_a_limit,

@@ -1,0 +1,46 @@
+"""A selection of the tests of the HTTP interface, on the databases that are servers; what is imported is collected here
+once more, and finds the `nodes` below."""
+
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.api.test_cluster import (
+    test_a_lock_is_shown_and_released_by_an_administrator,
+    test_bulk_commands_on_executions,
+    test_every_change_leaves_who_what_when_before_after_and_the_request,
+)
+from tests.api.test_commands import (
+    test_commands_at_the_same_time_lose_no_update,
+    test_many_triggers_at_once_of_a_job_that_skips_run_it_once,
+)
+from tests.api.test_errors import test_the_shape_and_the_status
+from tests.api.test_executions import (
+    test_the_list_is_filtered_and_paged,
+    test_the_stream_tells_everything_up_to_the_end,
+)
+from tests.api.test_idempotency import (
+    test_it_survives_a_restart,
+    test_many_at_once_under_one_key_do_it_once,
+    test_the_same_key_and_request_trigger_once,
+)
+from tests.api.test_jobs import (
+    many,
+    test_a_purge_removes_the_history_and_a_new_incarnation_starts_over,
+    test_executions_and_numbers_of_a_job,
+    test_if_match_is_honoured_and_not_required,
+    test_jobs_are_filtered_sorted_and_paged,
+)
+from tests.mongo_server import mongo
+from tests.servers import postgres
+from tests.support import Nodes
+
+
+@pytest.fixture(params=["postgres", "mongo"])
+def nodes(request: pytest.FixtureRequest, tmp_path: Path) -> Nodes:
+    server = postgres() if request.param == "postgres" else mongo("replica_set")
+    return Nodes(request.param, tmp_path, server.new_database())
