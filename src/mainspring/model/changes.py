@@ -28,7 +28,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A transition of one execution. Built only by `core.decide`."""
 
     id: str
@@ -72,7 +72,7 @@ class JobWrite(msgspec.Struct, frozen=True, kw_only=True):
 AddedAs: TypeAlias = Literal["added", "duplicate", "unique_taken", "skipped"]
 
 
-class Added(msgspec.Struct, frozen=True):
+class Added(msgspec.Struct, frozen=True, gc=False):
     """What became of one insert. `holder` is the live execution that holds the key."""
 
     id: str

@@ -11,14 +11,14 @@ from .execution import Execution, State
 from .instants import Micros
 
 
-class Started(msgspec.Struct, frozen=True):
+class Started(msgspec.Struct, frozen=True, gc=False):
     """A try of an execution begins in this process."""
 
     execution: Execution
     at: Micros
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """A try ended and its ending was accepted; `state` is where the execution went."""
 
     execution: Execution

@@ -40,7 +40,7 @@ AttemptEnd: TypeAlias = Literal[
 ]
 
 
-class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
+class Attempt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One try of an execution."""
 
     number: int
@@ -66,11 +66,14 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
         return (self.ended - self.started) / 1000
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Every field a store keeps of an execution. JSON fields are text, opaque to stores.
 
     Three numbers, never mixed: `token` grows with every claim (the fence), `failures` is what the retry budget
     counts, `crashes` counts lost workers.
+
+    `gc=False`, here and on what else is made for each execution: it holds nothing that could lead back to it, so the
+    collector of cycles need not look.
     """
 
     id: str

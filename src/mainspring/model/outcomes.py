@@ -8,7 +8,7 @@ from .execution import AttemptEnd
 from .instants import Micros
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The end of one try. `retryable` matters for failures, `delay` for snoozes, the JSON texts for every end."""
 
     end: AttemptEnd
