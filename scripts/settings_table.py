@@ -40,7 +40,7 @@ MEANING = {
     "redis_wakeups": "true: processes also wake each other through `redis_url`",
     "host": "where a process with the role `api` listens",
     "port": "its port; 0 for a free one",
-    "api_handler": "the handler of jobs created over HTTP that name none; fields that are not known are parameters then",
+    "api_handler": "the handler of jobs created over HTTP that name none; unknown fields are its parameters then",
     "sys_allow": "networks that may use `/_sys/*`; none given: this machine only",
     "api_allow": "networks that may use the HTTP interface at all; none given: every one",
     "trusted_proxies": "networks of proxies whose word on addresses counts, `unix` for a Unix socket",
