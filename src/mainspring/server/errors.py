@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from ..core.client import AlreadyRunning
 from ..core.control import JobChanged
@@ -128,6 +129,15 @@ def unexpected(error: BaseException) -> Problem:
     return problem
 
 
+def _methods_at(request: Request) -> str:
+    """All methods of an address: routing names only those of the first route that has it."""
+    methods: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return ", ".join(sorted(methods))
+
+
 def install(api: FastAPI) -> None:
     """Every error that a route or the routing itself raises gets the one shape."""
 
@@ -138,7 +148,10 @@ def install(api: FastAPI) -> None:
 
     @api.exception_handler(HTTPException)
     async def of_http(request: Request, error: HTTPException) -> Response:
-        return respond(http_problem(error).answer)
+        problem = http_problem(error)
+        if problem.status == 405:
+            problem = msgspec.structs.replace(problem, headers={"Allow": _methods_at(request)})
+        return respond(problem.answer)
 
     @api.exception_handler(RequestValidationError)
     async def of_request(request: Request, error: RequestValidationError) -> Response:

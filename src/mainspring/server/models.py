@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ..model.execution import State
 from ..model.job import JobState
@@ -17,6 +17,13 @@ MOST_PER_PAGE = 200
 MOST_OFFSET = 10_000
 MOST_IN_BULK = 1_000
 
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 3.0 is a whole one, and the document says so."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 Text = Annotated[str, Field(max_length=1_000)]
 Short = Annotated[str, Field(min_length=1, max_length=200)]
@@ -52,22 +59,24 @@ class JobFields(Strict):
     ] = None
     timezone: Annotated[str, Field(max_length=100, description="An IANA name.")] | None = None
     interval_minutes: Annotated[
-        int | None, Field(ge=1, le=52_560_000, description="How many of interval_type; wins over schedule.")
+        Annotated[int, Field(ge=1, le=52_560_000), WHOLE] | None,
+        Field(description="How many of interval_type; wins over schedule."),
     ] = None
     interval_type: Literal["minutes", "hours", "days"] | None = None
     schedule_enabled: Annotated[bool | None, Field(description="False: triggerable, never ticking.")] = None
     max_retries: Annotated[
-        int | None, Field(ge=0, le=999, description="Tries after the first one; 3 for new jobs.")
+        Annotated[int, Field(ge=0, le=999), WHOLE] | None,
+        Field(description="Tries after the first one; 3 for new jobs."),
     ] = None
     retry_backoff_seconds: Annotated[
         float | None,
         Field(ge=0, le=2_592_000, description="Before the first retry, doubled for each next, at most an hour."),
     ] = None
     queue: Name | None = None
-    priority: Annotated[int | None, Field(ge=-32_768, le=32_767)] = None
+    priority: Annotated[int, Field(ge=-32_768, le=32_767), WHOLE] | None = None
     timeout: Duration | None = None
     overlap: Literal["skip", "queue", "allow", "cancel_running"] | None = None
-    overlap_limit: Annotated[int | None, Field(ge=1, le=1_000)] = None
+    overlap_limit: Annotated[int, Field(ge=1, le=1_000), WHOLE] | None = None
     missed: Literal["skip", "latest", "all"] | None = None
     grace: Duration | None = None
     window: Annotated[str | None, Field(max_length=100)] = None
@@ -99,10 +108,22 @@ class OpenJobCreate(JobFields):
     handler: Name | None = None
 
 
+_MAY_BE_NULL = {"schedule", "interval_minutes", "interval_type", "timeout", "grace", "window", "overlap_limit"}
+
+
+def _of_update(schema: dict[str, Any]) -> None:
+    """The rules of core refuse null for the other fields, so the document does not offer it."""
+    schema["examples"] = [{"interval_minutes": 15}, {"schedule": None}]
+    for name, field in schema["properties"].items():
+        if name not in _MAY_BE_NULL:
+            field["anyOf"] = [each for each in field["anyOf"] if each != {"type": "null"}]
+            field.pop("default", None)
+
+
 class JobUpdate(JobFields):
     """Only what is named changes. `null` takes a schedule, interval, timeout, grace, window or limit away."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"interval_minutes": 15}, {"schedule": None}]})
+    model_config = ConfigDict(json_schema_extra=_of_update)
 
 
 class JobList(Strict):
@@ -203,7 +224,7 @@ class JobExecutionList(ExecutionFilter):
 
 
 class ExecutionList(JobExecutionList):
-    job: Short | None = None
+    job: Name | None = None
 
 
 class LogList(Strict):
@@ -228,7 +249,7 @@ class JobBulkFilter(Strict):
 
 
 class ExecutionBulkFilter(Strict):
-    job: Short | None = None
+    job: Name | None = None
     status: Annotated[list[StateName] | None, Field(max_length=8)] = None
     trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
         None
@@ -236,6 +257,12 @@ class ExecutionBulkFilter(Strict):
     tenant: Short | None = None
     since: Instant | None = None
     until: Instant | None = None
+
+
+_ONE_OF_THEM: list[Any] = [
+    {"required": ["ids"], "properties": {"ids": {"type": "array"}, "filter": {"type": "null"}}},
+    {"required": ["filter"], "properties": {"filter": {"type": "object"}, "ids": {"type": "null"}}},
+]
 
 
 class _Chosen(Strict):
@@ -249,7 +276,9 @@ class _Chosen(Strict):
 
 
 class JobBulk(_Chosen):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"command": "pause", "filter": {"queue": "reports"}}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"command": "pause", "filter": {"queue": "reports"}}], "oneOf": _ONE_OF_THEM}
+    )
 
     command: Literal["pause", "resume", "cancel", "retry"]
     ids: Annotated[list[Short], Field(min_length=1, max_length=MOST_IN_BULK)] | None = None
@@ -259,7 +288,10 @@ class JobBulk(_Chosen):
 
 class ExecutionBulk(_Chosen):
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"command": "retry", "filter": {"job": "crawl", "status": ["failed"]}}]}
+        json_schema_extra={
+            "examples": [{"command": "retry", "filter": {"job": "crawl", "status": ["failed"]}}],
+            "oneOf": _ONE_OF_THEM,
+        }
     )
 
     command: Literal["cancel", "retry"]
@@ -296,7 +328,7 @@ class BackfillCreate(Strict):
     end: Instant | None = None
     params: Params | None = None
     order: Literal["oldest", "newest"] = "oldest"
-    concurrency: Annotated[int, Field(ge=1, le=1_000)] = 1
+    concurrency: Annotated[int, Field(ge=1, le=1_000), WHOLE] = 1
     pace: Duration | None = None
     only: Literal["holes", "missing", "failed"] = "holes"
     force: bool = False
@@ -307,5 +339,5 @@ class BackfillCreate(Strict):
 class BackfillList(Strict):
     model_config = ConfigDict(strict=False)
 
-    job: Short | None = None
+    job: Name | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = 20

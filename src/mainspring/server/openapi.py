@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
+from ..config_security import SecuritySettings
 from ..core.registry import Handler, Registry
 from ..core.signature import json_schema
 from .access import access_extra
@@ -19,6 +20,18 @@ ALWAYS = (401, 403, 429, 500, 503)
 WITH_BODY = (413, 415)
 _ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
 _UNUSED = ("HTTPValidationError", "ValidationError")
+_REQUEST_ID = {
+    "name": "X-Request-Id",
+    "in": "header",
+    "required": False,
+    "description": "An id of your own for this request. One that is not sane is not taken: the answer has a new one.",
+    "schema": {"type": "string"},
+}
+_ANSWERED_ID = {
+    "description": "The id of this request, also in logs and in the audit.",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"},
+}
 
 Document = dict[str, Any]
 
@@ -27,25 +40,35 @@ def document(api: FastAPI, registry: Registry) -> Document:
     made = get_openapi(
         title=api.title, version=api.version, description=api.description, routes=api.routes, tags=api.openapi_tags
     )
+    security = _security(api.state.application.settings)
     for route in api.routes:
         if isinstance(route, APIRoute) and route.include_in_schema:
             for method in route.methods or ():
                 operation = made["paths"][route.path_format][method.lower()]
                 operation |= access_extra(route)
-                _complete(operation)
+                _complete(operation, security)
+    components = made["components"]
     for name in _UNUSED:
-        made["components"]["schemas"].pop(name, None)
-    made["components"]["securitySchemes"] = {
+        components["schemas"].pop(name, None)
+    components["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API token or a JWT."}
     }
+    components["parameters"] = {"RequestId": _REQUEST_ID}
+    components["headers"] = {"RequestId": _ANSWERED_ID}
     _add_handlers(made, registry)
     return made
 
 
-def _complete(operation: Document) -> None:
+def _security(settings: SecuritySettings) -> list[Document]:
+    """Where somebody on this machine is let in without credentials, they are not required."""
+    bearer: list[Document] = [{"bearer": []}]
+    return bearer if settings.authenticates and not settings.allow_loopback else [*bearer, {}]
+
+
+def _complete(operation: Document, security: list[Document]) -> None:
     """The answers that any route can give, instead of the one that FastAPI supposes."""
     answers = operation["responses"]
-    if "Error" not in str(answers.get("422", "Error")):
+    if _UNUSED[0] in str(answers.get("422")):
         del answers["422"]
     wanted: tuple[int, ...] = ()
     if operation.get("parameters") or "requestBody" in operation:
@@ -54,9 +77,22 @@ def _complete(operation: Document) -> None:
         wanted += WITH_BODY
     if operation.get("x-required-role") != "anyone":
         wanted += ALWAYS
-        operation["security"] = [{"bearer": []}, {}]
+        operation["security"] = security
     for status in wanted:
         answers.setdefault(str(status), {"description": MEANING[status], "content": _ERROR})
+    for answer in answers.values():
+        answer.setdefault("headers", {})["X-Request-Id"] = {"$ref": "#/components/headers/RequestId"}
+    for parameter in operation.get("parameters", ()):
+        parameter["schema"] = _without_null(parameter["schema"])
+    operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/RequestId"})
+
+
+def _without_null(schema: Document) -> Document:
+    """Parameters are text, and no text is null: what may be missing is optional, nothing more."""
+    choices: list[Document] = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(choices) != 1:
+        return schema
+    return {name: value for name, value in schema.items() if name != "anyOf"} | choices[0]
 
 
 def _add_handlers(made: Document, registry: Registry) -> None:
@@ -69,8 +105,10 @@ def _add_handlers(made: Document, registry: Registry) -> None:
 def _handler_operation(template: Document, handler: Handler, made: Document) -> Document:
     schema, others = json_schema(handler.signature, "#/components/schemas/")
     made["components"]["schemas"] |= others
-    parameters = [each for each in template["parameters"] if each["name"] != "handler"]
-    body = {"required": bool(handler.signature.required), "content": {"application/json": {"schema": schema}}}
+    parameters = [each for each in template["parameters"] if each.get("name") != "handler"]
+    required = bool(handler.signature.required)
+    told = schema if required else {"anyOf": [schema, {"type": "null"}]}  # null is the same as no body
+    body = {"required": required, "content": {"application/json": {"schema": told}}}
     return {
         **msgspec.json.decode(msgspec.json.encode(template)),
         "operationId": f"run_handler_{handler.name}",

@@ -29,10 +29,19 @@ ExecutionId = Annotated[
     str, Path(description="The execution's id.", max_length=100, examples=["0199c1f2-7d5e-7abc-8def-0123456789ab"])
 ]
 
+_EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["execution", "log", "end"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+    },
+}
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events `execution`, `log` (with an id: send it back as Last-Event-ID) and `end`.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"itemSchema": _EVENT}},
     }
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -30,6 +32,8 @@ from ..models import (
 from ..paging import execution_page, page
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+
+_GIVEN_AS = {"tz": "timezone", "cron": "schedule", "trigger": "schedule"}
 
 JobId = Annotated[str, Path(description="The job's name.", max_length=100, examples=["crawl-news"])]
 
@@ -84,6 +88,17 @@ def add_create(to: APIRouter, open_to_parameters: bool) -> None:
     )
 
 
+@contextmanager
+def _named_as_given() -> Iterator[None]:
+    """Core knows some fields by other names; who asked should read those that they wrote."""
+    try:
+        yield
+    except InvalidValue as error:
+        if error.field not in _GIVEN_AS:
+            raise
+        raise InvalidValue(_GIVEN_AS[error.field], error.value, error.allowed, error.remedy) from None
+
+
 async def _create(call: Posting, name: str | None, handler: str, body: JobFields, extra: dict[str, Any]) -> Response:
     fields = _given(body)
     if extra:
@@ -91,9 +106,10 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
 
     async def work(execution_id: str | None) -> Answer:
         try:
-            view, first = await call.engine.creation.create(
-                name, handler, options_of(fields), by=call.by, execution_id=execution_id, check=call.may_make
-            )
+            with _named_as_given():
+                view, first = await call.engine.creation.create(
+                    name, handler, options_of(fields), by=call.by, execution_id=execution_id, check=call.may_make
+                )
         except HandlerNotFound as error:
             raise InvalidValue("handler", handler, "a handler that is registered", str(error)) from None
         shape = {**job_shape(view), "execution_id": None if first is None else first.id}
@@ -122,7 +138,8 @@ async def get_job(call: Viewing, id: JobId) -> Response:
 async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
     await call.may_run(id)
-    view = await call.engine.control.update_job(id, options_of(_given(body)), by=call.by, seen=call.seen)
+    with _named_as_given():
+        view = await call.engine.control.update_job(id, options_of(_given(body)), by=call.by, seen=call.seen)
     return respond(json(job_shape(view), headers=etag(view)))
 
 
