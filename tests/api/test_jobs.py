@@ -250,7 +250,7 @@ async def test_a_purge_removes_the_history_and_a_new_incarnation_starts_over(nod
         assert execution["status"] == "completed"
 
 
-@pytest.mark.req("API-5", "API-13")
+@pytest.mark.req("API-5", "API-6", "API-13")
 async def test_executions_and_numbers_of_a_job(nodes: Nodes) -> None:
     app = crawler(nodes)
     app.job("fails", max_attempts=1)(_failing)

@@ -24,7 +24,7 @@ from . import commands, plan, ticks
 from .cancelling import cancel_all
 from .catalogue import Catalogue
 from .loop import Emit
-from .periods import Periods
+from .periods import Periods, check_lasting, refuse_lasting
 from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
@@ -106,10 +106,7 @@ class Client:
     async def _enqueue_lasting(
         self, execution: Execution, unique: Unique, connection: Any, start_at: Any
     ) -> Execution | None:
-        if connection is not None:
-            raise InvalidValue("unique", presentable(unique), "no period inside a transaction of the caller")
-        if unique.debounce is not None and start_at is not None:
-            raise InvalidValue("start_at", presentable(start_at), "nothing together with debounce, which says when")
+        check_lasting(unique, connection, start_at)
 
         async def add(made: Execution) -> Execution | None:
             return (await self._add([made]))[0]
@@ -141,7 +138,7 @@ class Client:
                 known.series = self._series_of(known.job)
             known.left -= 1
             if own or options:
-                _refuse_lasting({**options, **own}.get("unique"))
+                refuse_lasting({**options, **own}.get("unique"))
                 drafts.append(self._prepared(known.job, params, **{**options, **own}))
             else:
                 drafts.append(known.series.draft(params))
@@ -395,8 +392,3 @@ class Client:
             before=before,
             after=after,
         )
-
-
-def _refuse_lasting(unique: Any) -> None:
-    if isinstance(unique, Unique) and unique.lasting:
-        raise InvalidValue("unique", presentable(unique), "keys without a period, when many are enqueued at once")

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from ..model.changes import Change
+from ..model.errors import InvalidValue
 from ..model.execution import Execution, State
 from ..model.instants import SECOND, Micros, seconds_to_micros
+from ..model.payload import presentable
 from ..model.policies import Unique
 from ..model.shelf import Entry, EntryWrite
 from . import decide
@@ -113,6 +115,19 @@ class Periods:
     async def _put(self, place: str, held: _Held, seen_version: int) -> bool:
         entry = Entry(kind=KIND, key=place, body=msgspec.json.encode(held).decode())
         return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
+
+
+def check_lasting(unique: Unique, connection: Any, start_at: Any) -> None:
+    """A period is the store's own affair, in steps of its own; and a debounced start is not for the caller to say."""
+    if connection is not None:
+        raise InvalidValue("unique", presentable(unique), "no period inside a transaction of the caller")
+    if unique.debounce is not None and start_at is not None:
+        raise InvalidValue("start_at", presentable(start_at), "nothing together with debounce, which says when")
+
+
+def refuse_lasting(unique: Any) -> None:
+    if isinstance(unique, Unique) and unique.lasting:
+        raise InvalidValue("unique", presentable(unique), "keys without a period, when many are enqueued at once")
 
 
 def _place(unique: Unique) -> str:
