@@ -1,0 +1,93 @@
+"""Requests that are made up rarely hit anything that exists. Here half of their names and ids become known ones.
+
+Which half, and which one, follows from the value itself, so that the same example is always the same request.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from typing import Any
+
+from schemathesis import Case
+from schemathesis.core.parameters import ParameterLocation
+
+from tests.api.schema_app import Known
+
+_NUMBERS = itertools.count()
+_TEXTS = {
+    "schedule": ["*/5 * * * *", "0 30 3 * * *", "@every 30m", "@once 2090-01-01T00:00:00Z"],
+    "timezone": ["UTC", "Europe/Paris", "America/New_York"],
+    "begin": ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00+00:00"],
+    "end": ["2026-01-03T00:00:00Z", "2026-01-20T00:00:00Z"],
+    "since": ["2026-01-01T00:00:00Z"],
+    "until": ["2030-01-03T00:00:00Z"],
+    "resume_at": ["2090-01-01T00:00:00Z"],
+    "wait": ["0", "10ms", "1h"],
+    "pace": ["1s"],
+    "timeout": ["1m"],
+    "grace": ["1h"],
+    "window": ["yesterday"],
+    "queue": ["default"],
+}
+
+
+def aim(case: Case, known: Known) -> None:
+    """Change the case in place. What is wrong on purpose stays wrong."""
+    values = _values(case.operation.path, known)
+    for location, container in (
+        (ParameterLocation.PATH, case.path_parameters),
+        (ParameterLocation.QUERY, case.query),
+        (ParameterLocation.BODY, case.body),
+    ):
+        if isinstance(container, dict) and not _is_negative(case, location):
+            for name in list(container):
+                if name in values:
+                    container[name] = _aimed(container[name], values[name])
+    if not _is_negative(case, ParameterLocation.HEADER):
+        _renew(case)
+    _drop_bad_tag(case)
+
+
+def _is_negative(case: Case, location: ParameterLocation) -> bool:
+    return case.meta is not None and case.meta.is_negative_at(location)
+
+
+def _renew(case: Case) -> None:
+    """Made-up keys are much alike, and one that was used before answers instead of the route: most become new ones."""
+    key = None if case.headers is None else case.headers.get("Idempotency-Key")
+    if isinstance(key, str) and (number := next(_NUMBERS)) % 8:
+        case.headers["Idempotency-Key"] = f"key-{number}"
+
+
+def _drop_bad_tag(case: Case) -> None:
+    """Where the coverage phase wants any value for a header with a pattern, it takes 0, right or wrong. In a request
+    that is about something else that would be the reason for every refusal."""
+    tag = None if case.headers is None else case.headers.get("If-Match")
+    if tag != "0" or case.meta is None:
+        return
+    about = getattr(case.meta.phase.data, "parameter_location", None)
+    if case.meta.generation.mode.is_positive or about is not ParameterLocation.HEADER:
+        del case.headers["If-Match"]
+
+
+def _values(path: str, known: Known) -> dict[str, list[str]]:
+    ids = known.jobs
+    if "/executions" in path:
+        # A stream of what never ends only ends with the patience of the client; most of them should end by themselves.
+        ids = known.ended * 4 + known.waiting if path.endswith("/stream") else known.executions
+    elif "/backfills" in path:
+        ids = known.backfills
+    if "/jobs/{id}" in path or "/bulk/jobs" in path:
+        ids = known.jobs
+    names = known.locks if "/locks" in path else known.jobs
+    return {**_TEXTS, "id": ids, "ids": ids, "job": known.jobs, "handler": known.handlers, "name": names}
+
+
+def _aimed(value: Any, choices: list[str]) -> Any:
+    if isinstance(value, list):
+        return [_aimed(each, choices) for each in value]
+    if not isinstance(value, str) or not choices:
+        return value
+    number = zlib.crc32(value.encode("utf-8", "surrogatepass"))
+    return value if number % 2 else choices[number // 2 % len(choices)]

@@ -1,0 +1,122 @@
+"""The application that requests are made up for: quick handlers, a running worker, and something of every kind to find.
+
+Each start makes a new one on a store of its own, so that no test sees what another one did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+
+from mainspring import JobContext, Mainspring, every
+from tests.api.access_support import SECRET, signed
+from tests.support import ended
+
+ADMIN = {"Authorization": f"Bearer {signed()}"}
+PEER = ("127.0.0.1", 50_000)
+LATE = "2090-01-01T00:00:00Z"
+
+
+class Point(msgspec.Struct):
+    x: int
+    label: str = ""
+
+
+class Known(msgspec.Struct):
+    """What there is to find."""
+
+    jobs: list[str] = []
+    handlers: list[str] = []
+    ended: list[str] = []
+    waiting: list[str] = []
+    backfills: list[str] = []
+    locks: list[str] = []
+
+    @property
+    def executions(self) -> list[str]:
+        return self.ended + self.waiting
+
+
+def application(mended: asyncio.Event | None = None) -> Mainspring:
+    """Once `mended` is set nothing here fails: who runs a handler that fails gets a 500, as promised."""
+    app = Mainspring("memory://", jwt_secret=SECRET, failed_logins_per_minute=100_000, stop_timeout=5)
+
+    @app.job("quick")
+    async def quick(ctx: JobContext, number: int = 1, words: list[str] | None = None) -> dict[str, int]:
+        ctx.logger.info("number %d", number)
+        ctx.progress(1, 2)
+        ctx.count(numbers=1)
+        return {"number": number}
+
+    @app.job("typed")
+    async def typed(point: Point, ratio: float = 0.5, urgent: bool = False) -> None: ...
+
+    @app.job("fragile", max_attempts=1)
+    async def fragile() -> None:
+        if mended is not None and not mended.is_set():
+            raise ValueError("not yet")
+
+    @app.job("windows", cron="0 3 * * *", window="yesterday")
+    async def windows(ctx: JobContext, region: str = "all") -> None: ...
+
+    for name in ("hourly", "paused", "cancelled"):
+        app.schedule(name, "quick", every(hours=1))
+    return app
+
+
+async def fill(app: Mainspring) -> Known:
+    """Jobs in several states, executions that completed, failed and wait for ever, backfills, locks."""
+    known = Known(handlers=sorted(app.registry.names))
+    await app.pause("paused")
+    await app.cancel("cancelled")
+    for name in ("quick", "fragile", "hourly", "fragile"):
+        known.ended.append((await ended(app, await app.trigger(name))).id)
+    for _ in range(3):
+        waits = await app.enqueue("quick", start_at=LATE)
+        assert waits is not None
+        known.waiting.append(waits.id)
+    for days in (1, 60):
+        begun = await app.backfill("windows", "2026-01-01T00:00:00Z", f"2026-0{1 + days // 30}-02T00:00:00Z", pace="1h")
+        known.backfills.append(begun.id)
+    for name in ("import", "export", "reports/daily"):
+        assert await app.try_lock(name, "1h")
+        known.locks.append(name)
+    known.jobs = [view.name for view in await app.jobs()]
+    return known
+
+
+class InProcess:
+    """The interface as an ASGI application whose lifespan is that of a new Mainspring application with its worker."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+        self._api: FastAPI | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        assert self._api is not None, "it has started"
+        await self._api({**scope, "client": PEER}, receive, send)
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        await receive()
+        async with self._running():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        mended = asyncio.Event()
+        app = application(mended)
+        async with app:
+            self.known, self._api = await fill(app), app.asgi()
+            mended.set()
+            yield
+            self._api.state.streams.close()

@@ -1,0 +1,155 @@
+"""Requests made up from the OpenAPI document, by schemathesis: every operation, every check, and sequences of requests.
+
+No answer may be a 5xx or anything that the document does not declare; what the document forbids must be refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import hypothesis
+import hypothesis.errors
+import pytest
+import schemathesis
+from schemathesis import Case, CheckContext, Response
+from schemathesis.config import SchemathesisConfig
+from schemathesis.generation.meta import TestPhase
+from schemathesis.python import asgi
+
+from mainspring.server import waiting
+from mainspring.server.routes import run_handler
+from tests.api.schema_aim import aim
+from tests.api.schema_app import ADMIN, InProcess, application
+
+EXAMPLES = 50
+SEQUENCES, STEPS = 8, 25
+"""How many tests of sequences there are, and at least how many requests of each follow from an answer before."""
+
+ACCEPTED = ["2xx", "400", "404", "409", "412", "422"]
+"""Answers to requests that fit the document: it cannot say what exists, in which state it is and which keys were used.
+That a 400 is given for a good reason only is checked by `only_rules_refuse`."""
+READ_BY_CORE = (
+    *("schedule", "timezone", "window", "resume_at"),
+    *("interval_minutes", "interval_type", "overlap_limit"),  # one bounds the other, or needs it
+    *("timeout", "grace", "pace", "wait"),  # durations
+    *("begin", "end", "since", "until"),  # instants, and their order
+    *("handler", "params"),  # whether it is registered, and its signature
+    "job",  # a backfill is for jobs with windows
+    "cursor",  # goes with sort=name only
+)
+"""Fields whose values are texts with a grammar, or belong together in a way that the document has no words for."""
+
+SERVED = InProcess()
+CONFIG = SchemathesisConfig.from_dict(
+    {
+        "generation": {"deterministic": True, "max-examples": EXAMPLES, "with-security-parameters": False},
+        "checks": {"positive_data_acceptance": {"expected-statuses": ACCEPTED}},
+    }
+)
+SCHEMA = schemathesis.openapi.from_dict(application().asgi().openapi(), config=CONFIG)
+SCHEMA.app = SERVED
+CLIENT = asgi.get_client(SERVED)
+CLIENT.trust_env = False  # looking for proxies takes longer than the request
+SEQUENCE = hypothesis.settings(
+    max_examples=5,
+    stateful_step_count=12,
+    phases=[hypothesis.Phase.generate],
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Some executions never end; who waits for them need not wait for minutes. Failed logins are meant to fail."""
+    monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(run_handler, "PATIENCE", 0.5)
+    caplog.set_level(logging.ERROR, "mainspring.access")
+    with CLIENT:
+        yield
+
+
+@pytest.fixture
+def sent() -> Iterator[Counter[str]]:
+    """Counts the requests of one operation; there must have been enough of them when it is over."""
+    counted: Counter[str] = Counter()
+    yield counted
+    assert len(counted) == 1
+    assert min(counted.values()) >= EXAMPLES, counted
+
+
+def only_rules_refuse(ctx: CheckContext, response: Response, case: Case) -> None:
+    """A request that fits the document is never refused for its shape."""
+    if case.meta is None or not case.meta.generation.mode.is_positive or response.status_code != 400:
+        return
+    error = response.json()["error"]
+    fields = [each["field"].partition(".")[0].partition("[")[0] for each in error["details"]]
+    assert error["code"] == "invalid_value", error
+    assert set(fields) <= set(READ_BY_CORE), error
+
+
+def options(case: Case) -> dict[str, Any]:
+    """How a request is sent. Streams of executions that never end are cut."""
+    timeout = {"timeout": 0.05} if case.operation.path.endswith("/stream") else {}
+    return {"session": CLIENT, "headers": ADMIN, **timeout}
+
+
+@pytest.mark.req("API-9")
+@SCHEMA.parametrize()
+@hypothesis.settings(suppress_health_check=list(hypothesis.HealthCheck))
+def test_operation(case: Case, sent: Counter[str]) -> None:
+    aim(case, SERVED.known)
+    sent[case.operation.label] += case.meta is not None and case.meta.phase.name is TestPhase.FUZZING
+    case.call_and_validate(additional_checks=[only_rules_refuse], **options(case))
+
+
+@pytest.mark.req("API-9")
+def test_every_operation_of_the_document_is_tested() -> None:
+    served = CLIENT.get("/openapi.json").json()
+    told = {f"{method.upper()} {path}" for path, item in served["paths"].items() for method in item}
+    assert {operation.ok().label for operation in SCHEMA.get_all_operations()} == told
+    assert len(told) > 40
+
+
+class Sequences(SCHEMA.as_state_machine()):  # type: ignore[misc]
+    """What one answer tells is used in the next request: names and ids of what was just made, paused or removed.
+
+    Such a value may fit the document no better than the place it was taken from, so any refusal is a good one here.
+    """
+
+    steps: ClassVar[list[str]] = []
+    failures: ClassVar[list[BaseException]] = []
+
+    def step(self, input: Any) -> Any:
+        if input.transition is None:
+            aim(input.case, SERVED.known)
+        else:
+            self.steps.append(input.case.operation.label)
+        try:
+            return super().step(input)
+        except BaseExceptionGroup as error:
+            self.failures.append(error)
+            raise
+
+    def get_call_kwargs(self, case: Case) -> dict[str, Any]:
+        return options(case)
+
+
+@pytest.mark.req("API-9")
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+def test_sequences_of_requests(seed: int) -> None:
+    """Executions end when they end, so a sequence need not take the same course twice. Hypothesis then gives up, which
+    says nothing about the answers: the next round begins, on a new application."""
+    Sequences.steps.clear()
+    Sequences.failures.clear()
+    rounds = 0
+    while len(Sequences.steps) < STEPS and not Sequences.failures:
+        assert rounds < 20, "hardly any answer leads to a next request"
+        rounds += 1
+        with contextlib.suppress(hypothesis.errors.Flaky):
+            hypothesis.seed(seed * 1_000 + rounds)(Sequences).run(settings=SEQUENCE)
+        asgi.shutdown_lifespans()
+    assert not Sequences.failures, Sequences.failures
