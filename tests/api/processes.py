@@ -127,7 +127,7 @@ class Deployment:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Operator]:
-        async with httpx.AsyncClient(base_url=self.addresses[0], timeout=PATIENCE) as http:
+        async with httpx.AsyncClient(base_url=self.addresses[0], timeout=2 * PATIENCE) as http:
             yield Operator(http, self.folder)
 
 

@@ -141,28 +141,32 @@ class Queries:
         id = id_of(execution)
         changed = asyncio.Event()
         unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
-        patience = asyncio.timeout(timeout)
         try:
-            async with patience:
-                return await self._until_final(id, execution if isinstance(execution, Execution) else None, changed)
-        except TimeoutError:
-            if not patience.expired():
-                raise
-            waiting = await self.get(id)
-            words = f"execution {id} of job {waiting.job!r} has not ended after {timeout:g} s; it is {waiting.state}"
-            raise TimeoutError(words) from None
+            return await self._until_final(
+                id, execution if isinstance(execution, Execution) else None, changed, timeout
+            )
         finally:
             unsubscribe()
 
-    async def _until_final(self, id: str, seen: Execution | None, changed: asyncio.Event) -> Execution:
+    async def _until_final(
+        self, id: str, seen: Execution | None, changed: asyncio.Event, timeout: float | None
+    ) -> Execution:
+        """The time is over between two looks, never in the middle of one: a driver that is cancelled while it reads
+        throws its connection away, and PyMongo sometimes goes on as if it had not been."""
+        clock = asyncio.get_running_loop().time
+        end = None if timeout is None else clock() + timeout
         while True:
             changed.clear()
             execution = await self._store.execution(id) or _not_kept(id, seen)
             if execution.state.final:
                 return execution
             seen = execution
+            left = WAIT_POLL if end is None else min(WAIT_POLL, end - clock())
+            if left <= 0:
+                words = f"execution {id} of job {seen.job!r} has not ended after {timeout:g} s; it is {seen.state}"
+                raise TimeoutError(words)
             try:
-                async with asyncio.timeout(WAIT_POLL):
+                async with asyncio.timeout(left):
                     await changed.wait()
             except TimeoutError:
                 pass

@@ -63,7 +63,7 @@ class Watch:
 
     async def _run(self) -> None:
         try:
-            while not await self._look():
+            while self._listeners and not await self._look():  # a driver may not notice that it is cancelled
                 with suppress(TimeoutError):
                     await self._queries.wait(self.id, LOOK_EVERY)
         except MainspringError:
