@@ -40,17 +40,20 @@ class Search(NamedTuple):
 
     def ids(self) -> str:
         where = " AND ".join(self.conditions) or "TRUE"
-        return f"SELECT {self.table}.id FROM {self.source} WHERE {where} ORDER BY {self.table}.id DESC LIMIT ?"
+        both = self.table == "execution" or "execution." in where  # what never changes is only joined if asked about
+        source = self.source if both else self.source.partition(_JOIN)[0]
+        return f"SELECT {self.table}.id FROM {source} WHERE {where} ORDER BY {self.table}.id DESC LIMIT ?"
 
 
+_JOIN = " CROSS JOIN "
 _EXECUTIONS = "mainspring_executions AS execution"
 _LIVE = "mainspring_live AS live"
 _HISTORY = "mainspring_history AS history"
 _ALL = Search("execution", _EXECUTIONS)
-_LIVE_FIRST = Search("live", f"{_LIVE} CROSS JOIN {_EXECUTIONS} ON execution.seq = live.seq")
-_LIVE_SECOND = Search("execution", f"{_EXECUTIONS} CROSS JOIN {_LIVE} ON live.seq = execution.seq")
-_HISTORY_FIRST = Search("history", f"{_HISTORY} CROSS JOIN {_EXECUTIONS} ON execution.seq = history.seq")
-_HISTORY_SECOND = Search("execution", f"{_EXECUTIONS} CROSS JOIN {_HISTORY} ON history.seq = execution.seq")
+_LIVE_FIRST = Search("live", f"{_LIVE}{_JOIN}{_EXECUTIONS} ON execution.seq = live.seq")
+_LIVE_SECOND = Search("execution", f"{_EXECUTIONS}{_JOIN}{_LIVE} ON live.seq = execution.seq")
+_HISTORY_FIRST = Search("history", f"{_HISTORY}{_JOIN}{_EXECUTIONS} ON execution.seq = history.seq")
+_HISTORY_SECOND = Search("execution", f"{_EXECUTIONS}{_JOIN}{_HISTORY} ON history.seq = execution.seq")
 
 
 def execution(tx: Transaction, id: str) -> Execution | None:
