@@ -25,7 +25,7 @@ CHANCE = random.Random(7)
 
 
 async def fill(url: str, jobs: int, executions: int, audits: int) -> None:
-    """So many jobs, a tenth of them paused; executions of which 2 % failed and 1 % were skipped; audit records."""
+    """So many jobs, a tenth of them paused; executions of which 1 % failed and 1 % were skipped; audit."""
     job, execution = await _templates(url)
     store = make_store(load({"database_url": url}), SystemClock())
     await store.open()
