@@ -1,6 +1,7 @@
 """Requests that are made up rarely hit anything that exists. Here half of their names and ids become known ones.
 
 Which half, and which one, follows from the value itself, so that the same example is always the same request.
+Where the tool itself makes a request that is not the one it means, it is mended here too.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from typing import Any
+from urllib.parse import quote
 
 from schemathesis import Case
 from schemathesis.core.parameters import ParameterLocation
@@ -47,6 +49,14 @@ def aim(case: Case, known: Known) -> None:
     if not _is_negative(case, ParameterLocation.HEADER):
         _renew(case)
     _drop_bad_tag(case)
+
+
+def fit_path(case: Case) -> None:
+    """What schemathesis takes from an answer for a path may be a list of names, and is not quoted: a # in it would cut
+    the address short, and the request would be one to another operation."""
+    for name, value in case.path_parameters.items():
+        one = value[0] if isinstance(value, list) and value else value
+        case.path_parameters[name] = quote(one, safe="") if isinstance(one, str) and set(one) & set("#?/") else one
 
 
 def _is_negative(case: Case, location: ParameterLocation) -> bool:

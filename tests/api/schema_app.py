@@ -19,6 +19,8 @@ from tests.support import ended
 
 ADMIN = {"Authorization": f"Bearer {signed()}"}
 PEER = ("127.0.0.1", 50_000)
+PAUSED = ("paused", "on-hold", "waits", "later")
+CANCELLED = ("cancelled", "gone")
 LATE = "2090-01-01T00:00:00Z"
 
 
@@ -64,7 +66,7 @@ def application(mended: asyncio.Event | None = None) -> Mainspring:
     @app.job("windows", cron="0 3 * * *", window="yesterday")
     async def windows(ctx: JobContext, region: str = "all") -> None: ...
 
-    for name in ("hourly", "paused", "cancelled"):
+    for name in ("hourly", *PAUSED, *CANCELLED):
         app.schedule(name, "quick", every(hours=1))
     return app
 
@@ -72,17 +74,21 @@ def application(mended: asyncio.Event | None = None) -> Mainspring:
 async def fill(app: Mainspring) -> Known:
     """Jobs in several states, executions that completed, failed and wait for ever, backfills, locks."""
     known = Known(handlers=sorted(app.registry.names))
-    await app.pause("paused")
-    await app.cancel("cancelled")
+    for name in PAUSED:
+        await app.pause(name)
+    for name in CANCELLED:
+        await app.cancel(name)
     for name in ("quick", "fragile", "hourly", "fragile"):
         known.ended.append((await ended(app, await app.trigger(name))).id)
     for _ in range(3):
         waits = await app.enqueue("quick", start_at=LATE)
         assert waits is not None
         known.waiting.append(waits.id)
-    for days in (1, 60):
-        begun = await app.backfill("windows", "2026-01-01T00:00:00Z", f"2026-0{1 + days // 30}-02T00:00:00Z", pace="1h")
-        known.backfills.append(begun.id)
+    for month in range(1, 7):  # one window, at its pace: the others wait for hours
+        begin, end = f"2026-0{month}-01T00:00:00Z", f"2026-0{month}-20T00:00:00Z"
+        known.backfills.append((await app.backfill("windows", begin, end, pace="1h")).id)
+    for id in known.backfills[::2]:
+        await app.pause_backfill(id)
     for name in ("import", "export", "reports/daily"):
         assert await app.try_lock(name, "1h")
         known.locks.append(name)
