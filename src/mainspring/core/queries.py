@@ -47,7 +47,9 @@ class Queries:
             after = jobs[-1].name
 
     async def job(self, name: str) -> JobView:
-        return (await self.views([await self._catalogue.read(name)]))[0]
+        job = await self._catalogue.read(name)
+        [view] = await self._views([job], [job.id])
+        return await self._with_newest(view)
 
     async def with_newest(self, views: Sequence[JobView]) -> list[JobView]:
         """With what lives of each: for the few that are shown, never for all."""
