@@ -136,7 +136,7 @@ OPTIONS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"overlap": "sometimes"}, ("overlap: 'sometimes' is not valid", "'skip', 'queue', 'allow' or 'cancel_running'")),
     ({"overlap": "skip", "overlap_limit": 3}, ("overlap_limit: 3 is not valid", "Set overlap='allow'")),
     ({"overlap_limit": 0}, ("overlap_limit: 0 is not valid",)),
-    ({"missed": "some"}, ("missed: 'some' is not valid", "'skip', 'latest' or 'all'")),
+    ({"missed": "some"}, ("missed: 'some' is not valid", "'skip', 'latest', 'all', or CatchUp")),
     ({"missed_while_paused": "some"}, ("missed_while_paused: 'some' is not valid",)),
     ({"grace": "-1s"}, ("grace: '-1s' is not valid",)),
     ({"window": "fortnight"}, ("window: 'fortnight' is not valid", "yesterday")),
