@@ -14,8 +14,9 @@ from urllib.parse import quote
 from schemathesis import Case
 from schemathesis.core.parameters import ParameterLocation
 
-from tests.api.schema_app import Known
+from tests.api.schema_app import CANCELLED, FAILED, PAUSED, SCHEDULED, Known
 
+APT = {"pause": SCHEDULED * 4, "resume": PAUSED * 3, "reactivate": CANCELLED * 6, "retry": FAILED * 4}
 _NUMBERS = itertools.count()
 _TEXTS = {
     "schedule": ["*/5 * * * *", "0 30 3 * * *", "@every 30m", "@once 2090-01-01T00:00:00Z"],
@@ -90,8 +91,11 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         ids = known.backfills
     if "/jobs/{id}" in path or "/bulk/jobs" in path:
         ids = known.jobs
+    if "/jobs/{id}" in path:  # few jobs are in the one state that some commands are for
+        ids = [*APT.get(path.rpartition("/")[2], ()), *ids]
     names = known.locks if "/locks" in path else known.jobs
-    return {**_TEXTS, "id": ids, "ids": ids, "job": known.jobs, "handler": known.handlers, "name": names}
+    jobs = ["windows"] * 20 + known.jobs if path.endswith("/backfills") else known.jobs
+    return {**_TEXTS, "id": ids, "ids": ids, "job": jobs, "handler": known.handlers, "name": names}
 
 
 def _aimed(value: Any, choices: list[str]) -> Any:

@@ -19,8 +19,10 @@ from tests.support import ended
 
 ADMIN = {"Authorization": f"Bearer {signed()}"}
 PEER = ("127.0.0.1", 50_000)
+SCHEDULED = ("hourly", "ticking", "regular")
 PAUSED = ("paused", "on-hold", "waits", "later")
 CANCELLED = ("cancelled", "gone")
+FAILED = ("fragile", "broken", "worn")
 LATE = "2090-01-01T00:00:00Z"
 
 
@@ -66,8 +68,10 @@ def application(mended: asyncio.Event | None = None) -> Mainspring:
     @app.job("windows", cron="0 3 * * *", window="yesterday")
     async def windows(ctx: JobContext, region: str = "all") -> None: ...
 
-    for name in ("hourly", *PAUSED, *CANCELLED):
+    for name in (*SCHEDULED, *PAUSED, *CANCELLED):
         app.schedule(name, "quick", every(hours=1))
+    for name in FAILED[1:]:
+        app.schedule(name, "fragile", max_attempts=1)
     return app
 
 
@@ -78,7 +82,7 @@ async def fill(app: Mainspring) -> Known:
         await app.pause(name)
     for name in CANCELLED:
         await app.cancel(name)
-    for name in ("quick", "fragile", "hourly", "fragile"):
+    for name in ("quick", "hourly", *FAILED):
         known.ended.append((await ended(app, await app.trigger(name))).id)
     for _ in range(3):
         waits = await app.enqueue("quick", start_at=LATE)

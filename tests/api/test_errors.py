@@ -36,9 +36,9 @@ JSON = {"Content-Type": "application/json"}
         ("GET", "/api/v1/executions?since=yesterday", 400, "invalid_value"),
         ("GET", "/api/v1/executions?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", 400, "invalid_value"),
         ("GET", "/api/v1/executions?since=1800-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", 400, "invalid_value"),
-        ("GET", "/api/v1/executions?tenant=%00", 400, "invalid_value"),
-        ("GET", "/api/v1/audit?target=%00", 400, "invalid_value"),
-        ("GET", "/api/v1/executions?cursor=%00", 400, "invalid_value"),
+        ("GET", "/api/v1/executions?tenant=%00", 400, "invalid_request"),
+        ("GET", "/api/v1/audit?target=%00", 400, "invalid_request"),
+        ("GET", "/api/v1/executions?cursor=%00", 400, "invalid_request"),
     ],
 )
 async def test_the_shape_and_the_status(nodes: Nodes, method: str, path: str, status: int, code: str) -> None:

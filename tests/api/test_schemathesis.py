@@ -39,6 +39,7 @@ READ_BY_CORE = (
     *("timeout", "grace", "pace", "wait"),  # durations
     *("begin", "end", "since", "until"),  # instants, and their order
     *("handler", "params"),  # whether it is registered, and its signature
+    "metadata",  # texts anywhere inside it
     "job",  # a backfill is for jobs with windows
     "cursor",  # goes with sort=name only
 )

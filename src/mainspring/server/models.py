@@ -25,8 +25,9 @@ def _whole(value: Any) -> Any:
 
 WHOLE = BeforeValidator(_whole)
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
-Text = Annotated[str, Field(max_length=1_000)]
-Short = Annotated[str, Field(min_length=1, max_length=200)]
+NO_NUL = r"^[^\x00]*$"  # which no store takes
+Text = Annotated[str, Field(max_length=1_000, pattern=NO_NUL)]
+Short = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
 Instant = Annotated[str, Field(min_length=1, max_length=64, description="ISO 8601 with an offset, or a trailing Z.")]
 Duration = Annotated[
     float | Annotated[str, Field(min_length=1, max_length=32)],
@@ -35,7 +36,7 @@ Duration = Annotated[
 Params = Annotated[dict[str, Any], Field(description="Parameters of the handler, checked against its signature.")]
 JobStateName = Annotated[JobState, Field(strict=False)]  # in JSON a state is its name
 StateName = Annotated[State, Field(strict=False)]
-Reason = Annotated[str, Field(min_length=1, max_length=1_000)]
+Reason = Annotated[str, Field(min_length=1, max_length=1_000, pattern=NO_NUL)]
 
 
 class Strict(BaseModel):
@@ -138,7 +139,9 @@ class JobList(Strict):
     last_status: State | None = None
     paused: bool | None = None
     orphaned: bool | None = None
-    q: Annotated[str | None, Field(max_length=200, description="Part of a name, handler or description.")] = None
+    q: Annotated[
+        str | None, Field(max_length=200, pattern=NO_NUL, description="Part of a name, handler or description.")
+    ] = None
     sort: Literal[
         "name",
         "-name",
@@ -157,7 +160,9 @@ class JobList(Strict):
     ] = "name"
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
-    cursor: Annotated[str | None, Field(max_length=100, description="`next_cursor` of the page before.")] = None
+    cursor: Annotated[
+        str | None, Field(max_length=100, pattern=NO_NUL, description="`next_cursor` of the page before.")
+    ] = None
 
 
 class JobRemoval(Strict):
@@ -220,7 +225,7 @@ class ExecutionFilter(Strict):
 class JobExecutionList(ExecutionFilter):
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
-    cursor: Annotated[str | None, Field(min_length=1, max_length=100)] = None
+    cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None
 
 
 class ExecutionList(JobExecutionList):
@@ -245,7 +250,7 @@ class JobBulkFilter(Strict):
     last_status: StateName | None = None
     paused: bool | None = None
     orphaned: bool | None = None
-    q: Annotated[str | None, Field(max_length=200)] = None
+    q: Annotated[str | None, Field(max_length=200, pattern=NO_NUL)] = None
 
 
 class ExecutionBulkFilter(Strict):
