@@ -65,7 +65,10 @@ def _is_negative(case: Case, location: ParameterLocation) -> bool:
 
 
 def _renew(case: Case) -> None:
-    """Made-up keys are much alike, and one that was used before answers instead of the route: most become new ones."""
+    """Made-up keys are much alike, and one that was used before answers instead of the route: most become new ones.
+    A made-up tag is that of no job: most become the one of any job."""
+    if case.headers is not None and "If-Match" in case.headers and next(_NUMBERS) % 3:
+        case.headers["If-Match"] = "*"
     key = None if case.headers is None else case.headers.get("Idempotency-Key")
     if isinstance(key, str) and (number := next(_NUMBERS)) % 8:
         case.headers["Idempotency-Key"] = f"key-{number}"
