@@ -6,6 +6,7 @@ test writes it.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -37,6 +38,7 @@ class Ground:
     def __init__(self, version: str) -> None:
         self.url = postgres(version).new_database()
         self._connection = psycopg.connect(self.url, autocommit=True)
+        atexit.register(self._connection.close)
         self._connection.execute(script("mainspring").encode())
         self._connection.execute(FAKE_CLOCK.encode())
 
