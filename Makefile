@@ -58,10 +58,14 @@ venv: $(INSTALLED)
 # The MongoDB server of the tests needs libcurl4. Whoever is not root gets it unpacked inside .venv: tests/mongo_server.py.
 LIBCURL4 := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && [ -z "$$(ls /usr/lib/*/libcurl.so.4 2>/dev/null)" ]; \
 	then echo "installing libcurl4"; apt-get update -qq; apt-get install -y -qq --no-install-recommends libcurl4 >/dev/null; fi
+# The walk of the README is done with curl itself.
+CURL := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v curl >/dev/null; \
+	then echo "installing curl"; apt-get update -qq; apt-get install -y -qq --no-install-recommends curl >/dev/null; fi
 
 # The build backend comes first, from the same pins, so that nothing unpinned is fetched for building.
 $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
 	@$(LIBCURL4)
+	@$(CURL)
 	@echo "installing dependencies into .venv"
 	@$(PIP) install -q -c constraints.txt hatchling editables
 	@$(PIP) install -q -c constraints.txt --no-build-isolation -e ".[dev]"
