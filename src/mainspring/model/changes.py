@@ -211,6 +211,49 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
 
 
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be so of a job; what is None does not matter. `active`: one of its executions runs or waits for its
+    children; `pending`: one is pending; `planned`: it has a `due`; `last`: the state of its newest ended execution (by
+    statistics, skipped ones apart), None in the set for a job none of whose executions has ended."""
+
+    cancelled: bool | None = None
+    active: bool | None = None
+    paused: bool | None = None
+    planned: bool | None = None
+    pending: bool | None = None
+    last: frozenset[State | None] | None = None
+
+
+JobOrder: TypeAlias = Literal["name", "handler", "next_run", "last_started", "created", "updated"]
+
+
+class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters of the job list. A job is wanted if it meets one of `any_of` (empty: whatever is so of it) and all else.
+
+    `search` is part of its name, handler or description, in lower case. `without` are names that are not wanted.
+    Jobs come by `order`, equal ones by name, those without a value last either way. `after` is a cursor by name.
+    """
+
+    any_of: tuple[JobFacts, ...] = ()
+    handler: str | None = None
+    queue: str | None = None
+    origin: str | None = None
+    search: str | None = None
+    without: frozenset[str] | None = None
+    after: str = ""
+    order: JobOrder = "name"
+    backwards: bool = False
+    limit: int = 50
+    offset: int = 0
+
+
+class JobsFound(msgspec.Struct, frozen=True):
+    """`count` is how many match in all, whatever `after`, `limit` and `offset` say, counted up to the cap asked for."""
+
+    names: list[str]
+    count: int
+
+
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
     """Delete finished executions of a job in these states that ended before `older_than` (None: whatever their age)
     and are not among its `newest` finished ones of any state (skipped ones are never counted among them)."""

@@ -107,6 +107,13 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     staged: bool = False
     overlap_slots: int = 1  # only read at insert: with n > 1 the keys tried are `key#0` to `key#n-1`
 
+    # Ready rows of one lane that have a share take turns by it, `weight` of them for one of weight 1.
+    share: str | None = None
+    weight: int = 1
+    limits: str | None = None  # JSON list of `model.limits.Limit`, keys filled in
+    parked: str | None = None  # the key of the limit that keeps this pending row from being claimed
+    flow: str | None = None  # what executions that follow from one another have in common: see core.dependencies
+
     token: int = 0
     owner: str | None = None
     lease: Micros | None = None

@@ -14,6 +14,7 @@ from .errors import InvalidValue
 from .execution import State, encode_policy
 from .hours import Hours, Outside, hours_of
 from .instants import Micros, maybe_datetime, to_datetime
+from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
 from .policies import CatchUp, Missed, Overlap, Retention, Retry, RunPolicy
 from .triggers import Trigger, decode_trigger
@@ -61,6 +62,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
     metadata: dict[str, Any] = {}
     trigger_role: str | None = None
+    limits: tuple[Limit, ...] = ()
+    weights: dict[str, int] = {}
 
     def run_policy(self) -> RunPolicy:
         """The part of the specification that each execution carries with it."""
@@ -216,6 +219,8 @@ class JobStats(msgspec.Struct, frozen=True, kw_only=True):
     last_finished: Micros | None = None
     last_error: str | None = None
     last_failures: int = 0
+    by_trigger: dict[str, int] = {}
+    """How many ended, by "trigger:state" ("schedule:completed", "api:failed", "manual:skipped")."""
 
     @property
     def total(self) -> int:

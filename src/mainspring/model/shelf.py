@@ -13,7 +13,18 @@ import msgspec
 from .changes import Audit
 
 ShelfKind: TypeAlias = Literal[
-    "window", "revision", "backfill", "backfill_plan", "calendar", "token", "idempotency", "unique"
+    "window",
+    "revision",
+    "backfill",
+    "backfill_plan",
+    "calendar",
+    "token",
+    "idempotency",
+    "unique",
+    "tenants",
+    "join",
+    "template",
+    "expected",
 ]
 
 

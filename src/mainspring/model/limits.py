@@ -1,0 +1,101 @@
+"""Limits by key: how many executions under one key may run at once, and how many may begin per second, on all nodes
+together.
+
+A job says `limits=[Limit("crawl:{tenant}", concurrency=3), Limit("partner-api", rate="50/s", burst=10)]`. An execution
+carries its limits with the key filled in, as JSON text, so that a store needs nothing but the row to judge it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from .errors import InvalidValue
+from .values import whole
+
+MAX_LIMITS = 4
+MAX_CONCURRENCY = 100_000
+MAX_RATE = 100_000.0
+MAX_BURST = 100_000
+MAX_KEY = 200
+_PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
+
+
+class Limit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`concurrency` is how many executions under `key` may run at once; `rate` how many may begin per second on
+    average (`"50/s"`, `"100/m"`, or a number per second), `burst` how many of those at one instant.
+
+    In the key, `{tenant}`, `{job}`, `{queue}` and `{params.name}` are filled in for each execution.
+
+    >>> Limit("partner-api", rate="120/m")
+    Limit(key='partner-api', concurrency=None, rate=2.0, burst=1)
+    """
+
+    key: str
+    concurrency: int | None = None
+    rate: float | str | None = None
+    burst: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str) or not 1 <= len(self.key) <= MAX_KEY or not self.key.isprintable():
+            raise InvalidValue("limits.key", self.key, f"printable text of 1 to {MAX_KEY} characters")
+        if (self.concurrency is None) == (self.rate is None):
+            remedy = 'Write Limit("key", concurrency=3) or Limit("key", rate="50/s"); give both as two limits'
+            raise InvalidValue("limits", self.key, "a limit with either concurrency or rate", remedy)
+        if self.concurrency is not None:
+            whole("limits.concurrency", self.concurrency, 1, MAX_CONCURRENCY)
+            if self.burst is not None:
+                raise InvalidValue("limits.burst", self.burst, "no burst together with concurrency")
+            return
+        rate = per_second(self.rate)
+        burst = max(1, math.ceil(rate / 10)) if self.burst is None else self.burst
+        msgspec.structs.force_setattr(self, "rate", rate)
+        msgspec.structs.force_setattr(self, "burst", whole("limits.burst", burst, 1, MAX_BURST))
+
+    @property
+    def per_second(self) -> float | None:
+        return self.rate  # type: ignore[return-value]  # made a number above
+
+
+def per_second(value: Any) -> float:
+    found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None:
+        value = float(found[1]) / _PER[found[2]]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MAX_RATE:
+        allowed = f'a rate such as "50/s", "100/m", "1000/h", or a number per second up to {MAX_RATE:g}'
+        raise InvalidValue("limits.rate", value, allowed)
+    return float(value)
+
+
+def encode_limits(limits: Iterable[Limit]) -> str | None:
+    """As an execution carries them; None when there are none."""
+    listed = list(limits)
+    return msgspec.json.encode(listed).decode() if listed else None
+
+
+@lru_cache(maxsize=4096)
+def decode_limits(text: str) -> tuple[Limit, ...]:
+    return msgspec.json.decode(text, type=tuple[Limit, ...])
+
+
+def refilled(level: float, since: int, now: int, rate: float, burst: int) -> float:
+    """What a bucket holds now, that held `level` tokens at the instant `since` (both in microseconds). A clock that was
+    set back gives nothing and takes nothing.
+
+    >>> refilled(0.0, since=0, now=500_000, rate=50.0, burst=10)
+    10.0
+    >>> refilled(1.0, since=0, now=20_000, rate=50.0, burst=10)
+    2.0
+    """
+    return min(float(burst), level + max(0, now - since) * rate / 1_000_000)
+
+
+def next_token(level: float, now: int, rate: float) -> int:
+    """When a bucket that holds this much now will hold one token, in microseconds."""
+    return now + math.ceil(max(0.0, 1.0 - level) * 1_000_000 / rate)
