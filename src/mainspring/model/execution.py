@@ -111,7 +111,6 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     share: str | None = None
     weight: int = 1
     limits: str | None = None  # JSON list of `model.limits.Limit`, keys filled in
-    parked: str | None = None  # the key of the limit that keeps this pending row from being claimed
     flow: str | None = None  # what executions that follow from one another have in common: see core.dependencies
 
     token: int = 0
@@ -122,6 +121,7 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     alone: bool = False
     cancel_requested: Micros | None = None
     cancel_reason: str | None = None
+    parked: str | None = None  # the key of the limit that keeps this pending row from being claimed
 
     claimed: Micros | None = None
     started: Micros | None = None

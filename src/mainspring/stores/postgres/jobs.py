@@ -22,7 +22,7 @@ _COLUMNS = (
     *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
     *("paused", "paused_by", "pause_note", "resume", "cancelled", "sweep", "created", "updated", "last_number"),
 )
-_STATS = JobStats.__struct_fields__
+_STATS = JobStats.__struct_fields__[:-1]
 PURGED_AT_ONCE = 1_000
 
 Numbered = tuple[int, JobWrite]

@@ -147,12 +147,12 @@ class Transaction:
 
 def _totals_row(stats: JobStats) -> Row:
     state = None if stats.last_state is None else stats.last_state.value
-    return astuple(msgspec.structs.replace(stats, last_state=state))
+    return astuple(msgspec.structs.replace(stats, last_state=state))[:-1]
 
 
 def stats_of(row: Row) -> JobStats:
     """A row of the totals: the fields of `JobStats` in their order."""
-    fields = dict(zip(JobStats.__struct_fields__, row, strict=True))
+    fields = dict(zip(JobStats.__struct_fields__[:-1], row, strict=True))
     state = fields["last_state"]
     return JobStats(**{**fields, "last_state": None if state is None else State(state)})
 
