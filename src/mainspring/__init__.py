@@ -37,6 +37,7 @@ from .model.errors import (
 from .model.execution import Attempt, Execution, State
 from .model.hours import Hours
 from .model.job import JobState
+from .model.limits import Limit
 from .model.policies import CatchUp, Retention, Retry, Unique
 from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
 from .model.windows import Window, limited, offset
@@ -64,6 +65,7 @@ __all__ = [
     "JobState",
     "JobView",
     "LeaseLost",
+    "Limit",
     "LockTaken",
     "LockUnavailable",
     "Mainspring",

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from . import assembly, config
 from .assembly import Parts, SystemClock
 from .calendar_methods import CalendarMethods
-from .core.client import Client
-from .core.context import JobContext
 from .core.declare import JobOptions
 from .core.locks import Lock, suggested_ttl
 from .core.node import Node
@@ -21,10 +19,10 @@ from .core.ports import Clock, Store
 from .core.registrar import Registrar
 from .core.registry import Registry, module_names
 from .core.views import JobView
+from .enqueue_methods import EnqueueMethods
 from .event_loops import new_event_loop
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
-from .model.policies import Unique
 from .model.triggers import Trigger
 from .model.values import duration, identifier
 from .observe.fanout import Fanout
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring(CalendarMethods, OccurrenceMethods, ServerMethods, TokenMethods, WindowMethods):
+class Mainspring(CalendarMethods, EnqueueMethods, OccurrenceMethods, ServerMethods, TokenMethods, WindowMethods):
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")
@@ -204,67 +202,6 @@ class Mainspring(CalendarMethods, OccurrenceMethods, ServerMethods, TokenMethods
         new_loop = partial(new_event_loop, self.settings.uvloop)
         if not run_to_end(lambda: serve(lambda: self.start(**options), self.stop, self.close, timeout), new_loop):
             raise SystemExit(1)
-
-    # --- making executions --------------------------------------------------------------------------------
-    async def enqueue(
-        self,
-        handler: Any,
-        params: Mapping[str, Any] | None = None,
-        *,
-        start_at: Any = None,
-        priority: int | None = None,
-        queue: str | None = None,
-        unique: str | Unique | None = None,
-        connection: Any = None,
-        by: str = "system",
-        traceparent: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Execution | None:
-        """Add one execution of a handler (function, class or name); None when the unique key is taken.
-
-        With `connection` it is stored in the caller's own transaction, and exists once that is committed.
-        """
-        return await (await self._ready(connection is not None)).client.enqueue(
-            handler,
-            params,
-            connection=connection,
-            start_at=start_at,
-            priority=priority,
-            queue=queue,
-            unique=unique,
-            by=by,
-            traceparent=traceparent,
-            metadata=metadata,
-        )
-
-    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
-        """Add many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order."""
-        return await (await self._ready()).client.enqueue_many(items, **options)
-
-    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Client, list[Execution]]:
-        """Checked and rendered, but not stored: for the facade, which stores in its caller's thread."""
-        client = (await self._ready(in_transaction=True)).client
-        return client, await client.prepare_many(items, **options)
-
-    async def trigger(
-        self,
-        name: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        window: tuple[Any, Any] | None = None,
-        by: str = "system",
-        traceparent: str | None = None,
-    ) -> Execution:
-        """Run a job now. Its next scheduled time stays as it is."""
-        client = (await self._ready()).client
-        return await client.trigger(name, params, window=window, by=by, traceparent=traceparent)
-
-    @asynccontextmanager
-    async def track(self, name: str, **options: Any) -> AsyncIterator[JobContext]:
-        """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`."""
-        parts = await self._ready()
-        async with parts.tracker(self.emit, self.resources).track(name, **options) as context:
-            yield context
 
     # --- steering -----------------------------------------------------------------------------------------
     async def pause(self, name: str, *, by: str = "system", **options: Any) -> JobView:

@@ -41,7 +41,7 @@ PART = 2_000
 LOOK_AGAIN = 1_000
 SERIES_AT_MOST = 1_000
 _DEFAULTS: Mapping[str, Any] = {
-    **dict.fromkeys(("start_at", "priority", "queue", "unique", "traceparent", "metadata")),
+    **dict.fromkeys(("start_at", "priority", "queue", "unique", "traceparent", "metadata", "tenant", "share")),
     "by": "system",
 }
 NO_DELAY = 1_000_000_000
@@ -182,8 +182,14 @@ class Client:
         by: str = "system",
         traceparent: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        share: str | None = None,
     ) -> Execution:
         fields: dict[str, Any] = {}
+        if tenant is not None:
+            fields["tenant"] = words("tenant", tenant)
+        if share is not None:
+            fields["share"] = words("share", share)
         if by != "system":
             fields["triggered_by"] = words("by", by)
         if priority is not None:

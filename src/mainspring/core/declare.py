@@ -18,11 +18,13 @@ import msgspec
 from ..model.errors import ConfigurationError, InvalidValue, nearest
 from ..model.hours import Hours, Outside, encode_hours, hours_of
 from ..model.job import JobSpec
+from ..model.limits import Limit
 from ..model.payload import encode_payload, presentable, safe_text
 from ..model.policies import MAX_OVERLAP, CatchUp, Overlap, Retention, Retry, check_max_attempts, check_missed
 from ..model.triggers import AnyTrigger, Trigger, cron, encode_trigger, interval
 from ..model.values import choice, duration, identifier, whole, zone, zone_name
 from ..model.windows import Limited, Offset, encode_window_spec, window_spec
+from .limiting import check_limits, check_weights
 from .signature import Signature
 
 Lookup: TypeAlias = Callable[[str], str | None]
@@ -60,6 +62,8 @@ class JobOptions(TypedDict, total=False):
     description: str
     metadata: Mapping[str, Any] | None
     trigger_role: str | None
+    limits: Limit | Mapping[str, Any] | Iterable[Limit | Mapping[str, Any]]
+    weights: Mapping[str, int]
     allow_override: bool
 
 
@@ -76,6 +80,8 @@ INHERITED = frozenset(
         "overlap_limit",
         "retention",
         "trigger_role",
+        "limits",
+        "weights",
     }
 )
 """The policy of a handler's own declaration that its further jobs follow, unless they say otherwise."""
@@ -169,6 +175,8 @@ def job_spec(
         description=_description(given.get("description") or description),
         metadata=_metadata(given.get("metadata", {})),
         trigger_role=choice("trigger_role", given["trigger_role"], TRIGGER_ROLES) if "trigger_role" in given else None,
+        limits=check_limits(given.get("limits", ())),
+        weights=check_weights(given.get("weights", {})),
         **_overlap(given, scheduled),
     )
 

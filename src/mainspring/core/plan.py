@@ -11,6 +11,7 @@ from ..model.ids import Chance, random_id
 from ..model.instants import Micros
 from ..model.job import Job
 from ..model.policies import Unique
+from .limiting import limits_of, sharing
 
 NO_OVERLAP_RULE = frozenset({"backfill"})
 """Triggers whose executions have caps of their own and hold no overlap key."""
@@ -46,7 +47,15 @@ def new_execution(
         fields["window_begin"], fields["window_end"] = window
     if unique is not None:
         fields |= staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
-    return msgspec.structs.replace(_blank(job, trigger), **fields)
+    execution = msgspec.structs.replace(_blank(job, trigger), **fields)
+    return execution if execution.tenant is None and not job.spec.limits else with_limits(job, execution)
+
+
+def with_limits(job: Job, execution: Execution) -> Execution:
+    """With its turn among tenants, and with the limits of its job filled in; those it has already stay."""
+    share = execution.tenant if execution.share is None else execution.share
+    limits = execution.limits or limits_of(job, tenant=execution.tenant, queue=execution.queue, params=execution.params)
+    return msgspec.structs.replace(execution, limits=limits, **sharing(job, share))
 
 
 def _blank(job: Job, trigger: str) -> Execution:

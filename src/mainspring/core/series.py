@@ -20,6 +20,7 @@ from ..model.ids import Chance, RandomIds
 from ..model.job import Job
 from ..model.payload import presentable
 from . import plan
+from .limiting import depends_on_execution
 from .ports import Clock
 
 PARTS_AT_ONCE = 2
@@ -50,6 +51,7 @@ class Series:
         self._encode, self._clock = encode, clock
         self._ids = RandomIds(chance)
         self._blank = plan.new_execution(job, trigger="enqueue", now=clock.now(), chance=chance)
+        self._own_limits = depends_on_execution(job)
         self.independent = self._blank.overlap_key is None
         """Whether what becomes of one does not depend on the others, so that their order does not matter."""
         self._last = self._blank.created
@@ -67,9 +69,12 @@ class Series:
         now = self._clock.now()
         self._last = max(now, self._last + 1)  # ids tell the order: no two have the same instant
         id = self._ids.at(self._last)
-        return msgspec.structs.replace(
+        made = msgspec.structs.replace(
             self._blank, id=id, trace_id=id.replace("-", ""), created=now, due=now, params=params
         )
+        if not self._own_limits:
+            return made
+        return plan.with_limits(self.job, msgspec.structs.replace(made, limits=None))
 
 
 class Draft(NamedTuple):

@@ -23,6 +23,8 @@ MAX_CONCURRENCY = 100_000
 MAX_RATE = 100_000.0
 MAX_BURST = 100_000
 MAX_KEY = 200
+_LONGEST = 1_000
+"""Of a key with its placeholders filled in."""
 _PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
 
@@ -43,7 +45,7 @@ class Limit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     burst: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.key, str) or not 1 <= len(self.key) <= MAX_KEY or not self.key.isprintable():
+        if not isinstance(self.key, str) or not 1 <= len(self.key) <= _LONGEST or not self.key.isprintable():
             raise InvalidValue("limits.key", self.key, f"printable text of 1 to {MAX_KEY} characters")
         if (self.concurrency is None) == (self.rate is None):
             remedy = 'Write Limit("key", concurrency=3) or Limit("key", rate="50/s"); give both as two limits'

@@ -1,0 +1,129 @@
+"""Limits and shares: what a job may ask for, and what of it an execution carries.
+
+A job names its limits with keys such as `crawl:{tenant}`; each execution gets them with the key filled in. What shares
+a queue fairly is the tenant, unless an execution says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ..model.errors import InvalidValue
+from ..model.job import Job
+from ..model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits
+from ..model.payload import presentable, safe_text
+from ..model.values import whole
+
+MAX_WEIGHT = 1_000
+MAX_WEIGHTS = 10_000
+MAX_FILLED = 400
+EVERYBODY_ELSE = "*"
+_PLACE = re.compile(r"\{([^{}]*)\}")
+_KNOWN = ("tenant", "job", "queue")
+
+
+# ---------------------------------------------------------------- as declared
+
+
+def check_limits(value: Any) -> tuple[Limit, ...]:
+    """One limit or several, as `Limit` or as JSON has it."""
+    given = [value] if isinstance(value, Limit | Mapping) else value
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise InvalidValue("limits", presentable(value), 'limits such as Limit("partner-api", rate="50/s")')
+    limits = tuple(_limit(each) for each in given)
+    if len(limits) > MAX_LIMITS:
+        raise InvalidValue("limits", len(limits), f"at most {MAX_LIMITS} limits")
+    if len({limit.key for limit in limits}) < len(limits):
+        raise InvalidValue("limits", [limit.key for limit in limits], "limits with keys of their own")
+    for limit in limits:
+        if len(limit.key) > MAX_KEY:
+            raise InvalidValue("limits.key", limit.key, f"at most {MAX_KEY} characters")
+        _check_places(limit.key)
+    return limits
+
+
+def _limit(value: Any) -> Limit:
+    if isinstance(value, Limit):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidValue("limits", presentable(value), 'a limit such as Limit("partner-api", rate="50/s")')
+    unknown = [name for name in value if name not in Limit.__struct_fields__]
+    if unknown or "key" not in value:
+        wrong = f"there is no {unknown[0]!r}" if unknown else "key is missing"
+        raise InvalidValue("limits", presentable(value), f"an object of {', '.join(Limit.__struct_fields__)}; {wrong}")
+    return Limit(**value)
+
+
+def _check_places(key: str) -> None:
+    for place in _PLACE.findall(key):
+        if place not in _KNOWN and not place.removeprefix("params.").isidentifier():
+            allowed = "{tenant}, {job}, {queue} or {params.name}"
+            raise InvalidValue("limits.key", key, f"a key with no other placeholders than {allowed}")
+    if "{" in _PLACE.sub("", key) or "}" in _PLACE.sub("", key):
+        raise InvalidValue("limits.key", key, "a key whose braces are closed, such as crawl:{tenant}")
+
+
+def check_weights(value: Any) -> dict[str, int]:
+    """How much of a queue a tenant gets: 2 is twice as much as 1; "*" stands for all that are not named."""
+    if not isinstance(value, Mapping) or len(value) > MAX_WEIGHTS:
+        raise InvalidValue("weights", presentable(value), 'weights of tenants such as {"acme": 3, "*": 1}')
+    for tenant, weight in value.items():
+        if not isinstance(tenant, str) or not tenant:
+            raise InvalidValue("weights", presentable(tenant), "names of tenants")
+        whole(f"weights.{tenant}", weight, 1, MAX_WEIGHT)
+    return dict(value)
+
+
+# ---------------------------------------------------------------- as an execution carries them
+
+
+def sharing(job: Job, share: str | None) -> dict[str, Any]:
+    """The fields by which an execution takes its turn among the tenants of its queue."""
+    if share is None:
+        return {}
+    weights = job.spec.weights
+    weight = weights.get(share, weights.get(EVERYBODY_ELSE, 1)) if weights else 1
+    return {"share": share} if weight == 1 else {"share": share, "weight": weight}
+
+
+def depends_on_execution(job: Job) -> bool:
+    """Whether the keys of its limits are others for other executions."""
+    return any("{" in limit.key for limit in job.spec.limits)
+
+
+def limits_of(job: Job, *, tenant: str | None, queue: str, params: str) -> str | None:
+    """The limits of one execution, as it carries them; `params` are its own, as text."""
+    if not job.spec.limits:
+        return None
+    if not depends_on_execution(job):
+        return encode_limits(job.spec.limits)
+    known = {"tenant": tenant, "job": job.name, "queue": queue}
+    arguments: dict[str, Any] = {}
+    if any("{params." in limit.key for limit in job.spec.limits):
+        arguments = msgspec.json.decode(params)
+
+    def filled(place: re.Match[str]) -> str:
+        name = place[1]
+        value = known[name] if name in known else arguments.get(name.removeprefix("params."))
+        return "-" if value is None else _told(value)
+
+    return encode_limits(
+        msgspec.structs.replace(limit, key=_PLACE.sub(filled, limit.key)[:MAX_FILLED]) for limit in job.spec.limits
+    )
+
+
+def _told(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return "".join(each if each.isprintable() else "?" for each in safe_text(text, MAX_KEY))
+
+
+def added_limit(limits: str | None, limit: Limit) -> str:
+    """These limits and one more, of Mainspring's own."""
+    known = () if limits is None else decode_limits(limits)
+    text = encode_limits((*known, limit))
+    assert text is not None
+    return text
