@@ -20,6 +20,8 @@ from ...model.changes import (
     DuePage,
     Exchanged,
     ExecutionQuery,
+    JobQuery,
+    JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
@@ -35,6 +37,7 @@ from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
 from .copying import Copying
 from .executions import ExecutionTable
+from .job_finding import find_jobs
 from .jobs import JobTable
 from .locks import LockTable
 from .shelf import ShelfTable
@@ -111,6 +114,11 @@ class MemoryStore:
     async def count_jobs(self, cap: int) -> int:
         with self._lock:
             return min(cap, len(self._jobs.by_name()))
+
+    async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
+        with self._lock:
+            live = live_counts(self._executions.live, None)
+            return find_jobs(query, cap, self._jobs.by_name(), self._statistics.exact(None), live)
 
     async def due_jobs(self, limit: int) -> DuePage:
         with self._lock:

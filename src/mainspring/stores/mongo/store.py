@@ -20,6 +20,8 @@ from ...model.changes import (
     DuePage,
     Exchanged,
     ExecutionQuery,
+    JobQuery,
+    JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
@@ -34,6 +36,7 @@ from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
+from ..memory.job_finding import find_jobs
 from ..memory.wakeups import Listeners
 from . import (
     adding,
@@ -163,6 +166,9 @@ class MongoStore:
     @told
     async def count_jobs(self, cap: int) -> int:
         return await jobs.count_jobs(self._db, cap)
+
+    async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
+        return find_jobs(query, cap, await self.jobs(), await self.stats(), await self.live_counts())
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await jobs.due_jobs(self._db, limit)

@@ -17,6 +17,8 @@ from ...model.changes import (
     DuePage,
     Exchanged,
     ExecutionQuery,
+    JobQuery,
+    JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
@@ -31,6 +33,7 @@ from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
+from ..memory.job_finding import find_jobs
 from . import adding, caller, copying, exchanging, finding, jobs, locking, running, shelf
 from .database import Database
 from .opened import Opened, Place, open_place
@@ -111,6 +114,9 @@ class PostgresStore:
 
     async def count_jobs(self, cap: int) -> int:
         return await jobs.count_jobs(self._db, cap)
+
+    async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
+        return find_jobs(query, cap, await self.jobs(), await self.stats(), await self.live_counts())
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await jobs.due_jobs(self._db, limit)

@@ -25,6 +25,8 @@ from ...model.changes import (
     DuePage,
     Exchanged,
     ExecutionQuery,
+    JobQuery,
+    JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
@@ -39,6 +41,7 @@ from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
+from ..memory.job_finding import find_jobs
 from . import adding, caller, claiming, copying, finding, forks, jobs, locking, pruning, schema, shelf, working
 from .calls import Call, Work
 from .claimed import ClaimedRows
@@ -215,6 +218,9 @@ class SqliteStore:
 
     async def count_jobs(self, cap: int) -> int:
         return await self._read(lambda tx: jobs.count_jobs(tx, cap))
+
+    async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
+        return find_jobs(query, cap, await self.jobs(), await self.stats(), await self.live_counts())
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await self._read(lambda tx: jobs.due_jobs(tx, limit))
