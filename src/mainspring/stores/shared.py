@@ -73,7 +73,7 @@ def settled(row: Execution, change: Change, now: Micros) -> Execution:
     """The row after the change: nobody owns it; texts that the change leaves out stay, reason and error do not.
 
     A pending row is due after the delay and forgets claim and progress; a final one has ended and holds no lease.
-    Keys, token and a cancel request stay with the row in every case.
+    Keys, token and a cancel request stay with the row in every case; no row is parked after a change.
     """
     to = change.to
     pending = to is State.PENDING
@@ -98,6 +98,7 @@ def settled(row: Execution, change: Change, now: Micros) -> Execution:
         due=now + seconds_to_micros(change.delay) if pending else row.due,
         claimed=None if pending else row.claimed,
         progress_json=None if pending else row.progress_json,
+        parked=None,
     )
 
 
@@ -122,6 +123,7 @@ def claimed(row: Execution, owner: str, lease: Micros, now: Micros) -> Execution
         lease=lease,
         claimed=now,
         started=now if row.started is None else row.started,
+        parked=None,
     )
     return running_keys(after) if row.staged else after
 
@@ -165,8 +167,9 @@ def _in_turns(rows: Sequence[Sequence[T]]) -> Iterator[T]:
 
 def ended_delta(row: Execution) -> JobStats:
     """What one finished execution adds to the statistics of its job. Skipped ones only count as skipped."""
+    by_trigger = {ending_of(row.trigger, row.state): 1}
     if row.state is State.SKIPPED:
-        return JobStats(job_id=row.job_id, skipped=1)
+        return JobStats(job_id=row.job_id, skipped=1, by_trigger=by_trigger)
     duration = row.duration_ms
     return JobStats(
         job_id=row.job_id,
@@ -182,7 +185,13 @@ def ended_delta(row: Execution) -> JobStats:
         last_finished=row.finished,
         last_error=row.error,
         last_failures=row.failures,
+        by_trigger=by_trigger,
     )
+
+
+def ending_of(trigger: str, state: State) -> str:
+    """What `JobStats.by_trigger` counts an ending under."""
+    return f"{trigger}:{state.value}"
 
 
 def change_delta(after: Execution, change: Change) -> JobStats | None:
@@ -207,4 +216,10 @@ def merge_stats(one: JobStats, other: JobStats) -> JobStats:
         duration_ms=newest.duration_ms + oldest.duration_ms,
         timed=one.timed + other.timed,
         rescued=one.rescued + other.rescued,
+        by_trigger=merge_counts(one.by_trigger, other.by_trigger),
     )
+
+
+def merge_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Both added up, name by name."""
+    return {**one, **{name: one.get(name, 0) + count for name, count in other.items()}}

@@ -14,6 +14,7 @@ import msgspec
 from ...core.ports import Topic
 from ...model.execution import State
 from ...model.job import JobStats
+from ..shared import ending_of
 from .claimed import Ending
 from .rows import move_row
 from .transaction import Transaction, as_json
@@ -72,4 +73,11 @@ def completed_delta(job_id: str, endings: Sequence[Ending]) -> JobStats:
         last_finished=change.at,
         last_error=change.error,
         last_failures=change.failures,
+        by_trigger=_by_trigger(endings),
     )
+
+
+def _by_trigger(endings: Sequence[Ending]) -> dict[str, int]:
+    """Executions of one job mostly come from one trigger."""
+    triggers = [row.trigger for _, row, _ in endings]
+    return {ending_of(trigger, State.COMPLETED): triggers.count(trigger) for trigger in set(triggers)}

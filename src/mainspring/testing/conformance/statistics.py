@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...model.changes import PruneRule
 from ...model.execution import State
 from ...model.job import JobStats, LiveCounts
 from .base import StoreSuite, World, stored
@@ -92,6 +93,51 @@ class Statistics(StoreSuite):
         row = await world.running()
         await world.settle(row, keep=False)
         assert (await self.both_ways(world)).completed == 2
+
+    @pytest.mark.req("OBS-4")
+    @stored
+    async def test_every_ending_is_counted_by_its_trigger_and_state(self, world: World) -> None:
+        for trigger, to in (
+            ("schedule", State.COMPLETED),
+            ("schedule", State.COMPLETED),
+            ("api", State.COMPLETED),
+            ("schedule", State.FAILED),
+            ("manual", State.PARTIAL),
+            ("enqueue", State.CANCELLED),
+        ):
+            await world.finished(to, trigger=trigger)
+        await world.add(*(world.execution(trigger="schedule", overlap_key="o") for _ in range(3)))
+        await world.add(world.execution(trigger="catch_up", state=State.SKIPPED, finished=world.now))
+        assert (await self.both_ways(world)).by_trigger == {
+            "schedule:completed": 2,
+            "api:completed": 1,
+            "schedule:failed": 1,
+            "manual:partial": 1,
+            "enqueue:cancelled": 1,
+            "schedule:skipped": 2,
+            "catch_up:skipped": 1,
+        }
+
+    @pytest.mark.req("OBS-4")
+    @stored
+    async def test_endings_of_one_batch_are_counted_by_trigger_too(self, world: World) -> None:
+        triggers = ("api", "enqueue", "api", "enqueue", "enqueue", "schedule")
+        await world.add(*(world.execution(trigger=trigger) for trigger in triggers))
+        rows = await world.claim()
+        await world.store.exchange([world.change(row) for row in rows], None)
+        expected = {"api:completed": 2, "enqueue:completed": 3, "schedule:completed": 1}
+        assert (await self.both_ways(world)).by_trigger == expected
+
+    @stored
+    async def test_endings_by_trigger_outlive_what_is_pruned_and_not_kept_but_not_a_purge(self, world: World) -> None:
+        await world.write(world.job())
+        await world.finished(trigger="api")
+        await world.settle(await world.running(trigger="schedule"), keep=False)
+        rule = PruneRule(job_id="job-1", states=frozenset({State.COMPLETED}), older_than=None)
+        await world.store.prune(rule, 10)
+        assert (await self.both_ways(world)).by_trigger == {"api:completed": 1, "schedule:completed": 1}
+        assert await world.store.delete_job("job", 1, purge=True, audit=None)
+        assert await world.store.stats(["job-1"]) == {}
 
     @stored
     async def test_fold_comes_to_an_end(self, world: World) -> None:
