@@ -105,7 +105,7 @@ def canonical(record: Record) -> bytes:
     if isinstance(record, Incarnation) and record.stats is not None:
         duration = round(record.stats.duration_ms * 1000) / 1000
         record = replace(record, stats=replace(record.stats, duration_ms=duration))
-    return msgspec.json.encode(record).replace(_NUL, _REPLACED)
+    return msgspec.json.encode(record, order="deterministic").replace(_NUL, _REPLACED)
 
 
 # --- refusing -------------------------------------------------------------------------------------------------------
