@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ..core.views import JobView
 from ..model.job import JobSpec, JobStats
+from ..model.limits import Limit
 from ..model.policies import CatchUp, Missed, Retention, Retry, as_catch_up
 from ..model.values import duration_text
 from ..model.windows import window_words
@@ -141,6 +142,8 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "not retried": ", ".join(spec.non_retryable),
         "timeout": "none" if spec.timeout is None else _duration(spec.timeout),
         "overlap": spec.overlap + limit,
+        "limits": ", ".join(map(_limit_text, spec.limits)),
+        "weights": ", ".join(f"{tenant} {weight}" for tenant, weight in sorted(spec.weights.items())),
         "missed": f"{missed_text(spec.missed)}; {missed_text(spec.missed_while_paused)} while paused"
         if scheduled
         else None,
@@ -206,3 +209,14 @@ def _days(days: float) -> str:
 
 def _duration(seconds: float) -> str:
     return duration_text(seconds) if seconds else "0s"
+
+
+def _limit_text(limit: Limit) -> str:
+    """One limit in words.
+
+    >>> _limit_text(Limit("crawl:{tenant}", concurrency=3))
+    '3 at once (crawl:{tenant})'
+    """
+    if limit.concurrency is not None:
+        return f"{limit.concurrency} at once ({limit.key})"
+    return f"{limit.per_second:g} a second, {limit.burst} at an instant ({limit.key})"

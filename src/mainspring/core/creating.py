@@ -28,7 +28,7 @@ from .views import JobView
 MAX_RETRIES, BACKOFF, LONGEST_BACKOFF = 3, 60.0, 3600.0
 """What a job made through the interface gets when it says nothing about retries."""
 
-FOLLOWED = ("queue", "timeout", "non_retryable", "trigger_role")
+FOLLOWED = ("queue", "timeout", "non_retryable", "trigger_role", "limits", "weights")
 """What further jobs of a handler take over from its own job: where it runs, how long it may, who may run it."""
 
 SAME_NAME = tuple(name for name in EDITABLE if name not in ("cron", "trigger", "max_attempts", "retry", "tz"))

@@ -92,7 +92,7 @@ def policy_shape(spec: JobSpec) -> dict[str, Any]:
     """The rules a job lives by, under the names of the options that declare them; durations in seconds."""
     names = (
         *("tz", "window", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit"),
-        *("missed", "missed_while_paused", "grace", "hours", "outside", "enabled", "retention"),
+        *("missed", "missed_while_paused", "grace", "hours", "outside", "enabled", "retention", "limits", "weights"),
     )
     fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
     return fields
@@ -152,6 +152,8 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
         "params": execution.arguments,
         "window": _window(execution),
         "tenant": execution.tenant,
+        "share": execution.share,
+        "waits_for": execution.parked,
         "parent_id": execution.parent_id,
         "retry_of": execution.retry_of,
         "priority": execution.priority,

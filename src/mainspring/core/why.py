@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from ..model.changes import ExecutionQuery, WorkerInfo
 from ..model.execution import LIVE, Execution, State
 from ..model.instants import Micros, maybe_datetime
+from ..model.limits import decode_limits
 from ..model.values import duration_text
 from .opening import Closing
 from .ports import Store
@@ -20,6 +21,9 @@ from .queries import Queries
 from .views import JobView
 
 LOOKED_AT = 100
+LOOKED_AT_RUNNING = 1_000
+PLACES = 5
+NAMED = 5
 LATE = 5_000_000
 """Microseconds after which a tick that nobody made is worth a word."""
 
@@ -33,6 +37,13 @@ class Reason(msgspec.Struct, frozen=True):
     details: dict[str, Any] = {}
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Which of its own share's waiting executions this one is, and how many other shares wait beside it."""
+
+    number: int
+    others: int
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """`alive` are the newest executions of the job that have not ended, `workers` the processes heard of lately."""
 
@@ -40,12 +51,54 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: Micros
     workers: Sequence[WorkerInfo]
     alive: Sequence[Execution]
+    holders: Mapping[str, Sequence[Execution]] = {}
+    """What runs under the keys that executions of the job wait for, on all jobs."""
+    places: Mapping[str, Place] = {}
+    """Where those of its executions stand that are ready and take turns with other shares, by id."""
 
 
 async def facts(store: Store, queries: Queries, name: str) -> Facts:
     view = await queries.job(name)
     alive = await store.find(ExecutionQuery(job_id=view.job.id, states=LIVE, limit=LOOKED_AT))
-    return Facts(view=view, now=await store.now(), workers=await queries.workers(), alive=alive)
+    now = await store.now()
+    return Facts(
+        view=view,
+        now=now,
+        workers=await queries.workers(),
+        alive=alive,
+        holders=await _holders(store, alive),
+        places=await _places(store, alive, now),
+    )
+
+
+async def _holders(store: Store, alive: Sequence[Execution]) -> dict[str, list[Execution]]:
+    """Whatever job it belongs to: a limit is shared by all who name its key."""
+    keys = {each.parked for each in alive if each.parked is not None}
+    if not keys:
+        return {}
+    running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=LOOKED_AT_RUNNING))
+    held: dict[str, list[Execution]] = {key: [] for key in keys}
+    for each in running:
+        for limit in decode_limits(each.limits) if each.limits is not None else ():
+            if limit.key in held:
+                held[limit.key].append(each)
+    return held
+
+
+async def _places(store: Store, alive: Sequence[Execution], now: Micros) -> dict[str, Place]:
+    """Only the oldest few are looked up: who asks wants to know of what should have begun by now."""
+    ready = [each for each in alive if is_ready(each, now) and each.share is not None and each.share == each.tenant]
+    waiting = frozenset({State.PENDING})
+    places = {}
+    for each in ready[-PLACES:]:
+        before = ExecutionQuery(job_id=each.job_id, tenant=each.tenant, states=waiting, before=each.id)
+        shares = {other.share for other in alive if is_ready(other, now)} - {each.share}
+        places[each.id] = Place(await store.count(before, LOOKED_AT_RUNNING) + 1, len(shares))
+    return places
+
+
+def is_ready(execution: Execution, now: Micros) -> bool:
+    return execution.state is State.PENDING and execution.parked is None and execution.due <= now
 
 
 def reasons(known: Facts) -> list[Reason]:
@@ -116,7 +169,11 @@ def _held(known: Facts) -> list[Reason]:
     found = []
     runs = [each for each in known.alive if each.state is State.RUNNING]
     for waiting in (each for each in known.alive if each.state is State.PENDING):
-        if waiting.staged and runs:
+        if waiting.parked is not None:
+            found.append(_limited(waiting, waiting.parked, known.holders.get(waiting.parked, ())))
+        elif waiting.id in known.places:
+            found.append(_in_turn(waiting, known.places[waiting.id]))
+        elif waiting.staged and runs:
             holder = runs[-1].id
             message = f"execution {waiting.id} waits for {holder} to end (overlap {waiting.rules.overlap})"
             found.append(Reason("overlap", message, details={"execution_id": waiting.id, "holder": holder}))
@@ -136,6 +193,27 @@ def _held(known: Facts) -> list[Reason]:
         message = f"{len(runs)} of at most {limit} executions run"
         found.append(Reason("limit_reached", message, details={"limit": limit, "running": len(runs)}))
     return found
+
+
+def _limited(waiting: Execution, key: str, holders: Sequence[Execution]) -> Reason:
+    limit = next((each for each in decode_limits(waiting.limits or "[]") if each.key == key), None)
+    held = [each.id for each in holders[:NAMED]]
+    details: dict[str, Any] = {"execution_id": waiting.id, "key": key, "held_by": held}
+    if limit is not None and limit.concurrency is None:
+        details |= {"rate": limit.per_second, "burst": limit.burst}
+        message = f"execution {waiting.id} waits for its turn: at most {limit.per_second:g} a second may begin ({key})"
+        return Reason("rate_limited", message, details=details)
+    most = None if limit is None else limit.concurrency
+    by = f", held by {', '.join(held)}{' and others' if len(holders) > NAMED else ''}" if held else ""
+    message = f"execution {waiting.id} waits: {most or 'as many as may'} run under the limit {key}{by}"
+    return Reason("limit_reached", message, details=details | {"limit": most, "running": len(holders)})
+
+
+def _in_turn(waiting: Execution, place: Place) -> Reason:
+    words = f"execution {waiting.id} is number {place.number} of {waiting.share!r} in its queue"
+    others = f", which takes turns with {place.others} other(s)" if place.others else ""
+    details = {"execution_id": waiting.id, "share": waiting.share, "place": place.number, "other_shares": place.others}
+    return Reason("fair_share", words + others, place.number > 1 or place.others > 0, details)
 
 
 # ---------------------------------------------------------------- who would run it

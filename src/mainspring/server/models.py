@@ -43,6 +43,18 @@ class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
+class LimitFields(Strict):
+    """A limit by key, over all nodes: either `concurrency`, or `rate` with a `burst`."""
+
+    key: Annotated[str, Field(min_length=1, max_length=200, description="May hold {tenant}, {job}, {params.name}.")]
+    concurrency: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
+    rate: Annotated[
+        float | Annotated[str, Field(min_length=1, max_length=32)] | None,
+        Field(description='How many may begin: a number per second, or text such as "100/m".'),
+    ] = None
+    burst: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
+
+
 # --- jobs -----------------------------------------------------------------------------------------------------
 
 
@@ -78,6 +90,11 @@ class JobFields(Strict):
     timeout: Duration | None = None
     overlap: Literal["skip", "queue", "allow", "cancel_running"] | None = None
     overlap_limit: Annotated[int, Field(ge=1, le=1_000), WHOLE] | None = None
+    limits: Annotated[list[LimitFields], Field(max_length=4)] | None = None
+    weights: Annotated[
+        dict[Short, Annotated[int, Field(ge=1, le=1_000), WHOLE]] | None,
+        Field(max_length=1_000, description='How much of its queue a tenant gets beside others; "*" is for the rest.'),
+    ] = None
     missed: Literal["skip", "latest", "all"] | None = None
     grace: Duration | None = None
     window: Annotated[str | None, Field(max_length=100)] = None

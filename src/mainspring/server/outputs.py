@@ -173,6 +173,8 @@ class Execution(Output):
     params: dict[str, Any]
     window: Window | None
     tenant: str | None
+    share: Annotated[str | None, Field(description="Who takes turns in its queue: as a rule the tenant.")]
+    waits_for: Annotated[str | None, Field(description="The key of the limit that has no room for it.")]
     parent_id: str | None
     retry_of: str | None
     priority: int
