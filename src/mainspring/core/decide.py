@@ -195,8 +195,10 @@ def _end_waiting(
 
 def needs_follow_up(execution: Execution) -> bool:
     """Whether something must happen after the end: a window to enter in the ledger, a parent to settle, a next run to
-    plan."""
-    return execution.window_begin is not None or execution.parent_id is not None or execution.rules.follow_up
+    plan, jobs that come after this one."""
+    if execution.window_begin is not None or execution.parent_id is not None:
+        return True
+    return execution.rules.follow_up or execution.rules.feeds
 
 
 def keeps(execution: Execution, to: State) -> bool:

@@ -16,7 +16,7 @@ from .hours import Hours, Outside, hours_of
 from .instants import Micros, maybe_datetime, to_datetime
 from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
-from .policies import CatchUp, Missed, Overlap, Retention, Retry, RunPolicy
+from .policies import CatchUp, FailedParent, Missed, Overlap, Retention, Retry, RunPolicy
 from .triggers import Trigger, decode_trigger
 from .values import zone
 
@@ -64,6 +64,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trigger_role: str | None = None
     limits: tuple[Limit, ...] = ()
     weights: dict[str, int] = {}
+    after: tuple[str, ...] = ()
+    on_failed_parent: FailedParent = "skip"
+    not_before: str | None = None
+    feeds: bool = False  # never asked for: set once another job comes after this one, and kept from then on
 
     def run_policy(self) -> RunPolicy:
         """The part of the specification that each execution carries with it."""
@@ -76,6 +80,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             overlap=self.overlap,
             follow_up=fixed_delay,
             keep_success=self.retention.keep_success,
+            feeds=self.feeds,
         )
 
 

@@ -12,6 +12,7 @@ from .values import choice, duration, whole
 
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
 Missed: TypeAlias = Literal["skip", "latest", "all"]
+FailedParent: TypeAlias = Literal["skip", "run"]
 
 ENDINGS = ("completed", "partial", "failed", "cancelled", "skipped")
 MAX_DELAY = 30 * 86_400.0
@@ -208,6 +209,8 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     overlap: Overlap = "allow"
     follow_up: bool = False
     keep_success: bool = True
+    feeds: bool = False
+    """Whether other jobs come after this one: its endings are handed over to them."""
 
 
 def check_max_attempts(field: str, value: object) -> int:
