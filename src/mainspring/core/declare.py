@@ -24,6 +24,7 @@ from ..model.policies import MAX_OVERLAP, CatchUp, Overlap, Retention, Retry, ch
 from ..model.triggers import AnyTrigger, Trigger, cron, encode_trigger, interval
 from ..model.values import choice, duration, identifier, whole, zone, zone_name
 from ..model.windows import Limited, Offset, encode_window_spec, window_spec
+from .flow_options import flow_options
 from .limiting import check_limits, check_weights
 from .signature import Signature
 
@@ -64,6 +65,9 @@ class JobOptions(TypedDict, total=False):
     trigger_role: str | None
     limits: Limit | Mapping[str, Any] | Iterable[Limit | Mapping[str, Any]]
     weights: Mapping[str, int]
+    after: str | Iterable[str]
+    on_failed_parent: str
+    not_before: str | None
     allow_override: bool
 
 
@@ -150,16 +154,17 @@ def job_spec(
     """The specification these options ask for, with the defaults that depend on the trigger."""
     given = {name: value for name, value in options.items() if value is not None}
     trigger = _trigger(given)
-    scheduled = trigger is not None
+    scheduled, flow = trigger is not None, flow_options(given)
+    unattended = scheduled or bool(flow["after"])
     return JobSpec(
         handler=handler,
         trigger=None if trigger is None else encode_trigger(trigger),
         tz=_zone(given.get("tz"), trigger, tz, warn),
-        params=_params(signature, given.get("params", {}), scheduled),
+        params=_params(signature, given.get("params", {}), unattended),
         queue=identifier("queue", given.get("queue", "default")),
         priority=whole("priority", given.get("priority", 0), *PRIORITIES),
         max_attempts=check_max_attempts(
-            "max_attempts", given.get("max_attempts", SCHEDULED_ATTEMPTS if scheduled else ENQUEUED_ATTEMPTS)
+            "max_attempts", given.get("max_attempts", SCHEDULED_ATTEMPTS if unattended else ENQUEUED_ATTEMPTS)
         ),
         retry=_retry(given.get("retry", "queue")),
         timeout=duration("timeout", given["timeout"]) if "timeout" in given else None,
@@ -177,7 +182,8 @@ def job_spec(
         trigger_role=choice("trigger_role", given["trigger_role"], TRIGGER_ROLES) if "trigger_role" in given else None,
         limits=check_limits(given.get("limits", ())),
         weights=check_weights(given.get("weights", {})),
-        **_overlap(given, scheduled),
+        **_overlap(given, unattended),
+        **flow,
     )
 
 

@@ -17,6 +17,9 @@ NO_OVERLAP_RULE = frozenset({"backfill"})
 """Triggers whose executions have caps of their own and hold no overlap key."""
 
 CATCH_UP = "catch_up"
+DEPENDENCY = "dependency"
+IN_TURN = frozenset({CATCH_UP, DEPENDENCY})
+"""Triggers whose executions wait for their turn, however many of them there are."""
 MAX_TRACEPARENT = 200
 
 
@@ -83,8 +86,8 @@ def _made_blank(job: Job, trigger: str) -> Execution:
 
 
 def policy_of(job: Job, trigger: str) -> str:
-    """What is caught up waits for its turn: a tick of the past does not stop what runs."""
-    if trigger != CATCH_UP or job.spec.overlap != "cancel_running":
+    """What is caught up, or follows from another job, waits for its turn: it does not stop what runs."""
+    if trigger not in IN_TURN or job.spec.overlap != "cancel_running":
         return job.policy
     return encode_policy(msgspec.structs.replace(job.spec.run_policy(), overlap="queue"))
 
@@ -113,6 +116,7 @@ def retry_of(
         queue=ended.queue,
         priority=ended.priority,
         retry_of=ended.id,
+        flow=ended.flow or ended.id,
     )
 
 
@@ -123,7 +127,7 @@ def overlap_keys(job: Job, trigger: str) -> dict[str, Any]:
     """
     if trigger in NO_OVERLAP_RULE:
         return {}
-    if trigger == CATCH_UP:
+    if trigger in IN_TURN:
         return _turn_key(job)
     match job.spec.overlap:
         case "skip":
@@ -137,8 +141,9 @@ def overlap_keys(job: Job, trigger: str) -> dict[str, Any]:
 
 
 def _turn_key(job: Job) -> dict[str, Any]:
-    """Ticks caught up take the job's key when they are picked up, not when they are made: so they run one after another
-    instead of being skipped because of each other. Where several may run at once, they share one of the slots."""
+    """Ticks caught up, and what follows from other jobs, take the job's key when they are picked up, not when they are
+    made: so they run one after another instead of being skipped because of each other. Where several may run at once,
+    they share one of the slots."""
     limit = job.spec.overlap_limit
     if job.spec.overlap == "allow":
         return {} if limit is None else {"running_overlap_key": job.id if limit == 1 else f"{job.id}#0"}

@@ -1,0 +1,208 @@
+"""Jobs that come after other jobs: pure rules.
+
+An execution that ends for good is handed over to each job that names its job in `after`: that job gets an execution
+with the same window, tick, tenant and trace once all its parents have ended. Endings of several parents belong together
+when they share their window; without windows, their tick; without ticks, the flow they come from. `core.hand_over`
+does what is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ..model.execution import Execution, State
+from ..model.ids import follow_up_id
+from ..model.instants import Micros, to_datetime, to_micros
+from ..model.job import Job
+from ..model.values import time_of_day, zone
+from .backfill_rules import is_child
+from .plan import DEPENDENCY, new_execution
+
+FAILED_PARENT = "dependency_failed"
+HELD_BACK = ("paused", "disabled")
+"""Other reasons for which an execution that a dependency asked for is recorded as skipped."""
+
+
+# ---------------------------------------------------------------- endings
+
+
+class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of the ending of one parent."""
+
+    id: str
+    state: State
+    created: Micros
+
+    @property
+    def age(self) -> tuple[Micros, str]:
+        return self.created, self.id
+
+
+class Join(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Endings that belong together: what the parents of one job have come to, for one window, tick or flow."""
+
+    job_id: str
+    moved: Micros
+    parents: dict[str, Ended] = {}
+
+
+def is_whole(execution: Execution) -> bool:
+    """Whether it is a run of its job, and not the part of one tenant in it."""
+    return execution.parent_id is None or is_child(execution)
+
+
+def is_handed_over(execution: Execution) -> bool:
+    """Whether others follow from this ending. What was skipped for reasons of its own (an overlap, a missed tick) has
+    not taken place; what was skipped because of a parent passes that on."""
+    if not execution.rules.feeds or not is_whole(execution):
+        return False
+    return execution.state is not State.SKIPPED or execution.reason in (FAILED_PARENT, *HELD_BACK)
+
+
+def ended(execution: Execution) -> Ended:
+    return Ended(id=execution.id, state=execution.state, created=execution.created)
+
+
+def flow_of(execution: Execution) -> str:
+    """The id of the execution from which it all follows."""
+    return execution.flow or execution.id
+
+
+def group_of(execution: Execution) -> str:
+    """What endings of different parents must share to belong together, as the key of their record.
+
+    The tenant comes first: keys sort by it, then by time.
+    """
+    if execution.window_begin is not None and execution.window_end is not None:
+        what = f"window:{execution.window_begin:017d}-{execution.window_end:017d}"
+    elif execution.tick is not None:
+        what = f"tick:{execution.tick:017d}"
+    else:
+        what = f"flow:{flow_of(execution)}"
+    return what if execution.tenant is None else f"{execution.tenant}:{what}"
+
+
+def joined(known: Join | None, job: Job, execution: Execution, now: Micros) -> Join:
+    """The record with this ending; only the newest execution of each parent counts."""
+    if known is None or known.job_id != job.id:
+        known = Join(job_id=job.id, moved=now)
+    before, this = known.parents.get(execution.job), ended(execution)
+    if before is not None and before.age >= this.age:
+        return known
+    return Join(job_id=job.id, moved=now, parents={**known.parents, execution.job: this})
+
+
+# ---------------------------------------------------------------- what follows
+
+
+class Run(msgspec.Struct, frozen=True):
+    """All parents have ended, and the job runs."""
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """All parents have ended, and it is recorded why the job does not run: `parent` did not complete, if one is named."""
+
+    reason: str
+    parent: str | None = None
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Not all parents have ended."""
+
+    missing: tuple[str, ...]
+
+
+def after_parents(job: Job, parents: Mapping[str, Ended], same_tenants: bool = False) -> Run | Skip | Wait:
+    """What follows from these endings. Where parent and dependent both have a part for each tenant, a parent that
+    completed for some of them counts as completed: the others are left out (`same_tenants`)."""
+    spec = job.spec
+    missing = tuple(name for name in spec.after if name not in parents)
+    if missing:
+        return Wait(missing)
+    good = {State.COMPLETED, State.PARTIAL} if same_tenants else {State.COMPLETED}
+    bad = next((name for name in spec.after if parents[name].state not in good), None)
+    if bad is not None and spec.on_failed_parent == "skip":
+        return Skip(FAILED_PARENT, bad)
+    if job.paused is not None:
+        return Skip("paused")
+    return Run() if spec.enabled else Skip("disabled")
+
+
+def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:
+    """It follows from the job's incarnation and the parents' executions alone: whoever hands over again, hands over
+    into the same row."""
+    newest = max(parents.values(), key=lambda parent: parent.age)
+    return follow_up_id(newest.id, DEPENDENCY, job.id, *sorted(parent.id for parent in parents.values()))
+
+
+def dependent(job: Job, last: Execution, parents: Mapping[str, Ended], verdict: Run | Skip, now: Micros) -> Execution:
+    """The execution that follows from these parents; `last` is the one that it takes window, tick and trace from."""
+    window = None if last.window_begin is None or last.window_end is None else (last.window_begin, last.window_end)
+    wanted = {name: parents[name] for name in job.spec.after}
+    words: dict[str, Any] = {"after": {name: parent.id for name, parent in wanted.items()}}
+    execution = new_execution(
+        job,
+        id=dependent_id(job, wanted),
+        trigger=DEPENDENCY,
+        triggered_by=last.triggered_by,
+        now=now,
+        due=due_time(job, last.tick, now),
+        chance=_NOTHING,
+        window=window,
+        tick=last.tick,
+        tenant=last.tenant,
+        flow=flow_of(last),
+    )
+    fields: dict[str, Any] = {"trace_id": last.trace_id, "traceparent": last.traceparent}
+    if isinstance(verdict, Skip):
+        fields |= _skipped(verdict, wanted, words, job.spec.feeds, now)
+    fields["metadata_json"] = msgspec.json.encode(words).decode()
+    return msgspec.structs.replace(execution, **fields)
+
+
+def _skipped(
+    verdict: Skip, parents: Mapping[str, Ended], words: dict[str, Any], feeds: bool, now: Micros
+) -> dict[str, Any]:
+    """Final from the start; the mark stays, so that the skip is handed over in its turn."""
+    error = None
+    if verdict.parent is not None:
+        parent = parents[verdict.parent]
+        words["failed_parent"] = verdict.parent
+        error = f"job {verdict.parent!r} did not complete: execution {parent.id} is {parent.state}"
+    keys = {"overlap_key": None, "running_overlap_key": None, "staged": False}
+    return keys | {
+        "state": State.SKIPPED,
+        "reason": verdict.reason,
+        "error": error,
+        "finished": now,
+        "due": now,
+        "todo": feeds,
+    }
+
+
+def due_time(job: Job, tick: Micros | None, now: Micros) -> Micros:
+    """Now, or at the time of day before which the job must not run, on the day of the tick or else today. A time that
+    a clock change leaves out is over when the change is."""
+    if job.spec.not_before is None:
+        return now
+    local = zone("tz", job.spec.tz, warn=False)
+    day = to_datetime(now if tick is None else tick).astimezone(local).date()
+    earliest = datetime.combine(day, time_of_day("not_before", job.spec.not_before), tzinfo=local)
+    return max(now, to_micros(earliest.astimezone(UTC)))
+
+
+class _Nothing:
+    """What follows has an id of its own: nothing about it is left to chance."""
+
+    def randbytes(self, n: int, /) -> bytes:
+        raise AssertionError("a dependent has an id of its own")
+
+    def random(self) -> float:
+        raise AssertionError("a dependent has an id of its own")
+
+
+_NOTHING = _Nothing()

@@ -1,0 +1,71 @@
+"""What a job says about the jobs it comes after, checked; and the one thing that no job may: come after itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from ..model.errors import InvalidValue
+from ..model.payload import presentable
+from ..model.policies import FailedParent
+from ..model.values import choice, identifier, time_of_day
+
+MAX_PARENTS = 100
+
+
+def flow_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """`after`, `on_failed_parent` and `not_before` as they are kept, checked."""
+    after = _names(given.get("after", ()))
+    for option in ("on_failed_parent", "not_before"):
+        if option in given and not after and given[option] != "skip":
+            allowed = f"no {option} for a job that comes after no other"
+            raise InvalidValue(option, presentable(given[option]), allowed, "Name its parents: after=...")
+    not_before = given.get("not_before")
+    return {
+        "after": after,
+        "on_failed_parent": choice("on_failed_parent", given.get("on_failed_parent", "skip"), get_args(FailedParent)),
+        "not_before": None if not_before is None else time_of_day("not_before", not_before).isoformat(),
+    }
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = (value,)
+    if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
+        raise InvalidValue("after", presentable(value), "the name of a job, or a list of names")
+    names = tuple(dict.fromkeys(identifier("after", name) for name in value))
+    if len(names) > MAX_PARENTS:
+        raise InvalidValue("after", presentable(len(names)), f"at most {MAX_PARENTS} jobs")
+    return names
+
+
+def find_cycle(parents: Mapping[str, Sequence[str]], name: str) -> list[str] | None:
+    """The way from this job through its parents back to itself, if there is one: each comes after the next.
+
+    >>> find_cycle({"a": ["c"], "b": ["a"], "c": ["b"]}, "a")
+    ['a', 'c', 'b', 'a']
+    """
+    came_from: dict[str, str] = {}
+    waiting = [(parent, name) for parent in parents.get(name, ())]
+    while waiting:
+        job, child = waiting.pop()
+        if job in came_from:
+            continue
+        came_from[job] = child
+        if job == name:
+            return _way(came_from, name)
+        waiting += [(parent, job) for parent in parents.get(job, ())]
+    return None
+
+
+def _way(came_from: Mapping[str, str], name: str) -> list[str]:
+    way = [name, came_from[name]]
+    while way[-1] != name:
+        way.append(came_from[way[-1]])
+    return way[::-1]
+
+
+def refuse_cycle(parents: Mapping[str, Sequence[str]], name: str) -> None:
+    if (way := find_cycle(parents, name)) is not None:
+        allowed = "jobs that do not come after this one themselves"
+        raise InvalidValue("after", way[1], allowed, f"It goes round: {' after '.join(way)}")
