@@ -5,7 +5,6 @@ is gone.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..model.events import Started
 from ..model.execution import Execution
 from ..model.instants import SECOND
 from ..model.outcomes import Outcome
+from .ahead import Ahead
 from .heart import Leases
 from .loop import Emit
 from .pace import STALE, Pace
@@ -39,7 +39,7 @@ class Slots:
         self._concurrency, self._registry, self._runner, self._leases = concurrency, registry, runner, leases
         self._clock, self._emit, self._on_end = clock, emit, on_end
         self._pace = Pace()
-        self._ahead: OrderedDict[str, tuple[Execution, float]] = OrderedDict()
+        self._ahead = Ahead()
         leases.waiting = self._ahead
         self._lost: set[Run] = set()  # handlers still at it though their lease is gone: they take room, no more
         self.runs: dict[str, Run] = {}
@@ -72,7 +72,7 @@ class Slots:
         earlier = self.runs.get(execution.id)
         if earlier is not None:
             self.lose(earlier)  # claimed anew while its handler runs on here: that lease was lost unnoticed
-        self._ahead.pop(execution.id, None)
+        self._ahead.pop(execution.id)
         self._leases.held[execution.id] = execution.token
         self.idle.clear()
         if execution.cancel_requested is not None or self.draining or not execution.readable:
@@ -80,7 +80,7 @@ class Slots:
         elif self.running < self._concurrency:
             self._begin(execution)
         else:
-            self._ahead[execution.id] = (execution, self._clock.monotonic())
+            self._ahead.add(execution, self._clock.monotonic())
 
     def _begin(self, execution: Execution) -> None:
         run = self._prepared(execution)
@@ -112,8 +112,7 @@ class Slots:
 
     def _fill(self) -> None:
         while self._ahead and self.running < self._concurrency:
-            _, (execution, _) = self._ahead.popitem(last=False)
-            self._begin(execution)
+            self._begin(self._ahead.next())
         if not self.held:
             self.idle.set()
 
@@ -137,28 +136,22 @@ class Slots:
         """What was fetched ahead and has waited too long goes back: another worker may be free."""
         if not self._ahead:
             return
-        waited = self._clock.monotonic() - next(iter(self._ahead.values()))[1]
+        waited = self._clock.monotonic() - self._ahead.since
         if waited >= STALE:
             self._pace.ended(waited)
             self.hand_back_ahead()
 
     def hand_back_ahead(self) -> None:
-        for execution in self._let_go():
+        for execution in self._ahead.let_go():
             self._return(execution)
-
-    def _let_go(self) -> list[Execution]:
-        executions = [execution for execution, _ in self._ahead.values()]
-        self._ahead.clear()
-        return executions
 
     # --- ending early -------------------------------------------------------------------------------------
     def cancel(self, id: str, reason: str) -> None:
         run = self.runs.get(id)
         if run is not None and run.stopped is None:
             run.cancel(reason, self._clock.now())
-        elif id in self._ahead:
-            execution, _ = self._ahead.pop(id)
-            self._return(msgspec.structs.replace(execution, cancel_requested=self._clock.now(), cancel_reason=reason))
+        elif (waiting := self._ahead.pop(id)) is not None:
+            self._return(msgspec.structs.replace(waiting, cancel_requested=self._clock.now(), cancel_reason=reason))
 
     def lose(self, run: Run) -> None:
         """Stop it, and let go of its id: the same execution may be claimed anew here before its handler has ended."""
@@ -171,12 +164,12 @@ class Slots:
     def lose_id(self, id: str) -> None:
         if id in self.runs:
             self.lose(self.runs[id])
-        elif id in self._ahead:
-            self._leases.give_up(self._ahead.pop(id)[0])
+        elif (waiting := self._ahead.pop(id)) is not None:
+            self._leases.give_up(waiting)
             self._fill()
 
     def lose_all(self) -> None:
-        for execution in self._let_go():
+        for execution in self._ahead.let_go():
             self._leases.give_up(execution)
         for run in list(self.runs.values()):
             self.lose(run)
