@@ -12,7 +12,7 @@ app.run()
 """
 
 from .app import Mainspring
-from .core.client import AlreadyRunning
+from .core.already_running import AlreadyRunning
 from .core.context import ExecutionCancelled, JobContext
 from .core.locks import LockTaken
 from .core.views import JobView

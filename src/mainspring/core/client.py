@@ -11,7 +11,7 @@ import msgspec
 
 from ..model.changes import Added, Audit
 from ..model.errors import CommandRefused, HandlerNotFound, InvalidValue, JobNotFound
-from ..model.events import Skipped
+from ..model.events import Enqueued, Skipped
 from ..model.execution import Execution, State
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros, seconds_to_micros, to_micros
@@ -21,9 +21,10 @@ from ..model.policies import Unique
 from ..model.values import duration, identifier, instant, whole, words
 from ..model.windows import caller_window
 from . import commands, plan, ticks
+from .already_running import AlreadyRunning
 from .cancelling import cancel_all
 from .catalogue import Catalogue
-from .loop import Emit
+from .loop import Emit, heard
 from .periods import Periods, check_lasting, refuse_lasting
 from .ports import CallerTransaction, Store
 from .queries import Queries
@@ -46,20 +47,6 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 NO_DELAY = 1_000_000_000
 """Smaller numbers are before 2001 as instants: somebody meant a delay."""
-
-
-class AlreadyRunning(CommandRefused):
-    """A trigger that was skipped because the job's overlap policy admits no second execution now."""
-
-    def __init__(self, job: str, execution: Execution, holder: str | None) -> None:
-        super().__init__("trigger", "running", ["no execution of it is alive"], f"job {job!r}")
-        self.execution, self.holder = execution, holder
-
-    def __str__(self) -> str:
-        return (
-            f"job {self.execution.job!r} is already running as execution {self.holder}; "
-            f"this one was recorded as skipped ({self.execution.id})"
-        )
 
 
 class _Known:
@@ -231,10 +218,15 @@ class Client:
         return caller.add_in(connection, executions)
 
     def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]:
-        return [
-            execution if each.outcome == "added" else self._result(execution, each)
+        results = [
+            each.execution or execution if each.outcome == "added" else self._result(execution, each)
             for execution, each in zip(executions, added, strict=True)
         ]
+        if heard(self._emit, Enqueued):
+            for result, each in zip(results, added, strict=True):
+                if result is not None and each.outcome == "added":
+                    self._emit(Enqueued(result))
+        return results
 
     async def _job_of(self, handler: object) -> Job:
         """The job of a handler, or any job by name: also of handlers that only other processes have."""
@@ -298,7 +290,8 @@ class Client:
         if execution.rules.overlap == "cancel_running":
             await cancel_superseded(self._store, execution, self._clock.now())
 
-    def _result(self, execution: Execution, added: Added) -> Execution | None:
+    def _result(self, given: Execution, added: Added) -> Execution | None:
+        execution = added.execution or given
         if added.outcome == "added":
             return execution
         if added.outcome == "unique_taken":
@@ -356,7 +349,7 @@ class Client:
 
     async def _add_or_refuse(self, execution: Execution, audit: Audit) -> Execution:
         added = (await self._store.add([execution], [audit]))[0]
-        result = self._result(execution, added)
+        result = self._results([execution], [added])[0]
         assert result is not None, "an execution without a unique key"
         if result.state is State.SKIPPED:
             raise AlreadyRunning(execution.job, result, added.holder)

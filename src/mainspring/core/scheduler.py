@@ -160,7 +160,8 @@ class Scheduler:
     async def _announce(self, write: JobWrite, written: JobWritten, now: Micros) -> None:
         if not written.won:
             return
-        for execution, added in zip(write.executions, written.added, strict=True):
+        for planned, added in zip(write.executions, written.added, strict=True):
+            execution = added.execution or planned
             self._tell(execution, added, now)
             if added.outcome == "added" and _supersedes(execution, now):
                 await cancel_superseded(self._store, execution, now)

@@ -73,11 +73,15 @@ AddedAs: TypeAlias = Literal["added", "duplicate", "unique_taken", "skipped"]
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
-    """What became of one insert. `holder` is the live execution that holds the key."""
+    """What became of one insert. `holder` is the live execution that holds the key.
+
+    `execution` is what was stored, where somebody between caller and store added to what was given: its trace.
+    """
 
     id: str
     outcome: AddedAs
     holder: str | None = None
+    execution: Execution | None = None
 
 
 class JobWritten(msgspec.Struct, frozen=True):

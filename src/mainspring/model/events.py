@@ -11,6 +11,15 @@ from .execution import Execution, State
 from .instants import Micros
 
 
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
+    """An execution was made that no tick asked for: enqueued, triggered, retried by hand; its `trigger` says which.
+
+    Made only if somebody listens: see `core.loop.heard`.
+    """
+
+    execution: Execution
+
+
 class Started(msgspec.Struct, frozen=True, gc=False):
     """A try of an execution begins in this process."""
 
@@ -131,7 +140,8 @@ class BackfillEnded(msgspec.Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    Started
+    Enqueued
+    | Started
     | Ended
     | Skipped
     | Ticked

@@ -19,6 +19,14 @@ class Fanout:
     def add(self, observer: Callable[[Any], None]) -> None:
         self._observers.append(observer)
 
+    def hears(self, kind: type) -> bool:
+        """Whether anybody wants events of this kind. An observer that does not say (`hears(kind)`) wants all."""
+        for observer in self._observers:
+            hears: Callable[[type], bool] | None = getattr(observer, "hears", None)
+            if hears is None or hears(kind):
+                return True
+        return False
+
     def __call__(self, event: Any) -> None:
         for observer in self._observers:
             try:

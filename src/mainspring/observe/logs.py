@@ -17,6 +17,7 @@ from ..model.events import (
     BackfillEnded,
     ClockJumped,
     Ended,
+    Enqueued,
     Event,
     Fenced,
     OutsideHours,
@@ -54,10 +55,15 @@ class LogLines:
     def __repr__(self) -> str:
         return f"LogLines({self._logger.name!r})"
 
+    def hears(self, kind: type) -> bool:
+        return kind is not Enqueued or self._logger.isEnabledFor(DEBUG)
+
     def __call__(self, event: Event, /) -> None:
         if _is_routine(event) and not self._logger.isEnabledFor(INFO):
             return  # two events of every execution: unheard, they should cost next to nothing
         match event:
+            case Enqueued():
+                self._line(DEBUG, "job_enqueued", _of(event.execution))
             case Started():
                 self._line(INFO, "job_start", _of(event.execution))
             case Ended():

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ..core.client import AlreadyRunning
+from ..core.already_running import AlreadyRunning
 from ..core.control import JobChanged
 from ..core.idempotency import Answer, KeyReused, StillAtWork
 from ..core.locks import LockTaken
