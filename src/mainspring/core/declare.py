@@ -26,6 +26,7 @@ from ..model.values import choice, duration, identifier, whole, zone, zone_name
 from ..model.windows import Limited, Offset, encode_window_spec, window_spec
 from .flow_options import flow_options
 from .limiting import check_limits, check_weights
+from .pinging import check_ping
 from .signature import Signature
 
 Lookup: TypeAlias = Callable[[str], str | None]
@@ -65,6 +66,7 @@ class JobOptions(TypedDict, total=False):
     trigger_role: str | None
     limits: Limit | Mapping[str, Any] | Iterable[Limit | Mapping[str, Any]]
     weights: Mapping[str, int]
+    ping: str | Mapping[str, str] | None
     after: str | Iterable[str]
     on_failed_parent: str
     not_before: str | None
@@ -182,6 +184,7 @@ def job_spec(
         trigger_role=choice("trigger_role", given["trigger_role"], TRIGGER_ROLES) if "trigger_role" in given else None,
         limits=check_limits(given.get("limits", ())),
         weights=check_weights(given.get("weights", {})),
+        ping=check_ping(given["ping"]) if "ping" in given else None,
         **_overlap(given, unattended),
         **flow,
     )

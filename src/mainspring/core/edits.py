@@ -21,7 +21,7 @@ _FIELD_OF = {
     "interval_type": "trigger",
     "schedule_enabled": "enabled",
 }
-_MAY_BE_NONE = frozenset({"trigger", "timeout", "grace", "window", "hours", "overlap_limit", "trigger_role"})
+_MAY_BE_NONE = frozenset({"trigger", "timeout", "grace", "window", "hours", "overlap_limit", "trigger_role", "ping"})
 
 
 def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[str, Any]) -> dict[str, Any]:

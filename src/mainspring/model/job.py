@@ -64,6 +64,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trigger_role: str | None = None
     limits: tuple[Limit, ...] = ()
     weights: dict[str, int] = {}
+    ping: dict[str, str] | None = None
     after: tuple[str, ...] = ()
     on_failed_parent: FailedParent = "skip"
     not_before: str | None = None
@@ -80,6 +81,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             overlap=self.overlap,
             follow_up=fixed_delay,
             keep_success=self.retention.keep_success,
+            ping=tuple(sorted((self.ping or {}).items())),
             feeds=self.feeds,
         )
 

@@ -211,6 +211,8 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     keep_success: bool = True
     feeds: bool = False
     """Whether other jobs come after this one: its endings are handed over to them."""
+    ping: tuple[tuple[str, str], ...] = ()
+    """Addresses that are asked for when it starts, succeeds or fails: see `core.pinging`."""
 
 
 def check_max_attempts(field: str, value: object) -> int:

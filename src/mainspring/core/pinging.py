@@ -1,0 +1,56 @@
+"""Dead-man's switches: addresses that a job asks for when it starts, succeeds or fails, so that somebody outside
+notices when that stops happening. What may be declared, and which address an event calls for; `observe.pings` asks.
+
+>>> check_ping("https://hc.example/abc")
+{'success': 'https://hc.example/abc'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..model.errors import InvalidValue
+from ..model.events import Ended, Rescued, Started
+from ..model.execution import State
+from ..model.payload import presentable
+from ..model.values import choice
+
+WHEN = ("success", "failure", "start")
+LONGEST = 1_000
+
+
+def check_ping(value: Any) -> dict[str, str]:
+    """One address, for successes; or addresses by `success`, `failure` and `start`."""
+    given = {"success": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidValue("ping", presentable(value), f"an address, or addresses by {', '.join(WHEN)}")
+    return {choice("ping", when, WHEN): _address(url) for when, url in given.items()}
+
+
+def address_of(event: Any) -> str | None:
+    """The address that this event calls for. An execution that has ended has succeeded or failed; its tries have not."""
+    kind = type(event)
+    if kind is Started:
+        when = "start"
+    elif kind is Ended or kind is Rescued:
+        when = {State.COMPLETED: "success", State.FAILED: "failure", State.PARTIAL: "failure"}.get(event.state, "")
+    else:
+        return None
+    pings = event.execution.rules.ping if when else ()
+    return dict(pings).get(when) if pings else None
+
+
+def _address(url: Any) -> str:
+    """What is wrong is not repeated: such addresses hold secrets."""
+    text = url if isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url else ""
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and len(text) <= LONGEST
+        fits = fits and parts.username is None and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InvalidValue("ping", "(not shown)", "an address such as https://hc.example/abc, without user or password")
+    return text
