@@ -101,7 +101,10 @@ async def dump(store: Store) -> AsyncIterator[bytes]:
 
 
 def canonical(record: Record) -> bytes:
-    """Durations are sums of whole microseconds: a store may keep them as such, or as milliseconds with a fraction."""
+    """Durations are sums of whole microseconds: a store may keep them as such, or as milliseconds with a fraction. What
+    is parked under a limit here is judged anew there."""
+    if isinstance(record, ExecutionRecord) and record.execution.parked is not None:
+        record = replace(record, execution=replace(record.execution, parked=None))
     if isinstance(record, Incarnation) and record.stats is not None:
         duration = round(record.stats.duration_ms * 1000) / 1000
         record = replace(record, stats=replace(record.stats, duration_ms=duration))

@@ -56,7 +56,7 @@ class ExecutionTable:
 
     def _new(self, execution: Execution) -> Execution:
         self._catalogue.add(execution)
-        return replace(execution, number=self._statistics.next_number(execution))
+        return replace(execution, number=self._statistics.next_number(execution), parked=None)
 
     # --- changing -----------------------------------------------------------------------------------------------
 
@@ -66,6 +66,8 @@ class ExecutionTable:
             return False
         after = settled(row, change, now)
         self._statistics.note(change_delta(after, change))
+        if row.state is State.RUNNING:
+            self.live.limits.leave(row)
         if change.to.final:
             self.live.take(row.id)
             self.live.free(row, now)
@@ -146,7 +148,7 @@ class ExecutionTable:
         """As it was elsewhere; one that has no number yet gets the next one."""
         self._catalogue.add(record.execution)
         number = record.execution.number or self._statistics.next_number(record.execution)
-        row = replace(record.execution, number=number)
+        row = replace(record.execution, number=number, parked=None)
         if row.state.final:
             self.history.add(row, keep=record.keep)
         else:

@@ -1,7 +1,8 @@
 """Rows that have not ended, and the indexes a claim needs: lanes of ready rows, future rows by time, held keys.
 
-A pending row is in `_future` until a claim finds its time has come; then it is in its lane. `_deferred` holds the
-staged rows that found their running key taken: only those are due at once when that key is freed.
+A pending row is in `_future` until a claim finds its time has come; then it is in its lane, unless a limit keeps it
+parked (limits.py). `_deferred` holds the staged rows that found their running key taken: only those are due at once
+when that key is freed. Rows of a lane come by priority, tag and id; tags belong to shares (shares.py), 0 without one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from msgspec.structs import replace
 from ...model.changes import Blocked, ClaimRequest
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros, seconds_to_micros
-from ..shared import Candidate, claimed, deferred, picked
+from ...model.limits import Limit
+from ..flow import next_tag
+from ..shared import claimed, deferred, picked
+from .limits import Limits, Place
+from .shares import Shares
 from .sorted_queue import SortedQueue
 
 
@@ -24,6 +29,11 @@ class Lane(NamedTuple):
     queue: str
     handler: str
     alone: bool
+    fair: bool  # its rows have shares
+
+    @property
+    def name(self) -> str:
+        return f"{lane(self.queue, self.handler)}//fair" if self.fair else lane(self.queue, self.handler)
 
 
 class Claimed(NamedTuple):
@@ -39,8 +49,10 @@ class LiveTable:
         self._unique: dict[str, str] = {}
         self._overlap: dict[str, str] = {}
         self._future: SortedQueue[tuple[Micros, str]] = SortedQueue()
-        self._ready: dict[Lane, SortedQueue[Candidate[str]]] = {}
+        self._ready: dict[Lane, SortedQueue[Place]] = {}
         self._deferred: set[str] = set()
+        self._shares = Shares()
+        self.limits = Limits(lambda id: self._rows[id].limits or "[]")
 
     def __contains__(self, id: str) -> bool:
         return id in self._rows
@@ -59,6 +71,8 @@ class LiveTable:
         self._hold_keys(row)
         if row.state is State.PENDING:
             self._future.add((row.due, row.id))
+        elif row.state is State.RUNNING and row.limits is not None:
+            self.limits.hold(row.limits)
 
     def take(self, id: str) -> Execution | None:
         """Remove the row from the table and all its indexes."""
@@ -67,8 +81,13 @@ class LiveTable:
             return None
         self._deferred.discard(id)
         self._forget_keys(row)
-        if row.state is State.PENDING and not self._future.remove((row.due, id)):
-            self._leave_lane(row)
+        if row.state is State.RUNNING and row.limits is not None:
+            self.limits.release(row.limits)
+        if row.state is State.PENDING:
+            waits = self.limits.leave_parking(id) or self._future.remove((row.due, id))
+            if not waits:
+                self._leave_lane(row)
+        self._shares.forget(id)
         return row
 
     def _hold_keys(self, row: Execution) -> None:
@@ -100,23 +119,64 @@ class LiveTable:
                 self.put(replace(row, due=now))
 
     def promote(self, now: Micros) -> Micros | None:
-        """Future rows whose time has come become ready. Returns when the next one will."""
+        """Parked rows that there is room for, and future rows whose time has come, become ready. Returns when the next
+        one will, or has to be looked at."""
+        for id in list(self.limits.woken(now)):
+            self._wake(id)
         ripe = self._future.count_below((now + 1, ""))
-        for _, id in self._future.first(ripe):
-            row = self._rows[id]
-            self._ready.setdefault(_lane(row), SortedQueue()).add((-row.priority, id))
+        ids = [id for _, id in self._future.first(ripe)]
         self._future.drop_first(ripe)
-        return next((due for due, _ in self._future.first(1)), None)
+        self._enter_lanes(ids)
+        return self.next_due()
+
+    def next_due(self) -> Micros | None:
+        waiting = (next((due for due, _ in self._future.first(1)), None), self.limits.next_look())
+        return min((instant for instant in waiting if instant is not None), default=None)
+
+    def share_out(self, ids: Iterable[str], now: Micros) -> None:
+        """Those of these new rows that are due and have a share are ready from now on: it shows in their tags."""
+        rows = [row for id in ids if (row := self._rows.get(id)) is not None and row.share is not None]
+        due = [row for row in rows if row.due <= now and self._future.remove((row.due, row.id))]
+        self._enter_lanes([row.id for row in due])
+
+    def _enter_lanes(self, ids: list[str]) -> None:
+        """One after another, in the order of their ids: each tag follows from those before."""
+        for id in sorted(ids):
+            row = self._rows[id]
+            self._enter_lane(row, 0 if row.share is None else self._next_tag(row))
+
+    def _next_tag(self, row: Execution) -> int:
+        ready = self._ready.get(_lane(row))
+        first = None if ready is None else ready.first_from((-row.priority,))
+        smallest = first[1] if first is not None and first[0] == -row.priority else None
+        return next_tag(smallest, self._shares.greatest(row), row.weight)
+
+    def _enter_lane(self, row: Execution, tag: int) -> None:
+        if row.share is not None:
+            self._shares.enter(row, tag)
+        self._ready.setdefault(_lane(row), SortedQueue()).add((-row.priority, tag, row.id))
+
+    def _wake(self, id: str) -> None:
+        """Ready again, under the tag it had."""
+        row = self._rows[id] = replace(self._rows[id], parked=None)
+        self._enter_lane(row, self._shares.tag(id))
 
     def claim(self, request: ClaimRequest, now: Micros) -> Claimed:
         limit = min(request.limit, 1) if request.alone else request.limit
-        lanes = {lane(key.queue, key.handler): ready.first(limit) for key, ready in self._lanes(request, request.alone)}
+        lanes = {
+            key.name: [(level, id) for level, _, id in ready.first(limit)]
+            for key, ready in self._lanes(request, request.alone)
+        }
         ids = list(islice(picked(lanes, request.turn), limit))
         picks = [self._rows[id] for id in ids]
         self._leave_lanes(picks)
         until = now + seconds_to_micros(request.lease)
         rows, blocked = [], []
         for row in picks:
+            full = None if row.limits is None else self.limits.full(row.limits, now)
+            if full is not None:
+                self._park(row, full, now)
+                continue
             holder = self._conflict(row) if row.staged else None
             if holder is None:
                 rows.append(self._claim_row(row, request.owner, until, now))
@@ -131,13 +191,27 @@ class LiveTable:
             self._ready[key].drop_first(count)
             if not self._ready[key]:
                 del self._ready[key]
+        for row in picks:
+            if row.share is not None:
+                self._shares.leave(row)
+
+    def _park(self, row: Execution, full: Limit, now: Micros) -> None:
+        assert row.limits is not None
+        self._rows[row.id] = replace(row, parked=full.key)
+        place = (-row.priority, self._shares.tag(row.id), row.id)
+        for id in list(self.limits.park(place, row.limits, full, now)):
+            self._wake(id)
 
     def _claim_row(self, row: Execution, owner: str, until: Micros, now: Micros) -> Execution:
         taken = claimed(row, owner, until, now)
         if row.staged:
             self._forget_keys(row)
             self._hold_keys(taken)
+        if row.limits is not None:
+            self.limits.take_tokens(row.limits, now)
+            self.limits.hold(row.limits)
         self._deferred.discard(row.id)
+        self._shares.forget(row.id)
         self._rows[row.id] = taken
         return taken
 
@@ -145,6 +219,7 @@ class LiveTable:
         later = deferred(row, now)
         self._rows[row.id] = later
         self._future.add((later.due, later.id))
+        self._shares.forget(row.id)
         self._deferred.add(row.id)
         return later
 
@@ -152,7 +227,7 @@ class LiveTable:
         holders = (self.unique_holder(row.running_unique_key), self.overlap_holder(row.running_overlap_key))
         return next((holder for holder in holders if holder not in (None, row.id)), None)
 
-    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, SortedQueue[Candidate[str]]]]:
+    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, SortedQueue[Place]]]:
         for key, ready in self._ready.items():
             wanted = request.queues is None or key.queue in request.queues
             if wanted and key.alone == alone and key.handler in request.handlers:
@@ -160,13 +235,15 @@ class LiveTable:
 
     def _leave_lane(self, row: Execution) -> None:
         key = _lane(row)
-        self._ready[key].remove((-row.priority, row.id))
+        self._ready[key].remove((-row.priority, self._shares.tag(row.id), row.id))
+        if row.share is not None:
+            self._shares.leave(row)
         if not self._ready[key]:
             del self._ready[key]
 
 
 def _lane(row: Execution) -> Lane:
-    return Lane(row.queue, row.handler, row.alone)
+    return Lane(row.queue, row.handler, row.alone, row.share is not None)
 
 
 def _waits_for(row: Execution, ended: Execution) -> bool:

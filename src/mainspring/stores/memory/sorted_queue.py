@@ -27,6 +27,14 @@ class SortedQueue(Generic[T]):
     def first(self, count: int) -> list[T]:
         return self._items[self._start : self._start + count]
 
+    def last(self) -> T:
+        return self._items[-1]
+
+    def first_from(self, item: Any) -> T | None:
+        """The first one that is not less than this."""
+        at = bisect_left(self._items, item, lo=self._start)
+        return self._items[at] if at < len(self._items) else None
+
     def count_below(self, item: Any) -> int:
         return bisect_left(self._items, item, lo=self._start) - self._start
 
@@ -41,5 +49,8 @@ class SortedQueue(Generic[T]):
         at = bisect_left(self._items, item, lo=self._start)
         if at == len(self._items) or self._items[at] != item:
             return False
-        del self._items[at]
+        if at == self._start:
+            self.drop_first(1)
+        else:
+            del self._items[at]
         return True

@@ -152,6 +152,7 @@ class MemoryStore:
 
     def _add(self, executions: Sequence[Execution]) -> list[Added]:
         added = [self._executions.add(execution) for execution in executions]
+        self._executions.live.share_out([item.id for item in added if item.outcome == "added"], self._clock.now())
         if added:
             self._listeners.tell(Topic.WORK)
         return added
@@ -172,7 +173,7 @@ class MemoryStore:
                 blocked=tuple(taken.blocked),
                 alone_waiting=taken.alone_waiting,
                 more=taken.more,
-                next_due=self._executions.live.promote(now),
+                next_due=self._executions.live.next_due(),
                 now=now,
             )
 
@@ -263,6 +264,7 @@ class MemoryStore:
         with self._lock:
             now = self._clock.now()
             self._locks.prune(now)
+            self._executions.live.limits.forget_full_buckets(now)
             oldest = now - seconds_to_micros(silent_for)
             silent = [worker.id for worker in self._workers.values() if worker.seen < oldest]
             for id in silent:
