@@ -1,0 +1,112 @@
+"""Running a job that exists, now: triggers and manual retries, whoever asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..model.changes import Added, Audit
+from ..model.errors import CommandRefused, InvalidValue
+from ..model.execution import Execution, State
+from ..model.ids import Chance
+from ..model.instants import Micros, to_micros
+from ..model.job import Job
+from ..model.windows import caller_window
+from . import commands, plan, ticks
+from .already_running import AlreadyRunning
+from .cancelling import cancel_all
+from .catalogue import Catalogue
+from .ports import Store
+from .queries import Queries
+
+
+class Triggering:
+    """The part of the client that is about jobs that exist."""
+
+    if TYPE_CHECKING:
+        _store: Store
+        _queries: Queries
+        _catalogue: Catalogue
+        _chance: Chance
+
+        def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str: ...
+        def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]: ...
+        async def _cancel_superseded(self, execution: Execution) -> None: ...
+        def audit(
+            self, action: str, target: str, by: str, now: Micros, before: str | None = None, after: str | None = None
+        ) -> Audit: ...
+
+    async def trigger(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        window: tuple[Any, Any] | None = None,
+        by: str = "system",
+        trigger: str = "manual",
+        traceparent: str | None = None,
+        id: str | None = None,
+        single_try: bool = False,
+    ) -> Execution:
+        """Run a job now, with other parameters or another window if given. Its schedule stays as it is.
+
+        With an `id` of the caller's own, what was triggered under it before is not triggered again. A `single_try` is
+        for callers who wait and retry themselves.
+        """
+        view = await self._queries.job(name)
+        job, now = view.job, await self._store.now()
+        commands.check("trigger", job, view.state)
+        execution = plan.new_execution(
+            job,
+            trigger=trigger,
+            triggered_by=by,
+            now=now,
+            chance=self._chance,
+            params=self.encode_params(job, params),
+            window=self._window(job, window, now),
+            traceparent=traceparent,
+            id=id,
+            policy=plan.single_try(job) if single_try else plan.policy_of(job, trigger),
+        )
+        audit = self.audit("trigger", f"job:{name}", by, now, after=execution.id)
+        return await self._add_or_refuse(execution, audit)
+
+    async def add_retry(self, ended: Execution, by: str, id: str | None = None) -> Execution:
+        """A new execution with the parameters, window and tenant of one that ended."""
+        job, now = await self._catalogue.read(ended.job), await self._store.now()
+        if job.cancelled is not None:
+            raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
+        execution = plan.retry_of(job, ended, triggered_by=by, now=now, chance=self._chance, id=id)
+        return await self._add_or_refuse(
+            execution, self.audit("retry", f"execution:{ended.id}", by, now, after=execution.id)
+        )
+
+    async def _add_or_refuse(self, execution: Execution, audit: Audit) -> Execution:
+        added = (await self._store.add([execution], [audit]))[0]
+        result = self._results([execution], [added])[0]
+        assert result is not None, "an execution without a unique key"
+        if result.state is State.SKIPPED:
+            raise AlreadyRunning(execution.job, result, added.holder)
+        await self._cancel_superseded(execution)
+        await self._refuse_if_stopped(execution, audit.action)
+        return result
+
+    async def _refuse_if_stopped(self, execution: Execution, command: str) -> None:
+        """The job may have been cancelled or removed after it was read, and swept before this was added: then nobody
+        else would cancel this one."""
+        found = await self._store.jobs([execution.job])
+        if found and found[0].id == execution.job_id and found[0].cancelled is None:
+            return
+        while (added := await self._store.execution(execution.id)) is not None and not added.state.final:
+            if await cancel_all(self._store, [added], "the job was cancelled"):
+                break
+        state = "cancelled" if found else "removed"
+        raise CommandRefused(command, state, ["the job is there and not cancelled"], f"job {execution.job!r}")
+
+    def _window(self, job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:
+        if window is None:
+            return ticks.window_at(job, now)
+        if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:
+            raise InvalidValue("window", window, "a pair (begin, end)")
+        custom = caller_window(job.spec.window, *window, tz=job.spec.tz)
+        return to_micros(custom.begin), to_micros(custom.end)
