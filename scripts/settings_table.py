@@ -57,6 +57,9 @@ MEANING = {
     "jwt_leeway": "how far clocks may differ, in seconds; at most 60",
     "jwt_role_claim": "the claim that names the role",
     "failed_logins_per_minute": "wrong credentials from one address, before it has to wait",
+    "metrics_port": "a port of `host` for `/metrics`, for processes without the role `api`; 0 for a free one",
+    "metrics_jobs": "how many jobs have metrics of their own",
+    "private_urls": "true: addresses that jobs ping may lead to this machine or a private network",
 }
 
 

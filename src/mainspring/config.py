@@ -17,8 +17,9 @@ from typing import Any
 
 import msgspec
 
-from . import config_security
-from .config_security import SecuritySettings, check_security, switch
+from . import config_monitoring, config_security
+from .config_monitoring import MonitoringSettings
+from .config_security import check_security, switch
 from .model.address import DatabaseUrl, parse_url, redis_url, without_password
 from .model.errors import ConfigurationError, InvalidValue, nearest, shown
 from .model.secret import HIDDEN, Secret
@@ -35,7 +36,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DAY = 86_400.0
 
 
-class Settings(SecuritySettings, frozen=True, kw_only=True):
+class Settings(MonitoringSettings, frozen=True, kw_only=True):
     """All settings of one process. Made by `load`, which checks them; durations are seconds."""
 
     database_url: str = "sqlite:///mainspring.db"
@@ -378,4 +379,5 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "port": partial(_number, 0, 65_535),
     "api_handler": identifier,
     **config_security.RULES,
+    **config_monitoring.RULES,
 }

@@ -30,7 +30,7 @@ def check_ping(value: Any) -> dict[str, str]:
 
 
 def address_of(event: Any) -> str | None:
-    """The address that this event calls for. An execution that has ended has succeeded or failed; its tries have not."""
+    """The address that this event calls for. A try that will be repeated has neither succeeded nor failed."""
     kind = type(event)
     if kind is Started:
         when = "start"

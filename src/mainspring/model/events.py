@@ -127,6 +127,20 @@ class OutsideHours(msgspec.Struct, frozen=True):
     waits: bool
 
 
+class Missed(msgspec.Struct, frozen=True):
+    """Ticks that no scheduler made happen: their time and their grace are over. Told by whoever watches, once.
+
+    `exact` is false when there were too many to count; `schedulers` is how many were heard of lately.
+    """
+
+    job: str
+    first: Micros
+    last: Micros
+    count: int
+    exact: bool
+    schedulers: int
+
+
 class BackfillBegan(msgspec.Struct, frozen=True):
     """A backfill was made in this process."""
 
@@ -154,6 +168,7 @@ Event: TypeAlias = (
     | SkewNoticed
     | ClockJumped
     | OutsideHours
+    | Missed
     | BackfillBegan
     | BackfillEnded
 )

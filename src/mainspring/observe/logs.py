@@ -20,6 +20,7 @@ from ..model.events import (
     Enqueued,
     Event,
     Fenced,
+    Missed,
     OutsideHours,
     Rescued,
     Running,
@@ -93,6 +94,8 @@ class LogLines:
                 until = None if event.until is None else to_datetime(event.until).isoformat()
                 name = "job_waits_for_hours" if event.waits else "job_outside_hours"
                 self._line(INFO, name, {"job": event.job}, until=until, closed_by=event.by)
+            case Missed():
+                self._missed(event)
             case SkewNoticed():
                 self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
             case ClockJumped():
@@ -134,6 +137,11 @@ class LogLines:
             self._line(ERROR, "job_failed", fields, error=error, reason=event.reason or "worker_lost")
         elif event.state is State.PENDING:
             self._line(WARNING, "job_retry", fields, error=error, reason="worker_lost", retry_in=event.retry_in)
+
+    def _missed(self, event: Missed) -> None:
+        times = {"from": to_datetime(event.first).isoformat(), "to": to_datetime(event.last).isoformat()}
+        fields = {"job": event.job, "missed_count": event.count, **{f"missed_{key}": at for key, at in times.items()}}
+        self._line(ERROR, "job_missed", fields, exact=None if event.exact else False, schedulers=event.schedulers)
 
     def _backfill_began(self, backfill: Backfill) -> None:
         fields = {"job": backfill.job, "backfill_id": backfill.id, "windows": backfill.total, "order": backfill.order}
