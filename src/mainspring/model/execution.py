@@ -148,6 +148,11 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             return False
 
     @property
+    def fans_out(self) -> bool:
+        """Whether this is a parent: its handler runs once for each tenant, in executions of their own."""
+        return self.tenant is None and self.rules.fan_out is not None
+
+    @property
     def attempt(self) -> int:
         """The number of the try that runs, waits or was the last, as the retry budget counts: failures + 1, except
         that the failure of the last try is counted already."""

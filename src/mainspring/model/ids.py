@@ -60,6 +60,13 @@ def follow_up_id(cause_id: str, *parts: str) -> str:
     return _format(int(cause_id.replace("-", "")[:12], 16), _hash(cause_id, *parts), version=8)
 
 
+def tenant_id(parent_id: str, tenant: str) -> str:
+    """The id of a tenant's part in a parent. It comes right before that of the parent: the newest execution of a job is
+    then the parent itself, and lists that begin with the newest name it first."""
+    millis = int(parent_id.replace("-", "")[:12], 16)
+    return _format(max(millis - 1, 0), _hash(parent_id, "tenant", tenant), version=8)
+
+
 def _hash(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 

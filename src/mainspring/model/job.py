@@ -16,7 +16,7 @@ from .hours import Hours, Outside, hours_of
 from .instants import Micros, maybe_datetime, to_datetime
 from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
-from .policies import CatchUp, FailedParent, Missed, Overlap, Retention, Retry, RunPolicy
+from .policies import CatchUp, FailedParent, FanOut, Missed, Overlap, Retention, Retry, RunPolicy
 from .triggers import Trigger, decode_trigger
 from .values import zone
 
@@ -64,11 +64,28 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trigger_role: str | None = None
     limits: tuple[Limit, ...] = ()
     weights: dict[str, int] = {}
+    tenants: bool = False  # who they are, the code says: see core.registry
+    continue_on_failure: bool = True
+    tenant_concurrency: int | None = None
+    tenant_max_attempts: int = 3
+    tenant_retry: Retry = Retry("tenant")
     ping: dict[str, str] | None = None
     after: tuple[str, ...] = ()
     on_failed_parent: FailedParent = "skip"
     not_before: str | None = None
     feeds: bool = False  # never asked for: set once another job comes after this one, and kept from then on
+
+    @property
+    def fan_out(self) -> FanOut | None:
+        """How its tenants run, if it has any."""
+        if not self.tenants:
+            return None
+        return FanOut(
+            max_attempts=self.tenant_max_attempts,
+            retry=self.tenant_retry,
+            concurrency=self.tenant_concurrency,
+            continue_on_failure=self.continue_on_failure,
+        )
 
     def run_policy(self) -> RunPolicy:
         """The part of the specification that each execution carries with it."""
@@ -83,6 +100,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             keep_success=self.retention.keep_success,
             ping=tuple(sorted((self.ping or {}).items())),
             feeds=self.feeds,
+            fan_out=self.fan_out,
         )
 
 

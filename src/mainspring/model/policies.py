@@ -199,6 +199,16 @@ class Retention(msgspec.Struct, frozen=True):
             raise InvalidValue("retention.at_most", self.at_most, "a whole number from 1 up, or None")
 
 
+class FanOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the tenants of one parent run: the tries that each of them has, how many run at once, and whether the others
+    go on when one has failed for good."""
+
+    max_attempts: int = 3
+    retry: Retry = Retry("tenant")
+    concurrency: int | None = None
+    continue_on_failure: bool = True
+
+
 class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rules one execution lives by, copied from its job when it is created."""
 
@@ -211,6 +221,10 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     keep_success: bool = True
     feeds: bool = False
     """Whether other jobs come after this one: its endings are handed over to them."""
+    fan_out: FanOut | None = None
+    """Of a parent: it is not the handler that runs, but one execution of it for each tenant."""
+    fail_fast: bool = False
+    """Of a tenant: when it has failed for good, those of its parent that have not started are cancelled."""
     ping: tuple[tuple[str, str], ...] = ()
     """Addresses that are asked for when it starts, succeeds or fails: see `core.pinging`."""
 
