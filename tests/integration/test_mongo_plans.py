@@ -56,7 +56,9 @@ def rows(begin: int, count: int, **fields: Any) -> Iterator[Execution]:
 def everything() -> Iterator[Execution]:
     """Work of others, of the future, running, waiting, and a history."""
     yield from rows(0, ROWS // 2, state=State.COMPLETED, finished=NOW, started=NOW)
-    yield from rows(ROWS // 2, ROWS // 10, state=State.COMPLETED, finished=NOW, tenant="t", parent_id="p")
+    yield from rows(
+        ROWS // 2, ROWS // 10, state=State.COMPLETED, finished=NOW, tenant="t", parent_id="p", trigger="api"
+    )
     yield from rows(ROWS, ROWS // 20, state=State.FAILED, finished=NOW, error="e")
     yield from rows(ROWS + ROWS // 20, ROWS // 100, state=State.SKIPPED, finished=NOW)
     yield from rows(ROWS * 2, ROWS // 4)
@@ -279,6 +281,7 @@ STEPS: dict[str, Step] = {
     "find running": found(states=frozenset({State.RUNNING})),
     "find pending": found(states=frozenset({State.PENDING})),
     "find by tenant": found(tenant="t"),
+    "find by trigger": found(trigger="api"),
     "find by parent": found(parent_id="p"),
     "find by time": found(created_from=NOW - ROWS * 3_000, created_to=NOW - ROWS * 2_000),
     "find before": found(before=tick_id("0", NOW - ROWS * 2_000)),

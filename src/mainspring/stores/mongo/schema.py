@@ -65,6 +65,7 @@ INDEXES = (
     _executions("job_rare", ("job_id", 1), ("state", 1), ("_id", -1), only={"rare": True}),
     _executions("rare", ("state", 1), ("_id", -1), only={"rare": True}),
     _executions("tenant", ("tenant", 1), ("_id", -1), only={"tenant": _EXISTS}),
+    _executions("trigger", ("trigger", 1), ("_id", -1), only={"trigger": _EXISTS}),  # all but what was enqueued
     _executions("parent", ("parent_id", 1), ("_id", -1), ("state", 1), only={"parent_id": _EXISTS}),
     _executions("trace", ("trace_id", 1), ("_id", -1), only={"trace_id": _EXISTS}),
     _executions("stray", ("stray", 1), ("_id", -1), only={"stray": True}),

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from pymongo import ReturnDocument
 
 from ...model.execution import State
 from ...model.job import JobStats, LiveCounts
-from ..shared import merge_stats
+from ..shared import ending_of, merge_counts, merge_stats
 from .database import Database, repeated
 
 _SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
@@ -26,6 +27,8 @@ _AT_ONCE = 8
 
 _DELTA = {"delta": True}
 _FOLDED = {"folds": 1, "folding": 1}
+_KNOWN = {**_FOLDED, "stats.by_trigger": 1}
+_ADDED_UP = (*_SUMS, "duration", "timed", "rescued")
 _ENDED = {"live": False, **_DELTA}
 
 
@@ -58,9 +61,19 @@ async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence
     match: dict[str, Any] = dict(_DELTA) if job_ids is None else {"job_id": {"$in": list(job_ids)}, **_DELTA}
     if counted:
         match["_id"] = {"$nin": list(counted)}
-    group = {"$group": {"_id": "$job_id", **_GROUP}}
-    found = await db.executions.aggregate([{"$match": match}, group], hint="delta")
-    return {doc["_id"]: _stats_of(doc["_id"], doc) async for doc in found}
+    group = {"$group": {"_id": {"job_id": "$job_id", "trigger": _TRIGGER}, **_GROUP}}
+    deltas: dict[str, JobStats] = {}
+    async for doc in await db.executions.aggregate([{"$match": match}, group], hint="delta"):
+        id, delta = doc["_id"]["job_id"], _batch_of(doc)
+        deltas[id] = merge_stats(deltas[id], delta) if id in deltas else delta
+    return deltas
+
+
+def _batch_of(doc: dict[str, Any]) -> JobStats:
+    """What rows of one job and one trigger add up to."""
+    job_id, trigger = doc["_id"]["job_id"], doc["_id"]["trigger"]
+    endings = {ending_of(trigger, State(state)): int(doc[state]) for state in _SUMS if doc[state]}
+    return _stats_of(job_id, {**doc, "by_trigger": endings})
 
 
 def _one_if(state: str) -> dict[str, Any]:
@@ -77,6 +90,7 @@ _LAST = {
     "error": "$error",
     "failures": "$failures",
 }
+_TRIGGER = {"$ifNull": ["$trigger", "enqueue"]}
 _GROUP: dict[str, Any] = {
     **{state: _one_if(state) for state in _SUMS},
     "duration": {"$sum": {"$cond": [_TIMED, {"$subtract": ["$finished", "$started"]}, 0]}},
@@ -84,7 +98,7 @@ _GROUP: dict[str, Any] = {
     "rescued": {"$sum": {"$ifNull": ["$rescued", 0]}},
     "last": {"$max": {"$cond": [_COUNTED, _LAST, None]}},
 }
-"""What the rows of one job add up to. `last` is the greatest by its first field, which is the id."""
+"""What rows add up to. `last` is the greatest by its first field, which is the id."""
 
 
 def _stats_of(job_id: str, doc: dict[str, Any]) -> JobStats:
@@ -101,6 +115,7 @@ def _stats_of(job_id: str, doc: dict[str, Any]) -> JobStats:
         last_finished=_maybe(last.get("finished")),
         last_error=last.get("error"),
         last_failures=int(last.get("failures", 0)),
+        by_trigger={name: int(count) for name, count in doc.get("by_trigger", {}).items()},
     )
 
 
@@ -116,6 +131,7 @@ def stats_document(stats: JobStats) -> dict[str, Any]:
     }
     sums: dict[str, Any] = {name: getattr(stats, name) for name in _SUMS}
     sums |= {"duration": round(stats.duration_ms * 1000), "timed": stats.timed, "rescued": stats.rescued}
+    sums["by_trigger"] = stats.by_trigger
     return sums | ({"last": last} if stats.last_id else {})
 
 
@@ -151,7 +167,7 @@ async def fold(db: Database, limit: int) -> int:
 
 async def _fold_job(db: Database, job_id: str, limit: int) -> int:
     """The version is read before the rows: a batch that somebody else folds meanwhile makes the write fail."""
-    known = await db.incarnations.find_one({"_id": job_id}, _FOLDED)
+    known = await db.incarnations.find_one({"_id": job_id}, _KNOWN)
     if known is not None and "folding" in known:
         await _clear(db, known)
     unnumbered = {"$push": {"$cond": [{"$eq": [{"$type": "$number"}, "missing"]}, "$_id", "$$REMOVE"]}}
@@ -159,27 +175,46 @@ async def _fold_job(db: Database, job_id: str, limit: int) -> int:
         {"$match": {"job_id": job_id, **_ENDED}},
         {"$sort": {"_id": 1}},
         {"$limit": limit},
-        {"$group": {"_id": None, "ids": {"$push": "$_id"}, "unnumbered": unnumbered, **_GROUP}},
+        {
+            "$group": {
+                "_id": {"job_id": "$job_id", "trigger": _TRIGGER},
+                "ids": {"$push": "$_id"},
+                "unnumbered": unnumbered,
+                **_GROUP,
+            }
+        },
     ]
     found = await (await db.executions.aggregate(batch, hint="delta")).to_list()
     if not found or known is None:
         return 0
+    total = _together(found, known.get("stats", {}).get("by_trigger", {}))
     seen = {"_id": job_id, "folds": known["folds"], "folding": {"$exists": False}}
     after = await db.incarnations.find_one_and_update(
-        seen, _added(found[0]), projection=_FOLDED, return_document=ReturnDocument.AFTER
+        seen, _added(total), projection=_FOLDED, return_document=ReturnDocument.AFTER
     )
     if after is None:
         return 0
     await _clear(db, after)
-    return len(found[0]["ids"])
+    return len(total["ids"])
+
+
+def _together(groups: Sequence[dict[str, Any]], by_trigger: dict[str, int]) -> dict[str, Any]:
+    """The rows of all triggers. `by_trigger` are the totals so far: the write fails if they have changed."""
+    total: dict[str, Any] = {name: sum(group[name] for group in groups) for name in _ADDED_UP}
+    for name in ("ids", "unnumbered"):
+        total[name] = sorted(id for group in groups for id in group[name])
+    newest = max((group["last"] for group in groups if group["last"]), key=itemgetter("id"), default=None)
+    for group in groups:
+        by_trigger = merge_counts(by_trigger, _batch_of(group).by_trigger)
+    return total | {"last": newest, "by_trigger": by_trigger}
 
 
 def _added(batch: dict[str, Any]) -> list[dict[str, Any]]:
     """All in one write: the sums, the numbers, and the names of the rows that are in them now."""
-    sums = {
-        f"stats.{name}": {"$add": [{"$ifNull": [f"$stats.{name}", 0]}, batch[name]]}
-        for name in (*_SUMS, "duration", "timed", "rescued")
+    sums: dict[str, Any] = {
+        f"stats.{name}": {"$add": [{"$ifNull": [f"$stats.{name}", 0]}, batch[name]]} for name in _ADDED_UP
     }
+    sums["stats.by_trigger"] = {"$literal": batch["by_trigger"]}
     last = {"$literal": batch["last"]}
     newer = {"$gte": [{"$literal": (batch["last"] or {}).get("id", "")}, {"$ifNull": ["$stats.last.id", ""]}]}
     if batch["last"] is not None:
