@@ -13,6 +13,7 @@ from ..model.job import Job, JobSpec, Origin, encode_spec
 from ..model.values import identifier, is_identifier
 from . import commands
 from .calendars import Calendars
+from .dependents import Dependents
 from .eras import revision
 from .ports import Clock, Store
 
@@ -27,6 +28,7 @@ class Catalogue:
     ) -> None:
         self._store, self._clock, self._chance, self._release = store, clock, chance, release
         self.calendars = calendars or Calendars(store, clock, chance, {})
+        self.dependents = Dependents(store)
         self._cached: dict[str, tuple[Job, float]] = {}
 
     async def declare(self, specs: Sequence[tuple[str, JobSpec]], *, update: bool = True) -> None:
@@ -35,10 +37,12 @@ class Catalogue:
         await self.calendars.declare(update=update)
         if update:
             await self.calendars.check(specs)
+        specs = await self.dependents.declared(specs)
         for start in range(0, len(specs), BATCH):
             left = dict(specs[start : start + BATCH])
             while left:
                 left = await self._declare_batch(left, update)
+        await self.dependents.mark_parents(specs)
 
     async def _declare_batch(self, specs: dict[str, JobSpec], update: bool) -> dict[str, JobSpec]:
         """Returns what lost a race and has to be looked at again."""

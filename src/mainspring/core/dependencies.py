@@ -104,7 +104,8 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """All parents have ended, and it is recorded why the job does not run: `parent` did not complete, if one is named."""
+    """All parents have ended, and it is recorded why the job does not run: `parent` did not complete, if one is
+    named."""
 
     reason: str
     parent: str | None = None

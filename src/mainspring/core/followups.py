@@ -1,5 +1,5 @@
 """What must happen after an execution has ended: enter its window in the ledger, settle its parent, plan the next run
-of a fixed-delay job, move its backfill on.
+of a fixed-delay job, hand over to the jobs that come after it, move its backfill on.
 
 The ending carries a `todo` mark in the same write. The mark is cleared only after the follow-ups are done; each
 of them can be repeated, so a crash at any point loses none and doubles none.
@@ -16,6 +16,7 @@ from ..model.instants import Micros
 from ..model.shelf import Entry, EntryWrite
 from . import decide, ledger, ticks
 from .backfill_driver import drive, is_child
+from .hand_over import hand_over
 from .loop import Emit, trouble
 from .ports import Store
 
@@ -28,7 +29,8 @@ async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
     probed: set[str] = set()
     marked = await store.todo(BATCH)
     await enter_windows(store, marked, emit)
-    for execution in marked:
+    kept = await hand_over(store, marked, now, emit)
+    for execution in (each for each in marked if each.id not in kept):
         try:
             await _follow_up(store, execution, probed, now)
         except StoreError:

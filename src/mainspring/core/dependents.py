@@ -1,0 +1,133 @@
+"""Which jobs come after which, found from the parent's side.
+
+A job names its parents in its own specification; that is what counts. So that a parent's ending finds those that come
+after it, each link is on the shelf too, parent first, and the parent's specification says that it feeds somebody.
+Links are laid before the job that needs them is written, and stay: one that no longer holds is passed over by whoever
+reads it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from ..model.changes import JobWrite
+from ..model.errors import InvalidValue, nearest
+from ..model.job import Job, JobSpec, effective_spec, encode_spec
+from ..model.shelf import Entry, EntryWrite
+from .flow_options import refuse_cycle
+from .ports import Store
+
+KIND: Literal["join"] = "join"
+LINKS = ""
+"""The scope of the links; that of joins is the name of the job that waits, which is never empty."""
+PAGE = 1_000
+SUGGESTED_FROM = 1_000
+
+
+class Dependents:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # --- reading ------------------------------------------------------------------------------------------
+    async def of(self, name: str) -> list[Job]:
+        """The jobs that come after this one, by name."""
+        names = [child async for _, child in self._links(f"{name}/", f"{name}0")]  # "0" is what follows "/"
+        found = await self._store.jobs(names) if names else []
+        return [job for job in found if name in job.spec.after]
+
+    async def names_of(self, name: str) -> tuple[str, ...]:
+        return tuple(job.name for job in await self.of(name))
+
+    async def _links(self, after: str = "", before: str | None = None) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            page = await self._store.shelf(KIND, LINKS, after=after, before=before, limit=PAGE)
+            for entry in page:
+                parent, _, child = entry.key.partition("/")
+                yield parent, child
+            if len(page) < PAGE:
+                return
+            after = page[-1].key
+
+    # --- writing ------------------------------------------------------------------------------------------
+    async def declared(self, specs: Sequence[tuple[str, JobSpec]]) -> list[tuple[str, JobSpec]]:
+        """Jobs of code, checked, with the mark on those that others come after. Their links are laid."""
+        wanted = {(parent, name) for name, spec in specs for parent in spec.after}
+        known = {link async for link in self._links()}
+        if wanted:
+            await self._check_declared(dict(specs), {parent for parent, _ in wanted})
+            await self._lay(wanted - known)
+        feeding = {parent for parent, _ in wanted | known}
+        return [(name, msgspec.structs.replace(spec, feeds=True) if name in feeding else spec) for name, spec in specs]
+
+    async def mark_parents(self, specs: Iterable[tuple[str, JobSpec]]) -> None:
+        """Parents that code declares elsewhere, that operators made, or that were there before, learn of it too."""
+        await self._mark({parent for _, spec in specs for parent in spec.after})
+
+    async def prepare(self, name: str, spec: JobSpec) -> JobSpec:
+        """A job that is about to be written over the interface: refused if it comes after itself or after a job that
+        does not exist; else linked, and marked if others come after it."""
+        if spec.after:
+            missing = set(spec.after) - {name} - {job.name for job in await self._store.jobs(list(spec.after))}
+            if missing:
+                raise await self._unknown(sorted(missing)[0])
+            refuse_cycle(await self._parents({name: spec.after}), name)
+            await self._lay({(parent, name) for parent in spec.after})
+            await self._mark(spec.after)
+        if not spec.feeds and await self._store.shelf(KIND, LINKS, after=f"{name}/", before=f"{name}0", limit=1):
+            return msgspec.structs.replace(spec, feeds=True)
+        return spec
+
+    async def _lay(self, links: Iterable[tuple[str, str]]) -> None:
+        writes = [
+            EntryWrite(entry=Entry(kind=KIND, scope=LINKS, key=f"{parent}/{child}")) for parent, child in sorted(links)
+        ]
+        if writes:
+            await self._store.shelve(writes)
+
+    async def _mark(self, names: Iterable[str]) -> None:
+        """A lost race means that somebody else changed the job meanwhile: look again."""
+        left = set(names)
+        while left:
+            unmarked = [job for job in await self._store.jobs(sorted(left)) if not job.spec.feeds]
+            if not unmarked:
+                return
+            written = await self._store.write_jobs([_marked(job) for job in unmarked])
+            left = {job.name for job, each in zip(unmarked, written, strict=True) if not each.won}
+
+    # --- checking -----------------------------------------------------------------------------------------
+    async def _check_declared(self, specs: Mapping[str, JobSpec], parents: set[str]) -> None:
+        """What operators changed stays on top of the code, so it counts here too. A parent that does not exist may be
+        on its way: another application may declare it."""
+        stored = await self._store.jobs(sorted(specs.keys() | parents))
+        known = {job.name for job in stored} | specs.keys()
+        for missing in sorted(parents - known):
+            names = ", ".join(sorted(name for name, spec in specs.items() if missing in spec.after))
+            warnings.warn(f"job {names} comes after {missing!r}, which does not exist yet", UserWarning, stacklevel=2)
+        after = {name: spec.after for name, spec in specs.items()}
+        after |= {job.name: job.spec.after for job in stored if "after" in job.changed_fields}
+        graph = await self._parents(after)
+        for name in sorted(after):
+            if after[name]:
+                refuse_cycle(graph, name)
+
+    async def _parents(self, known: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """These jobs with their parents, and those with theirs, as far up as it goes."""
+        graph = dict(known)
+        while wanted := {parent for parents in graph.values() for parent in parents} - graph.keys():
+            graph |= dict.fromkeys(wanted, ())
+            graph |= {job.name: job.spec.after for job in await self._store.jobs(sorted(wanted))}
+        return graph
+
+    async def _unknown(self, name: str) -> InvalidValue:
+        guess = nearest(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
+        remedy = f"Did you mean {guess!r}?" if guess else "Create it first"
+        return InvalidValue("after", name, "names of jobs that exist", remedy)
+
+
+def _marked(job: Job) -> JobWrite:
+    declared = msgspec.structs.replace(effective_spec(job.declared, "{}"), feeds=True)
+    return JobWrite(job=job.with_changes(declared=encode_spec(declared)), seen_version=job.version)
