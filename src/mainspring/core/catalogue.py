@@ -85,6 +85,7 @@ class Catalogue:
         """Create this job if there is none of that name."""
         if await self._store.jobs([identifier("name", name)]):
             return
+        spec = await self.dependents.prepare(name, spec)
         now = await self._store.now()
         await self._store.write_jobs([JobWrite(job=self.new_job(name, spec, "api", now), seen_version=None)])
 

@@ -146,6 +146,8 @@ class Control:
             await self._catalogue.calendars.of([view.job])
             now = await self._store.now()
             made = write(view.job, now)
+            if made.job.spec.after != view.job.spec.after:
+                await self._catalogue.dependents.prepare(name, made.job.spec)
             audit = self._client.audit(
                 command or action, f"job:{name}", by, now, before=_summary(view.job), after=_summary(made.job)
             )

@@ -107,19 +107,20 @@ class Creation:
         execution_id: str | None = None,
         check: Callable[[Job], None] = lambda job: None,
     ) -> tuple[JobView, Execution | None]:
-        """A new job. One that does not tick runs once, and at once: that execution comes with it. `check` may refuse
-        what is about to be made."""
+        """A new job. One that neither ticks nor comes after others runs once, and at once: that execution comes with
+        it. `check` may refuse what is about to be made."""
         await self._check_handler(identifier("handler", handler))
         name = generated_name(handler, self._chance) if name is None else identifier("name", name)
         signature = self._registry.get(handler).signature if handler in self._registry.names else None
         followed = await self._followed(handler)
         spec = job_spec(handler, signature, followed | with_defaults(options), self._timezone)
         await self._calendars.check([(name, spec)])
+        spec = await self._catalogue.dependents.prepare(name, spec)
         now = await self._store.now()
         write = commands.declare(None, self._catalogue.new_job(name, spec, "api", now), now)
         assert write is not None, "nothing of that name is known here"
         check(write.job)
-        first = None if write.job.ticking else self._first(write.job, by, now, execution_id)
+        first = None if write.job.ticking or spec.after else self._first(write.job, by, now, execution_id)
         audit = self._client.audit("create", f"job:{name}", by, now, after=write.job.declared)
         executions = () if first is None else (first,)
         made = msgspec.structs.replace(write, executions=executions, audit=audit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from ..model.errors import InvalidValue
@@ -15,20 +15,16 @@ MAX_PARENTS = 100
 
 def flow_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """`after`, `on_failed_parent` and `not_before` as they are kept, checked."""
-    after = _names(given.get("after", ()))
-    for option in ("on_failed_parent", "not_before"):
-        if option in given and not after and given[option] != "skip":
-            allowed = f"no {option} for a job that comes after no other"
-            raise InvalidValue(option, presentable(given[option]), allowed, "Name its parents: after=...")
     not_before = given.get("not_before")
     return {
-        "after": after,
+        "after": parents_in(given.get("after", ())),
         "on_failed_parent": choice("on_failed_parent", given.get("on_failed_parent", "skip"), get_args(FailedParent)),
         "not_before": None if not_before is None else time_of_day("not_before", not_before).isoformat(),
     }
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def parents_in(value: Any) -> tuple[str, ...]:
+    """The jobs that `after=` names: one, or several."""
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
@@ -63,6 +59,24 @@ def _way(came_from: Mapping[str, str], name: str) -> list[str]:
     while way[-1] != name:
         way.append(came_from[way[-1]])
     return way[::-1]
+
+
+class Declared(Mapping[str, Sequence[str]]):
+    """The parents of jobs that are being declared, read from their options as they are asked for. One that a
+    placeholder stands for is known at start-up only, and everything is looked at again then."""
+
+    def __init__(self, options: Mapping[str, Mapping[str, Any]]) -> None:
+        self._options = options
+
+    def __getitem__(self, name: str) -> Sequence[str]:
+        after = self._options[name].get("after")
+        return () if after is None or (isinstance(after, str) and "${" in after) else parents_in(after)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
 
 
 def refuse_cycle(parents: Mapping[str, Sequence[str]], name: str) -> None:

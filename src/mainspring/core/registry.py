@@ -22,6 +22,7 @@ from ..model.triggers import Trigger
 from ..model.values import identifier
 from .context import JobContext
 from .declare import INHERITED, Declaration, JobOptions, Lookup, first_line, known_options
+from .flow_options import Declared, refuse_cycle
 from .shape import is_async
 from .signature import Signature, Style
 
@@ -197,6 +198,9 @@ class Registry:
     def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
         declaration = Declaration(name, handler.name, options, where, _documentation(handler))
         declaration.check(handler.signature)
+        if options.get("after") is not None:
+            declared = {job.name: job.options for job in self._jobs.values()}
+            refuse_cycle(Declared({**declared, name: options}), name)
         return declaration
 
     def _refuse_duplicate(self, name: str, where: str, override: bool) -> None:
