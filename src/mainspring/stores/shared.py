@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..model.changes import Change
 from ..model.execution import Attempt, Execution, State
 from ..model.instants import Micros, seconds_to_micros
-from ..model.job import JobStats
+from ..model.job import Job, JobStats
 
 T = TypeVar("T")
 
@@ -160,6 +160,14 @@ def picked(lanes: Mapping[str, Sequence[Candidate[T]]], turn: int) -> Iterator[T
 
 def _in_turns(rows: Sequence[Sequence[T]]) -> Iterator[T]:
     return (id for id in chain.from_iterable(zip_longest(*rows)) if id is not None)
+
+
+# --- lists of jobs ----------------------------------------------------------------------------------------------
+
+
+def search_text(job: Job) -> str:
+    """Where a list of jobs looks for words. What is between the parts is in none of them."""
+    return "\x1f".join((job.name, job.spec.handler, job.spec.description)).lower()
 
 
 # --- statistics -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, p
 from ...model.shelf import Entry
 from . import shelf
 from .finding import read
-from .jobs import jobs_after, stats, values_of
+from .jobs import jobs_after, restore_job, stats
 from .rows import execution_row, history_row, is_plain, live_row, plain_row
 from .transaction import Transaction, as_json
 
@@ -50,7 +50,7 @@ def copy_in(tx: Transaction, kind: RecordKind, records: Sequence[Record]) -> int
         case "entries":
             return sum(shelf.restore(tx, entry) for entry in cast(Sequence[Entry], records))
         case "jobs":
-            return sum(tx.run("job_restore", *values_of(job), job.version) for job in cast(Sequence[Job], records))
+            return sum(restore_job(tx, job) for job in cast(Sequence[Job], records))
 
 
 # --- out --------------------------------------------------------------------------------------------------------

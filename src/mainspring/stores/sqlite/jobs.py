@@ -12,6 +12,7 @@ from ...core.ports import Topic
 from ...model.changes import Audit, DuePage, JobWrite, JobWritten
 from ...model.job import Job, JobStats, LiveCounts
 from .adding import add
+from .job_finding import listed
 from .rows import Row
 from .transaction import Transaction, as_json, stats_of
 from .working import delete_finished
@@ -40,11 +41,26 @@ def write_jobs(tx: Transaction, writes: Sequence[JobWrite]) -> list[JobWritten]:
 
 def _compare_and_set(tx: Transaction, write: JobWrite) -> bool:
     job = write.job
+    if write.only_plan and write.seen_version is not None:
+        won = tx.run("job_plan", job.name, job.id, write.seen_version, job.next_run, job.last_tick, job.due) == 1
+        if won:
+            tx.run("job_planned", job.name, int(job.due is not None))
+        return won
     if write.seen_version is None:
-        return tx.run("job_insert", *values_of(job)) == 1
-    if write.only_plan:
-        return tx.run("job_plan", job.name, job.id, write.seen_version, job.next_run, job.last_tick, job.due) == 1
-    return tx.run("job_update", *values_of(job), write.seen_version) == 1
+        won = tx.run("job_insert", *values_of(job)) == 1
+    else:
+        won = tx.run("job_update", *values_of(job), write.seen_version) == 1
+    if won:
+        tx.run("job_listed", *listed(job))
+    return won
+
+
+def restore_job(tx: Transaction, job: Job) -> int:
+    """As it was elsewhere, its version too; 0 when there is one of that name."""
+    added = tx.run("job_restore", *values_of(job), job.version)
+    if added:
+        tx.run("job_listed", *listed(job))
+    return added
 
 
 def values_of(job: Job) -> Row:
@@ -80,6 +96,7 @@ def delete_job(tx: Transaction, name: str, seen_version: int, purge: bool, audit
     deleted: str | None = tx.value("job_delete", name, seen_version)
     if deleted is None:
         return None
+    tx.run("job_unlisted", name)
     tx.audit(audit)
     tx.topics.add(Topic.JOBS)
     if purge:

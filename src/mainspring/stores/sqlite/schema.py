@@ -33,6 +33,7 @@ def migrate(connection: sqlite3.Connection, path: str, patience: float, hurry: H
 
 
 def _apply(connection: sqlite3.Connection, steps: list[tuple[int, str]]) -> None:
+    connection.create_function("mainspring_lower", 1, str.lower, deterministic=True)  # SQLite's own knows ASCII only
     for number, text in steps:
         for statement in split(text):
             connection.execute(statement)

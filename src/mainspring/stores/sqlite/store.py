@@ -41,8 +41,21 @@ from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
-from ..memory.job_finding import find_jobs
-from . import adding, caller, claiming, copying, finding, forks, jobs, locking, pruning, schema, shelf, working
+from . import (
+    adding,
+    caller,
+    claiming,
+    copying,
+    finding,
+    forks,
+    job_finding,
+    jobs,
+    locking,
+    pruning,
+    schema,
+    shelf,
+    working,
+)
 from .calls import Call, Work
 from .claimed import ClaimedRows
 from .connect import Hurry, checked_path, checked_synchronous, connect
@@ -220,7 +233,7 @@ class SqliteStore:
         return await self._read(lambda tx: jobs.count_jobs(tx, cap))
 
     async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
-        return find_jobs(query, cap, await self.jobs(), await self.stats(), await self.live_counts())
+        return await self._list(lambda tx: job_finding.find_jobs(tx, query, cap))
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await self._read(lambda tx: jobs.due_jobs(tx, limit))

@@ -23,6 +23,7 @@ from .copying import MovingHouse
 from .equivalence import Equivalence
 from .fencing import Fencing, Heartbeats, Notes, Rescue
 from .housekeeping import AuditTrail, Retention, Workers
+from .job_finding import JobFinding
 from .jobs import JobDeletion, JobReading, JobWrites
 from .locks import Locks, StoreLocks
 from .queries import Children, Finding
@@ -39,6 +40,7 @@ class StoreConformance(
     JobWrites,
     JobReading,
     JobDeletion,
+    JobFinding,
     Adding,
     UniqueKeys,
     OverlapKeys,

@@ -1,0 +1,1 @@
+DELETE FROM mainspring_job_list WHERE name = ?1
