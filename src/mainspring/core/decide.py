@@ -16,11 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+import msgspec
+from msgspec import json
+
 from ..model.changes import CancelRequest, Change
 from ..model.errors import CommandRefused
 from ..model.execution import Attempt, Execution, State
 from ..model.instants import Micros
 from ..model.outcomes import Outcome
+
+BY_CHILDREN = "children"
+"""The reason of a parent that ended because its children had: they were never told to stop."""
 
 ALONE_AFTER = 2
 """Crashes after which an execution runs alone in its worker, so that it can be told from its neighbours."""
@@ -37,7 +43,7 @@ def after_attempt(execution: Execution, outcome: Outcome, roll: float = 0.5) -> 
         case "cancelled":
             return _final(execution, outcome, State.CANCELLED, outcome.reason or execution.cancel_reason or "cancelled")
         case "fanned_out":
-            return _leave_running(execution, outcome, State.WAITING)
+            return _after_fan_out(execution, outcome)
         case "snoozed":
             return _again(execution, outcome, delay=outcome.delay)
         case "handed_back":
@@ -48,6 +54,13 @@ def after_attempt(execution: Execution, outcome: Outcome, roll: float = 0.5) -> 
             return _after_loss(execution, outcome, roll)
         case _:
             assert_never(outcome.end)
+
+
+def _after_fan_out(execution: Execution, outcome: Outcome) -> Change:
+    """The parent waits for its tenants, unless it was asked to stop meanwhile: then they are stopped too."""
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
+    return _leave_running(execution, outcome, State.WAITING)
 
 
 def _after_failure(execution: Execution, outcome: Outcome, roll: float) -> Change:
@@ -89,7 +102,12 @@ def after_children(parent: Execution, children: Mapping[State, int], now: Micros
     good, total = children.get(State.COMPLETED, 0), sum(children.values())
     to = State.COMPLETED if good == total else State.PARTIAL if good else State.FAILED
     error = None if good == total else f"{total - good} of {total} tenants did not complete"
-    return _end_waiting(parent, to, now, error=error, reason=None if good == total else "children")
+    counts = {"total": total, "success": good, "failed": total - good}
+    if stopped := children.get(State.CANCELLED, 0):
+        counts["cancelled"] = stopped
+    change = _end_waiting(parent, to, now, error=error, reason=None if good == total else BY_CHILDREN)
+    told = {"counters_json": {**parent.counters, **counts}, "result_json": counts}
+    return msgspec.structs.replace(change, **{name: json.encode(value).decode() for name, value in told.items()})
 
 
 def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelRequest:
@@ -195,10 +213,10 @@ def _end_waiting(
 
 def needs_follow_up(execution: Execution) -> bool:
     """Whether something must happen after the end: a window to enter in the ledger, a parent to settle, a next run to
-    plan, jobs that come after this one."""
+    plan, jobs that come after this one, tenants that it still has."""
     if execution.window_begin is not None or execution.parent_id is not None:
         return True
-    return execution.rules.follow_up or execution.rules.feeds
+    return execution.rules.follow_up or execution.rules.feeds or execution.fans_out
 
 
 def keeps(execution: Execution, to: State) -> bool:

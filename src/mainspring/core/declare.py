@@ -20,7 +20,16 @@ from ..model.hours import Hours, Outside, encode_hours, hours_of
 from ..model.job import JobSpec
 from ..model.limits import Limit
 from ..model.payload import encode_payload, presentable, safe_text
-from ..model.policies import MAX_OVERLAP, CatchUp, Overlap, Retention, Retry, check_max_attempts, check_missed
+from ..model.policies import (
+    MAX_OVERLAP,
+    CatchUp,
+    Overlap,
+    Retention,
+    Retry,
+    check_max_attempts,
+    check_missed,
+    check_retry,
+)
 from ..model.triggers import AnyTrigger, Trigger, cron, encode_trigger, interval
 from ..model.values import choice, duration, identifier, whole, zone, zone_name
 from ..model.windows import Limited, Offset, encode_window_spec, window_spec
@@ -28,6 +37,7 @@ from .flow_options import flow_options
 from .limiting import check_limits, check_weights
 from .pinging import check_ping
 from .signature import Signature
+from .tenant_options import TenantProvider, tenant_options
 
 Lookup: TypeAlias = Callable[[str], str | None]
 """Finds the value of a placeholder: None, or `ConfigurationError`, when there is none."""
@@ -66,6 +76,12 @@ class JobOptions(TypedDict, total=False):
     trigger_role: str | None
     limits: Limit | Mapping[str, Any] | Iterable[Limit | Mapping[str, Any]]
     weights: Mapping[str, int]
+    tenants: TenantProvider
+    tenant_context: Callable[..., Any] | None
+    tenant_concurrency: int | None
+    tenant_max_attempts: int | None
+    tenant_retry: Retry | str | None
+    continue_on_failure: bool
     ping: str | Mapping[str, str] | None
     after: str | Iterable[str]
     on_failed_parent: str
@@ -168,7 +184,7 @@ def job_spec(
         max_attempts=check_max_attempts(
             "max_attempts", given.get("max_attempts", SCHEDULED_ATTEMPTS if unattended else ENQUEUED_ATTEMPTS)
         ),
-        retry=_retry(given.get("retry", "queue")),
+        retry=check_retry("retry", given.get("retry", "queue")),
         timeout=duration("timeout", given["timeout"]) if "timeout" in given else None,
         non_retryable=_exception_names(given.get("non_retryable", ())),
         missed=check_missed("missed", given.get("missed", _default_missed(trigger))),
@@ -187,6 +203,7 @@ def job_spec(
         ping=check_ping(given["ping"]) if "ping" in given else None,
         **_overlap(given, unattended),
         **flow,
+        **tenant_options(given),
     )
 
 
@@ -297,20 +314,6 @@ def _params(signature: Signature | None, params: Any, scheduled: bool) -> dict[s
         raise InvalidValue("params", presentable(params), "an object (dict) of parameters")
     encode_payload("params", dict(params))
     return dict(params)
-
-
-def _retry(value: Any) -> Retry:
-    if isinstance(value, Retry):
-        return value
-    if isinstance(value, str):
-        try:
-            return Retry(value)
-        except InvalidValue:
-            pass
-    allowed = "a Retry(...), or 'queue', 'tenant' or 'patient'"
-    raise InvalidValue(
-        "retry", presentable(value), allowed, "How often is max_attempts=" if isinstance(value, int) else ""
-    )
 
 
 def _exception_names(value: Any) -> tuple[str, ...]:

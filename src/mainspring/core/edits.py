@@ -13,15 +13,30 @@ from ..model.payload import presentable
 from ..model.triggers import decode_trigger
 from .declare import OPTIONS, job_spec
 from .signature import Signature
+from .tenant_options import CODE_ONLY
 
-EDITABLE = tuple(name for name in OPTIONS if name != "allow_override")
+EDITABLE = tuple(name for name in OPTIONS if name not in CODE_ONLY | {"allow_override"})
 _FIELD_OF = {
     "cron": "trigger",
     "interval_minutes": "trigger",
     "interval_type": "trigger",
     "schedule_enabled": "enabled",
 }
-_MAY_BE_NONE = frozenset({"trigger", "timeout", "grace", "window", "hours", "overlap_limit", "trigger_role", "ping"})
+_MAY_BE_NONE = frozenset(
+    {
+        "trigger",
+        "timeout",
+        "grace",
+        "window",
+        "hours",
+        "overlap_limit",
+        "trigger_role",
+        "tenant_concurrency",
+        "ping",
+        "after",
+        "not_before",
+    }
+)
 
 
 def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[str, Any]) -> dict[str, Any]:

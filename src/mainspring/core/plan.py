@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from ..model.execution import Execution, State, encode_policy
+from ..model.execution import Execution, State, decode_policy, encode_policy
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros
 from ..model.job import Job
 from ..model.policies import Unique
+from ..model.trace_context import trace_id_of
 from .limiting import limits_of, sharing
 
 NO_OVERLAP_RULE = frozenset({"backfill"})
@@ -20,7 +22,8 @@ CATCH_UP = "catch_up"
 DEPENDENCY = "dependency"
 IN_TURN = frozenset({CATCH_UP, DEPENDENCY})
 """Triggers whose executions wait for their turn, however many of them there are."""
-MAX_TRACEPARENT = 200
+NO_KEYS: dict[str, Any] = {"overlap_key": None, "running_overlap_key": None, "staged": False, "overlap_slots": 1}
+"""Of a tenant's execution: the overlap rule of its job is about parents."""
 
 
 def new_execution(
@@ -48,14 +51,20 @@ def new_execution(
         fields["params"] = params
     if window is not None:
         fields["window_begin"], fields["window_end"] = window
+    single = job.spec.tenants and fields.get("tenant") is not None
+    if single:
+        fields |= NO_KEYS | {"policy": tenant_policy(fields.get("policy", job.policy))}
     if unique is not None:
-        fields |= staged_keys(overlap_keys(job, trigger) | unique_keys(unique))
+        fields |= staged_keys(({} if single else overlap_keys(job, trigger)) | unique_keys(unique))
     execution = msgspec.structs.replace(_blank(job, trigger), **fields)
     return execution if execution.tenant is None and not job.spec.limits else with_limits(job, execution)
 
 
 def with_limits(job: Job, execution: Execution) -> Execution:
-    """With its turn among tenants, and with the limits of its job filled in; those it has already stay."""
+    """With its turn among tenants, and with the limits of its job filled in; those it has already stay. A parent has
+    none: it does not run the handler, its tenants do."""
+    if execution.fans_out:
+        return execution
     share = execution.tenant if execution.share is None else execution.share
     limits = execution.limits or limits_of(job, tenant=execution.tenant, queue=execution.queue, params=execution.params)
     return msgspec.structs.replace(execution, limits=limits, **sharing(job, share))
@@ -90,6 +99,25 @@ def policy_of(job: Job, trigger: str) -> str:
     if trigger not in IN_TURN or job.spec.overlap != "cancel_running":
         return job.policy
     return encode_policy(msgspec.structs.replace(job.spec.run_policy(), overlap="queue"))
+
+
+@lru_cache(maxsize=1024)
+def tenant_policy(policy: str) -> str:
+    """The rules of one tenant's execution, from those of the job or of its parent: no overlap rule, and no next run to
+    plan."""
+    rules = decode_policy(policy)
+    if rules.fan_out is None:
+        return policy
+    own = msgspec.structs.replace(
+        rules,
+        fan_out=None,
+        fail_fast=not rules.fan_out.continue_on_failure,
+        max_attempts=rules.fan_out.max_attempts,
+        retry=rules.fan_out.retry,
+        overlap="allow",
+        follow_up=False,
+    )
+    return encode_policy(own)
 
 
 def single_try(job: Job) -> str:
@@ -175,15 +203,6 @@ def staged_keys(keys: dict[str, Any]) -> dict[str, Any]:
 
 def job_params(job: Job) -> str:
     return msgspec.json.encode(job.spec.params).decode()
-
-
-def trace_id_of(traceparent: str | None) -> str | None:
-    """The trace id inside a W3C `traceparent`, or None when it is not one: others write it, and not always well."""
-    if not isinstance(traceparent, str) or len(traceparent) > MAX_TRACEPARENT or not traceparent.isprintable():
-        return None
-    parts = traceparent.split("-")
-    valid = len(parts) >= 4 and len(parts[1]) == 32 and set(parts[1]) <= set("0123456789abcdef") and parts[1].strip("0")
-    return parts[1] if valid else None
 
 
 def inline_execution(execution: Execution, owner: str, now: Micros, lease: Micros, policy: str) -> Execution:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from .errors import InvalidValue
+from .payload import presentable
 from .values import choice, duration, whole
 
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
@@ -227,6 +228,21 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a tenant: when it has failed for good, those of its parent that have not started are cancelled."""
     ping: tuple[tuple[str, str], ...] = ()
     """Addresses that are asked for when it starts, succeeds or fails: see `core.pinging`."""
+
+
+def check_retry(field: str, value: Any) -> Retry:
+    """A `Retry`, or the name of a preset."""
+    if isinstance(value, Retry):
+        return value
+    if isinstance(value, str):
+        try:
+            return Retry(value)
+        except InvalidValue:
+            pass
+    allowed = "a Retry(...), or 'queue', 'tenant' or 'patient'"
+    raise InvalidValue(
+        field, presentable(value), allowed, "How often is max_attempts=" if isinstance(value, int) else ""
+    )
 
 
 def check_max_attempts(field: str, value: object) -> int:
