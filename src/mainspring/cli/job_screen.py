@@ -91,6 +91,8 @@ def print_job(view: JobView) -> None:
             "queue": view.queue,
             "priority": str(spec.priority),
             "schedule": f"{view.description_of_schedule}  [{view.schedule}]" if view.schedule else "on demand",
+            "after": after_text(spec),
+            "dependents": ", ".join(view.dependents),
             "zone": spec.tz,
             "window": None if spec.window is None else window_words(spec.window),
             "hours": view.hours and f"{view.hours}; outside it {_OUTSIDE[spec.outside]}",
@@ -151,6 +153,21 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "retention": _retention_text(spec.retention),
         "enabled": None if spec.enabled else "no: its schedule is switched off",
     }
+
+
+def after_text(spec: JobSpec) -> str | None:
+    """The jobs that it comes after, and what that means.
+
+    >>> after_text(JobSpec(handler="x", after=("load", "rates"), not_before="06:00:00"))
+    'load and rates, not before 06:00; skipped if one of them did not complete'
+    """
+    if not spec.after:
+        return None
+    names = " and ".join(filter(None, (", ".join(spec.after[:-1]), spec.after[-1])))
+    when = "" if spec.not_before is None else f", not before {spec.not_before.removesuffix(':00')}"
+    which = "one of them" if len(spec.after) > 1 else "it"
+    failed = f"skipped if {which} did not complete" if spec.on_failed_parent == "skip" else "however they end"
+    return f"{names}{when}; {failed}"
 
 
 def missed_text(rule: Missed | CatchUp) -> str:

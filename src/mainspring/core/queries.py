@@ -57,6 +57,9 @@ class Queries:
 
     async def _with_newest(self, view: JobView) -> JobView:
         """Statistics know what has ended; while something newer lives, its times and failures are those that count."""
+        if view.job.spec.feeds:
+            names = await self._catalogue.dependents.names_of(view.name)
+            view = msgspec.structs.replace(view, dependents=names)
         if not view.live.total:
             return view
         newest = await self._store.find(ExecutionQuery(job_id=view.job.id, states=LIVE, limit=1))

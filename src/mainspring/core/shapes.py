@@ -41,6 +41,8 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "schedule_enabled": view.job.spec.enabled,
         **interval_pair(view.job.spec),
         "next_run_at": instant_text(view.next_run_at),
+        "after": list(view.after),
+        "dependents": list(view.dependents),
         "hours": view.hours,
         "closed_until": instant_text(view.closing.until) if view.closing else None,
         "closed_by": view.closing.by if view.closing else None,
@@ -93,6 +95,7 @@ def policy_shape(spec: JobSpec) -> dict[str, Any]:
     names = (
         *("tz", "window", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit"),
         *("missed", "missed_while_paused", "grace", "hours", "outside", "enabled", "retention", "limits", "weights"),
+        *("on_failed_parent", "not_before"),
     )
     fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
     return fields

@@ -28,6 +28,8 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     """The store's time when it was read; only asked for where the job has hours."""
     alive: Execution | None = None
     """Its newest execution, if that has not ended; lists of all jobs leave it out."""
+    dependents: tuple[str, ...] = ()
+    """The jobs that come after it; lists of all jobs leave them out."""
 
     @property
     def name(self) -> str:
@@ -53,6 +55,11 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def metadata(self) -> dict[str, Any]:
         return self.job.spec.metadata
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """The jobs that it comes after."""
+        return self.job.spec.after
 
     @cached_property
     def state(self) -> JobState:

@@ -91,6 +91,17 @@ class JobFields(Strict):
     overlap: Literal["skip", "queue", "allow", "cancel_running"] | None = None
     overlap_limit: Annotated[int, Field(ge=1, le=1_000), WHOLE] | None = None
     limits: Annotated[list[LimitFields], Field(max_length=4)] | None = None
+    after: Annotated[
+        Annotated[list[Name], Field(max_length=100)] | None,
+        Field(description="Jobs whose ending it follows, once all of them have ended."),
+    ] = None
+    on_failed_parent: Annotated[
+        Literal["skip", "run"] | None, Field(description="What becomes of it when one of those did not complete.")
+    ] = None
+    not_before: Annotated[
+        Annotated[str, Field(max_length=20)] | None,
+        Field(description="The time of day, in its zone, before which it does not follow.", examples=["06:00"]),
+    ] = None
     weights: Annotated[
         dict[Short, Annotated[int, Field(ge=1, le=1_000), WHOLE]] | None,
         Field(max_length=1_000, description='How much of its queue a tenant gets beside others; "*" is for the rest.'),
@@ -126,7 +137,17 @@ class OpenJobCreate(JobFields):
     handler: Name | None = None
 
 
-_MAY_BE_NULL = {"schedule", "interval_minutes", "interval_type", "timeout", "grace", "window", "overlap_limit"}
+_MAY_BE_NULL = {
+    "schedule",
+    "interval_minutes",
+    "interval_type",
+    "timeout",
+    "grace",
+    "window",
+    "overlap_limit",
+    "after",
+    "not_before",
+}
 
 
 def _of_update(schema: dict[str, Any]) -> None:

@@ -71,6 +71,8 @@ class Job(Output):
     interval_minutes: int | None
     interval_type: str | None
     next_run_at: Instant | None
+    after: Annotated[list[str], Field(description="The jobs that it comes after.")]
+    dependents: Annotated[list[str], Field(description="The jobs that come after it.")]
     last_run_at: Instant | None
     started_at: Instant | None
     completed_at: Instant | None
