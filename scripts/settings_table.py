@@ -34,6 +34,7 @@ MEANING = {
     "channel": "`ctx.channel`",
     "log_format": "`console` or `json` (`mainspring run`)",
     "log_level": "the lowest level logged (`mainspring run`)",
+    "tracing": "OpenTelemetry spans: `auto` makes them where the application has set a tracer provider before",
     "prune": "true: at start, remove jobs of code that no running process declares",
     "locks": "where locks are kept: in the `store`, or on `redis`",
     "redis_url": "the Redis or Valkey server, if one is used: `redis://host:6379/0?prefix=shop`",

@@ -147,8 +147,9 @@ class Mainspring(CalendarMethods, EnqueueMethods, OccurrenceMethods, ServerMetho
         parts = await self._ready(declare=False)
         async with parts.turn():
             if parts.node is None:
-                parts.node = await self._started_node(parts)
-                await self._serve_http(parts)
+                with parts.outside():
+                    parts.node = await self._started_node(parts)
+                    await self._serve_http(parts)
 
     def _configure(self, options: Mapping[str, Any]) -> None:
         chosen = {name: value for name, value in options.items() if value is not None}
@@ -171,6 +172,7 @@ class Mainspring(CalendarMethods, EnqueueMethods, OccurrenceMethods, ServerMetho
             self.emit,
             declares=names,
             resources=self.resources,
+            tracing=parts.tracing,
         )
         await node.start()
         return node

@@ -6,11 +6,12 @@ import asyncio
 import os
 import random
 import socket
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
@@ -43,6 +44,7 @@ from .model.payload import presentable
 from .version import VERSION
 
 if TYPE_CHECKING:
+    from .observe.traces import Tracing
     from .server.serving import HttpServer
     from .wakeups.redis import RedisWakeups
 
@@ -63,7 +65,8 @@ class Parts:
 
     def __init__(self, store: Store, registry: Registry, settings: config.Settings, clock: Clock, emit: Emit) -> None:
         self.wakeups = make_wakeups(settings)
-        self.store = store = announcing(store, self.wakeups)
+        self.tracing = make_tracing(settings)
+        self.store = store = traced(announcing(store, self.wakeups), self.tracing)
         self.pid = os.getpid()
         self._settings = settings
         self.chance = random.Random(int.from_bytes(os.urandom(16)))
@@ -163,9 +166,14 @@ class Parts:
             self.chance,
             emit,
             self.inline_leases,
+            self.tracing,
             resources=resources,
             **identity,
         )
+
+    def outside(self) -> AbstractContextManager[None]:
+        """What is started in here belongs to no trace of whoever starts it."""
+        return nullcontext() if self.tracing is None else self.tracing.outside()
 
     async def stop(self, timeout: float | None = None) -> None:
         """At the same time: the stop is to take no longer than it may, and neither needs the other to end."""
@@ -282,6 +290,33 @@ def announcing(store: Store, wakeups: RedisWakeups | None) -> Store:
     from .wakeups.store import AnnouncingStore
 
     return cast(Store, AnnouncingStore(store, wakeups))
+
+
+def make_tracing(settings: config.Settings) -> Tracing | None:
+    """Spans, if the settings say so; by themselves where the application has set up OpenTelemetry before. Where nobody
+    has even imported it, nothing of it is loaded."""
+    wanted = settings.tracing
+    if wanted == "auto":
+        if "opentelemetry.trace" not in sys.modules and "OTEL_PYTHON_TRACER_PROVIDER" not in os.environ:
+            return None
+        from opentelemetry import trace
+
+        wanted = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    if not wanted:
+        return None
+    try:
+        from .observe.traces import Tracing
+    except ImportError:
+        raise ConfigurationError("tracing needs opentelemetry-api: pip install 'mainspring[otel]'") from None
+    return Tracing()
+
+
+def traced(store: Store, tracing: Tracing | None) -> Store:
+    if tracing is None:
+        return store
+    from .observe.traced_store import TracedStore
+
+    return cast(Store, TracedStore(store, tracing))
 
 
 def node_settings(settings: config.Settings) -> NodeSettings:

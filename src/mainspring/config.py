@@ -62,6 +62,7 @@ class Settings(MonitoringSettings, frozen=True, kw_only=True):
     channel: str | None = None
     log_format: str = "console"
     log_level: str = "INFO"
+    tracing: bool | str = "auto"
     prune: bool = False
     locks: str = "store"
     redis_url: str | None = None
@@ -371,6 +372,7 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "channel": _text,
     "log_format": _log_format,
     "log_level": _level,
+    "tracing": _switch_or_auto,
     "prune": switch,
     "locks": lambda field, value: choice(field, value, LOCKS),
     "redis_url": lambda field, value: redis_url(value, field),

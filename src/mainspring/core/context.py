@@ -19,6 +19,7 @@ from ..model.errors import InvalidValue, MainspringError, nearest
 from ..model.execution import Execution
 from ..model.instants import to_datetime
 from ..model.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
+from ..model.trace_context import split
 from ..model.windows import Window
 from .joblog import MAX_LINE_LENGTH, JobLogger
 from .ports import Clock
@@ -181,8 +182,8 @@ class JobContext:
 
     @property
     def traceparent(self) -> str | None:
-        """The caller's W3C trace context, if there was one."""
-        return self.execution.traceparent
+        """The W3C trace context of whoever made this execution, if there was one."""
+        return None if self.execution.traceparent is None else split(self.execution.traceparent)[0]
 
     @property
     def scheduled_at(self) -> datetime | None:

@@ -17,7 +17,7 @@ from .backfill_driver import BackfillDriver
 from .heart import Heart, Leases, ThreadHeart
 from .janitor import Janitor
 from .loop import Emit
-from .ports import Store, Topic
+from .ports import Store, Topic, Tracing
 from .registry import Registry
 from .runner import Runner
 from .scheduler import Scheduler
@@ -63,6 +63,7 @@ class Node:
         *,
         declares: tuple[str, ...] = (),
         resources: Mapping[str, Any] | None = None,
+        tracing: Tracing | None = None,
         heart: HeartMaker = ThreadHeart,
         send: Callable[[Beat], Any] | None = None,
     ) -> None:
@@ -84,7 +85,7 @@ class Node:
         self.worker = Worker(
             store,
             registry,
-            Runner(time, self._threads, self.id, resources=resources or {}, **settings.identity),
+            Runner(time, self._threads, self.id, tracing, resources=resources or {}, **settings.identity),
             self.leases,
             _worker_settings(settings),
             time,

@@ -8,6 +8,7 @@ made by a pure function of core, and the store says whether it could be applied.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -35,6 +36,7 @@ from ..model.changes import (
 from ..model.execution import Execution, State
 from ..model.instants import Micros
 from ..model.job import Job, JobStats, LiveCounts
+from ..model.outcomes import Outcome
 from ..model.records import Record, RecordKind
 from ..model.shelf import Entry, EntryWrite, ShelfKind
 
@@ -311,6 +313,25 @@ class CallerTransaction(Protocol):
 
         Awaitable when the connection is one that must be awaited.
         """
+
+
+class TracedTry(Protocol):
+    """One try of an execution as somebody who traces sees it. No call raises."""
+
+    def enter(self) -> Callable[[], None]:
+        """Called in the task or thread of the handler, before it begins. Returns how to leave, for who stays there."""
+
+    def end(self, outcome: Outcome | None, error: BaseException | None) -> None:
+        """Called once, on the event loop; `outcome` is None when the handler was stopped before its first step."""
+
+
+class Tracing(Protocol):
+    """Who traces, if anybody does. How executions are made is seen by a store of its own, before the real one."""
+
+    def begin(self, execution: Execution, worker: str) -> TracedTry | None: ...
+
+    def outside(self) -> AbstractContextManager[None]:
+        """What is started in here belongs to no trace that is under way: it lives longer."""
 
 
 class Observer(Protocol):

@@ -22,7 +22,7 @@ from ..model.instants import SECOND, Micros
 from ..model.outcomes import Outcome
 from ..model.payload import safe_json, safe_text
 from .context import ExecutionCancelled, JobContext, current_context
-from .ports import Clock
+from .ports import Clock, TracedTry, Tracing
 from .registry import Handler
 from .signature import PayloadMismatch
 from .threads import Threads
@@ -39,7 +39,7 @@ _INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
 class Run:
     """An execution while it runs in this process."""
 
-    __slots__ = ("abandoned", "began", "context", "execution", "handler", "started", "stopped", "task")
+    __slots__ = ("abandoned", "began", "context", "execution", "handler", "started", "stopped", "task", "trace")
 
     def __init__(
         self, execution: Execution, handler: Handler, context: JobContext, started: Micros, began: float
@@ -52,6 +52,7 @@ class Run:
         self.stopped: StopKind | None = None
         self.abandoned = False
         self.task: asyncio.Task[Outcome] | None = None
+        self.trace: TracedTry | None = None
 
     def stop(self, kind: StopKind, reason: str) -> None:
         """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts."""
@@ -61,6 +62,12 @@ class Run:
         self.context.cancel(reason)
         if self.task is not None and self.handler.is_async:
             self.task.cancel()
+
+    def end_trace(self, outcome: Outcome | None, error: BaseException | None) -> None:
+        """The first call counts: a handler may end after its execution was handed back without it."""
+        trace, self.trace = self.trace, None
+        if trace is not None:
+            trace.end(outcome, error)
 
     def cancel(self, reason: str, now: Micros) -> None:
         self.execution = msgspec.structs.replace(self.execution, cancel_requested=now, cancel_reason=reason)
@@ -73,8 +80,11 @@ Done: TypeAlias = Callable[[Run, Outcome | None], None]
 class Runner:
     """Made inside a running event loop."""
 
-    def __init__(self, clock: Clock, threads: Threads, worker: str, **context: Any) -> None:
+    def __init__(
+        self, clock: Clock, threads: Threads, worker: str, tracing: Tracing | None = None, **context: Any
+    ) -> None:
         """`context` is what every handler's context is given."""
+        self._tracing = tracing
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
@@ -88,10 +98,14 @@ class Runner:
 
     def begin(self, run: Run, done: Done) -> None:
         """Try once, and say later how it went: with None, when the handler was stopped before its first step."""
+        if self._tracing is not None:
+            run.trace = self._tracing.begin(run.execution, self._worker)
         try:
             call = run.handler.call(run.context, run.execution.params)
         except PayloadMismatch as error:
-            self._loop.call_soon(done, run, self._failed(run, error, "payload_mismatch"))
+            outcome = self._failed(run, error, "payload_mismatch")
+            run.end_trace(outcome, error)
+            self._loop.call_soon(done, run, outcome)
         except BaseException as error:
             self._loop.call_soon(done, run, self._outcome(run, None, error, None))
         else:
@@ -104,7 +118,7 @@ class Runner:
 
     async def _try(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Outcome:
         """Never raises."""
-        current_context.set(run.context)
+        _enter(run)
         timeout = run.execution.rules.timeout
         scope = asyncio.timeout(timeout) if timeout is not None else None
         try:
@@ -122,6 +136,7 @@ class Runner:
 
     def _over(self, run: Run, done: Done, task: asyncio.Task[Outcome]) -> None:
         if task.cancelled():
+            run.end_trace(None, None)
             done(run, None)
         elif (error := task.exception()) is not None:  # a GeneratorExit cannot be caught for good
             done(run, self._outcome(run, None, error, None))
@@ -133,7 +148,7 @@ class Runner:
         timeout = run.execution.rules.timeout
         alarm = None if timeout is None else self._loop.call_later(timeout, _overdue, run, timeout)
         context = contextvars.copy_context()
-        context.run(current_context.set, run.context)
+        context.run(_enter, run)
         self._threads.run(partial(context.run, _measured, call), partial(self._back, run, alarm, done))
 
     def _back(self, run: Run, alarm: asyncio.TimerHandle | None, done: Done, result: _Measured) -> None:
@@ -142,6 +157,12 @@ class Runner:
         done(run, self._outcome(run, *result))
 
     def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
+        outcome = self._judged(run, value, error, cpu_ms)
+        if run.trace is not None:
+            run.end_trace(outcome, error)
+        return outcome
+
+    def _judged(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
         if error is None:
             result = None if value is None else safe_json(value, RESULT_LIMIT)
             return self._ended(run, "completed", cpu_ms, result_json=result)
@@ -179,6 +200,13 @@ class Runner:
             metadata_json=metadata_json,
             **details,
         )
+
+
+def _enter(run: Run) -> None:
+    """In the task or thread of the handler, which nobody else uses: nothing needs to be put back."""
+    current_context.set(run.context)
+    if run.trace is not None:
+        run.trace.enter()
 
 
 def _overdue(run: Run, timeout: float) -> None:

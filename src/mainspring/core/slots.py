@@ -182,4 +182,6 @@ class Slots:
         for run in list(self.runs.values()):
             run.abandoned = True
             ended = max(self._clock.now(), run.started)
-            self._end(run, Outcome(end="handed_back", started=run.started, ended=ended, worker=self._leases.info.id))
+            outcome = Outcome(end="handed_back", started=run.started, ended=ended, worker=self._leases.info.id)
+            run.end_trace(outcome, None)
+            self._end(run, outcome)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, get_args
 
 import msgspec
@@ -22,10 +22,10 @@ from ..model.policies import RunPolicy
 from ..model.values import choice, words
 from . import decide, plan
 from .catalogue import Catalogue
-from .context import JobContext
+from .context import JobContext, current_context
 from .heart import Leases
 from .loop import Emit
-from .ports import Clock, Store
+from .ports import Clock, Store, TracedTry, Tracing
 from .runner import describe_error, describe_traceback
 
 ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
@@ -42,10 +42,11 @@ class Tracker:
         chance: Chance,
         emit: Emit,
         leases: Callable[[], Leases],
+        tracing: Tracing | None = None,
         **context: Any,
     ) -> None:
         self._store, self._catalogue, self._clock, self._chance, self._emit = store, catalogue, clock, chance, emit
-        self._leases = leases
+        self._leases, self._tracing = leases, tracing
         self._context = context
 
     @asynccontextmanager
@@ -62,13 +63,15 @@ class Tracker:
         leases = self._leases()
         execution = await self._begin(job, leases, trigger, triggered_by, params, traceparent)
         context = JobContext(execution, clock=self._clock, **self._context)
+        trace = None if self._tracing is None else self._tracing.begin(execution, leases.info.id)
         self._emit(Started(execution, execution.created))
         try:
-            yield context
+            with _current(context, trace):
+                yield context
         except BaseException as error:
-            await self._end(execution, context, leases, error)
+            await self._end(execution, context, leases, error, trace)
             raise
-        await self._end(execution, context, leases, None)
+        await self._end(execution, context, leases, None, trace)
 
     async def _job(self, name: str) -> Job:
         await self._catalogue.ensure(name, JobSpec(handler=name, max_attempts=1))
@@ -97,12 +100,17 @@ class Tracker:
             traceparent=traceparent,
         )
         execution = plan.inline_execution(pending, leases.info.id, now, seconds_to_micros(leases.lease), ONE_TRY)
-        await self._store.add([execution])
+        (added,) = await self._store.add([execution])
         leases.held[execution.id] = execution.token
-        return execution
+        return added.execution or execution
 
     async def _end(
-        self, execution: Execution, context: JobContext, leases: Leases, error: BaseException | None
+        self,
+        execution: Execution,
+        context: JobContext,
+        leases: Leases,
+        error: BaseException | None,
+        trace: TracedTry | None,
     ) -> None:
         cancelled = isinstance(error, asyncio.CancelledError)
         outcome = Outcome(
@@ -116,6 +124,8 @@ class Tracker:
             counters_json=context.counters_json(),
             metadata_json=context.metadata_json(),
         )
+        if trace is not None:
+            trace.end(outcome, error)
         change = decide.after_attempt(execution, outcome)
         try:
             accepted = await asyncio.shield(self._settle(change, context))
@@ -145,3 +155,17 @@ class Tracker:
             )
             await self._store.note([note])
         return (await self._store.exchange([change], None)).applied[0]
+
+
+@contextmanager
+def _current(context: JobContext, trace: TracedTry | None) -> Iterator[None]:
+    """What the caller does in here belongs to this execution: its log lines, and its spans."""
+    leave = None if trace is None else trace.enter()
+    token = current_context.set(context)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # entered and left in different contexts, as some fixtures do
+            current_context.reset(token)
+        if leave is not None:
+            leave()

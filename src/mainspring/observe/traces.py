@@ -1,0 +1,242 @@
+"""OpenTelemetry spans: one where executions are made (PRODUCER), one around every try of a handler (CONSUMER).
+
+Only `opentelemetry-api` is used; which SDK there is, and where spans go, is the application's choice. The context of
+the producer's span is kept with the execution. The consumer's span is its child and is linked to it: both are found in
+one trace, and a batch that many executions came from stays visible. Whatever goes wrong in an SDK is told once and
+forgotten: jobs go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, ParamSpec, TypeVar
+
+import msgspec
+from opentelemetry import context as otel
+from opentelemetry import trace
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from ..model.changes import Added
+from ..model.execution import Execution
+from ..model.outcomes import Outcome
+from ..model.trace_context import joined, split, trace_id_of
+
+SYSTEM = "mainspring"
+_OPERATIONS = {"manual": "trigger", "api": "trigger", "schedule": "tick", "catch_up": "tick"}
+"""What makes an execution is named after its trigger, except for these."""
+_NO_CONTEXT = otel.Context()
+_GOOD = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("mainspring.observe")
+
+
+class Safe:
+    """Calls that never raise. What they would have raised is told once for each kind of error."""
+
+    def __init__(self) -> None:
+        self._told: set[type] = set()
+
+    def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if type(error) not in self._told:
+                self._told.add(type(error))
+                _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
+            return None
+
+
+class Tracing:
+    """`provider` is a tracer provider; without one, that which the application has set for the process."""
+
+    def __init__(self, provider: trace.TracerProvider | None = None) -> None:
+        self._tracer = trace.get_tracer(SYSTEM, tracer_provider=provider)
+        self._safe = Safe()
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """What is started in here does not belong to the span that is current: it lives longer."""
+        token = otel.attach(_NO_CONTEXT)
+        try:
+            yield
+        finally:
+            otel.detach(token)
+
+    # --- making executions --------------------------------------------------------------------------------
+    def send(self, executions: Sequence[Execution]) -> Sending | None:
+        """A span for a batch; None when there is nothing in it that will run."""
+        return self._safe(self._send, executions)
+
+    def _send(self, executions: Sequence[Execution]) -> Sending | None:
+        contexts = {each.traceparent for each in executions if not each.state.final}
+        spans = {given: self._producer([e for e in executions if e.traceparent == given], given) for given in contexts}
+        return Sending(executions, spans, self._safe) if spans else None
+
+    def _producer(self, executions: Sequence[Execution], given: str | None) -> Span:
+        first = executions[0]
+        queue = first.queue if all(each.queue == first.queue for each in executions) else None
+        operation = _OPERATIONS.get(first.trigger, first.trigger)
+        attributes: dict[str, Any] = {
+            "messaging.system": SYSTEM,
+            "messaging.operation.type": "send",
+            "messaging.operation.name": operation,
+            "mainspring.trigger": first.trigger,
+        }
+        if queue is not None:
+            attributes["messaging.destination.name"] = queue
+        if all(each.job == first.job for each in executions):
+            attributes["mainspring.job"] = first.job
+        if len(executions) == 1:
+            attributes["messaging.message.id"] = first.id
+        else:
+            attributes["messaging.batch.message_count"] = len(executions)
+        name = f"{operation} {queue}" if queue is not None else operation
+        return self._tracer.start_span(name, _parent(given), kind=SpanKind.PRODUCER, attributes=attributes)
+
+    # --- running them -------------------------------------------------------------------------------------
+    def begin(self, execution: Execution, worker: str) -> Trying | None:
+        """The span of one try."""
+        return self._safe(self._begin, execution, worker)
+
+    def _begin(self, execution: Execution, worker: str) -> Trying:
+        parent, links = _origin(execution.traceparent)
+        attributes: dict[str, Any] = {
+            "messaging.system": SYSTEM,
+            "messaging.operation.type": "process",
+            "messaging.operation.name": "process",
+            "messaging.destination.name": execution.queue,
+            "messaging.message.id": execution.id,
+            "messaging.client.id": worker,
+            "mainspring.job": execution.job,
+            "mainspring.attempt": execution.attempt,
+            "mainspring.trigger": execution.trigger,
+        }
+        if execution.tenant is not None:
+            attributes["mainspring.tenant"] = execution.tenant
+        name = f"process {execution.queue}"
+        span = self._tracer.start_span(name, parent, SpanKind.CONSUMER, attributes, links, record_exception=False)
+        return Trying(span, self._safe)
+
+
+class Sending:
+    """Executions on their way to the store, and the spans they come from."""
+
+    def __init__(self, given: Sequence[Execution], spans: Mapping[str | None, Span], safe: Safe) -> None:
+        self._spans, self._safe = spans, safe
+        contexts = {each: _context_of(span) for each, span in spans.items()}
+        self.executions = [_carrying(each, contexts.get(each.traceparent)) for each in given]
+
+    def stored(self, added: Sequence[Added]) -> list[Added]:
+        """The answer of the store, with what it was really given."""
+        outcomes = frozenset[str](each.outcome for each in added)
+        for span in self._spans.values():
+            self._safe(_sent, span, outcomes)
+        return [_with_execution(*pair) for pair in zip(added, self.executions, strict=True)]
+
+    def failed(self, error: BaseException) -> None:
+        for span in self._spans.values():
+            self._safe(_failed, span, error)
+
+
+class Trying:
+    """One try of an execution, seen as a span."""
+
+    __slots__ = ("_safe", "_span")
+
+    def __init__(self, span: Span, safe: Safe) -> None:
+        self._span, self._safe = span, safe
+
+    def enter(self) -> Callable[[], None]:
+        """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
+        token = self._safe(otel.attach, trace.set_span_in_context(self._span, _NO_CONTEXT))
+        return partial(self._safe, otel.detach, token)  # type: ignore[arg-type]
+
+    def end(self, outcome: Outcome | None, error: BaseException | None) -> None:
+        """`outcome` is None when the handler was stopped before its first step."""
+        self._safe(_tried, self._span, outcome, error)
+
+
+def _tried(span: Span, outcome: Outcome | None, error: BaseException | None) -> None:
+    end = "handed_back" if outcome is None else outcome.end
+    if span.is_recording():
+        span.set_attribute("mainspring.outcome", end)
+        if end not in _GOOD:
+            if error is not None:
+                span.record_exception(error)
+                span.set_attribute("error.type", "timeout" if end == "timeout" else type(error).__qualname__)
+            span.set_status(Status(StatusCode.ERROR, None if outcome is None else outcome.error))
+    span.end()
+
+
+def _sent(span: Span, outcomes: frozenset[str]) -> None:
+    if len(outcomes) == 1:
+        span.set_attribute("mainspring.outcome", next(iter(outcomes)))
+    span.end()
+
+
+def _failed(span: Span, error: BaseException) -> None:
+    span.record_exception(error)
+    span.set_attribute("error.type", type(error).__qualname__)
+    span.set_status(Status(StatusCode.ERROR, str(error)))
+    span.end()
+
+
+# ---------------------------------------------------------------- contexts
+
+
+def _parent(given: str | None) -> otel.Context | None:
+    """The context a producer belongs to: the current one, unless the caller named another trace."""
+    if given is None or trace_id_of(given) is None:
+        return None
+    parent, _ = _origin(given)
+    here = trace.get_current_span().get_span_context()
+    there = trace.get_current_span(parent).get_span_context()
+    return None if here.is_valid and here.trace_id == there.trace_id else parent
+
+
+@lru_cache(maxsize=1024)
+def _origin(context: str | None) -> tuple[otel.Context, tuple[Link, ...]]:
+    """The context a consumer continues, and the link to where it comes from; both empty for an execution that nobody
+    traced when it was made. Kept for a while: the executions of a batch share theirs."""
+    found = None if context is None else _span_context(context)
+    if found is None or not found.is_valid:
+        return _NO_CONTEXT, ()
+    return trace.set_span_in_context(trace.NonRecordingSpan(found), _NO_CONTEXT), (Link(found),)
+
+
+def _span_context(context: str) -> SpanContext | None:
+    if trace_id_of(context) is None:
+        return None
+    parent, state = split(context)
+    _, trace_id, span_id, flags, *_ = parent.split("-")
+    states = TraceState() if state is None else TraceState.from_header([state])
+    try:
+        return SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)), states)
+    except ValueError:
+        return None
+
+
+def _context_of(span: Span) -> tuple[str, str] | None:
+    """Trace id and the context to keep; None where no SDK makes real spans."""
+    found = span.get_span_context()
+    if not found.is_valid:
+        return None
+    trace_id = format(found.trace_id, "032x")
+    parent = f"00-{trace_id}-{found.span_id:016x}-{found.trace_flags:02x}"
+    return trace_id, joined(parent, found.trace_state.to_header()) or parent
+
+
+def _carrying(execution: Execution, context: tuple[str, str] | None) -> Execution:
+    if context is None or execution.state.final:
+        return execution
+    return msgspec.structs.replace(execution, trace_id=context[0], traceparent=context[1])
+
+
+def _with_execution(added: Added, execution: Execution) -> Added:
+    return Added(added.id, added.outcome, added.holder, execution)
