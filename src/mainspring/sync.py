@@ -125,7 +125,7 @@ class SyncMainspring(SyncCalendarMethods, SyncOccurrenceMethods):
     @contextmanager
     def track(self, name: str, **options: Any) -> Iterator[JobContext]:
         """As `app.track`, around blocking work."""
-        with self._entered(self._app.track(name, **options)) as context:
+        with self._entered(self._app.track(name, **options)) as context, context.here():
             yield context
 
     # --- steering -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import logging
 import math
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
@@ -22,7 +23,7 @@ from ..model.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
 from ..model.trace_context import split
 from ..model.windows import Window
 from .joblog import MAX_LINE_LENGTH, JobLogger
-from .ports import Clock
+from .ports import Clock, TracedTry
 
 MAX_LOG_LINES = 1_000
 MAX_COUNTERS = 100
@@ -111,6 +112,7 @@ class JobContext:
         "_window",
         "began",
         "execution",
+        "trace",
     )
 
     def __init__(
@@ -142,6 +144,8 @@ class JobContext:
         self._window: Window | None = None
         self._log: JobLogger | None = None
         self._cancel_reason: str | None = None
+        self.trace: TracedTry | None = None
+        """Of work that runs inline in its caller; a worker keeps those of its handlers itself."""
 
     def __repr__(self) -> str:
         return f"<JobContext {self.job} {self.execution_id} attempt {self.attempt}>"
@@ -336,6 +340,19 @@ class JobContext:
     def metadata_json(self) -> str | None:
         """The metadata, for the record; None when nothing was set. Never fails, whatever the handler put there."""
         return safe_json(self._metadata, NOTES_LIMIT) if self._metadata else None
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """What this task or thread does in here belongs to this execution: its log lines, and its spans."""
+        leave = None if self.trace is None else self.trace.enter()
+        token = current_context.set(self)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # entered in one task and left in another, as some fixtures do
+                current_context.reset(token)
+            if leave is not None:
+                leave()
 
     def keep_line(self, level: int, message: str) -> None:
         """Add a line to the execution's own log; past the limit, one line says that the rest is not kept."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, get_args
 
 import msgspec
@@ -22,10 +22,10 @@ from ..model.policies import RunPolicy
 from ..model.values import choice, words
 from . import decide, plan
 from .catalogue import Catalogue
-from .context import JobContext, current_context
+from .context import JobContext
 from .heart import Leases
 from .loop import Emit
-from .ports import Clock, Store, TracedTry, Tracing
+from .ports import Clock, Store, Tracing
 from .runner import describe_error, describe_traceback
 
 ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
@@ -63,15 +63,15 @@ class Tracker:
         leases = self._leases()
         execution = await self._begin(job, leases, trigger, triggered_by, params, traceparent)
         context = JobContext(execution, clock=self._clock, **self._context)
-        trace = None if self._tracing is None else self._tracing.begin(execution, leases.info.id)
+        context.trace = None if self._tracing is None else self._tracing.begin(execution, leases.info.id)
         self._emit(Started(execution, execution.created))
         try:
-            with _current(context, trace):
+            with context.here():
                 yield context
         except BaseException as error:
-            await self._end(execution, context, leases, error, trace)
+            await self._end(execution, context, leases, error)
             raise
-        await self._end(execution, context, leases, None, trace)
+        await self._end(execution, context, leases, None)
 
     async def _job(self, name: str) -> Job:
         await self._catalogue.ensure(name, JobSpec(handler=name, max_attempts=1))
@@ -105,12 +105,7 @@ class Tracker:
         return added.execution or execution
 
     async def _end(
-        self,
-        execution: Execution,
-        context: JobContext,
-        leases: Leases,
-        error: BaseException | None,
-        trace: TracedTry | None,
+        self, execution: Execution, context: JobContext, leases: Leases, error: BaseException | None
     ) -> None:
         cancelled = isinstance(error, asyncio.CancelledError)
         outcome = Outcome(
@@ -124,8 +119,8 @@ class Tracker:
             counters_json=context.counters_json(),
             metadata_json=context.metadata_json(),
         )
-        if trace is not None:
-            trace.end(outcome, error)
+        if context.trace is not None:
+            context.trace.end(outcome, error)
         change = decide.after_attempt(execution, outcome)
         try:
             accepted = await asyncio.shield(self._settle(change, context))
@@ -155,17 +150,3 @@ class Tracker:
             )
             await self._store.note([note])
         return (await self._store.exchange([change], None)).applied[0]
-
-
-@contextmanager
-def _current(context: JobContext, trace: TracedTry | None) -> Iterator[None]:
-    """What the caller does in here belongs to this execution: its log lines, and its spans."""
-    leave = None if trace is None else trace.enter()
-    token = current_context.set(context)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # entered and left in different contexts, as some fixtures do
-            current_context.reset(token)
-        if leave is not None:
-            leave()

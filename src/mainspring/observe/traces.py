@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import Token
 from functools import lru_cache, partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -154,8 +155,11 @@ class Trying:
 
     def enter(self) -> Callable[[], None]:
         """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
-        token = self._safe(otel.attach, trace.set_span_in_context(self._span, _NO_CONTEXT))
-        return partial(self._safe, otel.detach, token)  # type: ignore[arg-type]
+        return partial(self._safe, self._leave, otel.attach(trace.set_span_in_context(self._span, _NO_CONTEXT)))
+
+    def _leave(self, token: Token[otel.Context]) -> None:
+        if trace.get_current_span() is self._span:  # it may be left in another task than it was entered in
+            otel.detach(token)
 
     def end(self, outcome: Outcome | None, error: BaseException | None) -> None:
         """`outcome` is None when the handler was stopped before its first step."""
