@@ -11,6 +11,7 @@ from ...core.ports import Topic
 from ...model.changes import Audit, DuePage, JobWrite, JobWritten
 from ...model.execution import State, encode_policy
 from ...model.job import Job, JobStats, LiveCounts
+from ..shared import search_text
 from .adding import Sorted, sorted_by_kind
 from .arrays import texts
 from .connections import Row
@@ -86,7 +87,7 @@ def job_row(job: Job, version: int) -> dict[str, Any]:
 
 
 def defaults(job: Job) -> str:
-    """What an enqueue by plain SQL fills in: the same that the client reads from the job."""
+    """What an enqueue by plain SQL fills in: the same that the client reads from the job. Also what lists search in."""
     spec = job.spec
     return as_json(
         {
@@ -97,6 +98,7 @@ def defaults(job: Job) -> str:
             "policy": encode_policy(spec.run_policy()),
             "overlap": spec.overlap,
             "overlap_limit": spec.overlap_limit,
+            "search": search_text(job),
         }
     )
 

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import msgspec
 
 from ...model.errors import SchemaMismatch
+from .arrays import texts
 from .connections import Session, Source
 from .database import explained
 from .statements import migrations
 
 _LOCK_SPACE = 0x6D61696E  # "main"
+_LISTED = 14  # the migration that makes the list of jobs
 
 # A search by snapshot. What to_regclass says may be remembered from before the lock: another migrator's tables are
 # created meanwhile, and nothing tells a session that only waits for an advisory lock.
@@ -99,6 +101,20 @@ async def _apply(session: Session, schema: str, wanted: Sequence[int]) -> None:
         if number in wanted:
             await session.script(text)
             await session.script(_record(schema, number))
+            if number == _LISTED:
+                await _in_small_letters(session, schema)
+
+
+async def _in_small_letters(session: Session, schema: str) -> None:
+    """A database may know the small letters of ASCII only; what lists of jobs search in goes by those of Python."""
+    wide = f"SELECT name, search FROM {schema}.job_list WHERE octet_length(search) > char_length(search)"
+    found = await session.fetch(wide)
+    if found:
+        text = f"""
+            UPDATE {schema}.job_list l SET search = g.search
+            FROM unnest($1::text::text[], $2::text::text[]) g (name, search) WHERE l.name = g.name
+        """
+        await session.fetch(text, (texts([name for name, _ in found]), texts([search.lower() for _, search in found])))
 
 
 def _record(schema: str, number: int) -> str:

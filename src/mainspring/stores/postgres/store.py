@@ -33,8 +33,7 @@ from ...model.instants import Micros, seconds_to_micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
-from ..memory.job_finding import find_jobs
-from . import adding, caller, copying, exchanging, finding, jobs, locking, running, shelf
+from . import adding, caller, copying, exchanging, finding, job_finding, jobs, locking, running, shelf
 from .database import Database
 from .opened import Opened, Place, open_place
 from .wakeups import Listeners
@@ -116,7 +115,7 @@ class PostgresStore:
         return await jobs.count_jobs(self._db, cap)
 
     async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
-        return find_jobs(query, cap, await self.jobs(), await self.stats(), await self.live_counts())
+        return await job_finding.find_jobs(self._db, query, cap)
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await jobs.due_jobs(self._db, limit)
