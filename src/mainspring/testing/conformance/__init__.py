@@ -25,9 +25,11 @@ from .fencing import Fencing, Heartbeats, Notes, Rescue
 from .housekeeping import AuditTrail, Retention, Workers
 from .job_finding import JobFinding
 from .jobs import JobDeletion, JobReading, JobWrites
+from .limits import ConcurrencyLimits, RateLimits
 from .locks import Locks, StoreLocks
 from .queries import Children, Finding
 from .settling import KeptOrNot, Settling
+from .shares import Shares
 from .shelf import ShelfReading, ShelfWrites
 from .staging import FreedKeys, Staging
 from .statistics import LiveCounting, Numbers, Statistics
@@ -50,6 +52,9 @@ class StoreConformance(
     ClaimOrder,
     FutureWork,
     RunningAlone,
+    Shares,
+    ConcurrencyLimits,
+    RateLimits,
     Settling,
     KeptOrNot,
     Fencing,

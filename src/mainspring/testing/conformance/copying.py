@@ -22,6 +22,7 @@ from ...model.changes import CancelRequest, LogLine, Note
 from ...model.errors import StoreError
 from ...model.execution import State
 from ...model.job import LiveCounts
+from ...model.limits import Limit, encode_limits
 from ...model.records import ExecutionRecord, RecordKind, key_of
 from ...model.shelf import Entry, EntryWrite
 from ...stores.memory import MemoryStore
@@ -224,6 +225,8 @@ async def furnish(world: World) -> None:
     )
     cancel = CancelRequest(id=running[1].id, token=running[1].token, at=world.now, reason="enough")
     assert await world.store.request_cancel([cancel]) == [True]
+    flowing = {"share": "acme", "weight": 3, "limits": encode_limits([Limit("k", concurrency=1)]), "flow": "f"}
+    await world.add(world.execution(queue="other", due=world.after(500), **flowing))
     await world.store.shelve([EntryWrite(entry=entry) for entry in ENTRIES])
 
 

@@ -55,6 +55,24 @@ class Finding(StoreSuite):
 
     @pytest.mark.req("HIS-1")
     @stored
+    async def test_triggers_usual_and_rare_live_and_finished(self, world: World) -> None:
+        triggers = ("enqueue", "schedule", "manual", "enqueue", "schedule", "enqueue")
+        batch = [world.execution(trigger=trigger, job_id=f"job-{n % 2}") for n, trigger in enumerate(triggers)]
+        await world.add(*batch)
+        rows = await world.claim(limit=3)
+        await world.settle(rows[1], State.FAILED)
+        await world.settle(rows[2])
+        await self.check(world, batch, [0, 3, 5], trigger="enqueue")
+        await self.check(world, batch, [1, 4], trigger="schedule")
+        await self.check(world, batch, [4], trigger="schedule", job_id="job-0")
+        await self.check(world, batch, [1], trigger="schedule", states=frozenset({State.FAILED}))
+        await self.check(world, batch, [3, 5], trigger="enqueue", states=frozenset({State.PENDING}))
+        await self.check(world, batch, [2], trigger="manual", states=frozenset({State.COMPLETED}))
+        await self.check(world, batch, [1], trigger="schedule", before=batch[4].id)
+        await self.check(world, batch, [], trigger="backfill")
+
+    @pytest.mark.req("HIS-1")
+    @stored
     async def test_states(self, world: World) -> None:
         batch = await mixture(world)
         await self.check(world, batch, [2], states=frozenset({State.RUNNING}))
