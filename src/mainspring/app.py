@@ -25,6 +25,7 @@ from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
 from .model.triggers import Trigger
 from .model.values import duration, identifier
+from .monitoring_methods import MonitoringMethods
 from .observe.fanout import Fanout
 from .observe.logs import LogLines
 from .observe.setup import show_logs
@@ -40,7 +41,15 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring(CalendarMethods, EnqueueMethods, OccurrenceMethods, ServerMethods, TokenMethods, WindowMethods):
+class Mainspring(
+    CalendarMethods,
+    EnqueueMethods,
+    MonitoringMethods,
+    OccurrenceMethods,
+    ServerMethods,
+    TokenMethods,
+    WindowMethods,
+):
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")
@@ -125,6 +134,7 @@ class Mainspring(CalendarMethods, EnqueueMethods, OccurrenceMethods, ServerMetho
     async def close(self) -> None:
         """Stop what runs and disconnect."""
         await self.stop()
+        await self._end_pings()
         parts, self._parts = self._parts, None
         if parts is not None and parts.opened and parts.here:
             await parts.stop_inline()
@@ -142,6 +152,7 @@ class Mainspring(CalendarMethods, EnqueueMethods, OccurrenceMethods, ServerMetho
         """Start the roles of this process. An application without jobs starts nothing."""
         self._configure({"roles": roles, "queues": queues, "exclude": exclude, **settings})
         self._import_modules()
+        self._observe()
         if not self.settings.enabled or (not self.registry.names and roles is None):
             return
         parts = await self._ready(declare=False)
@@ -150,6 +161,7 @@ class Mainspring(CalendarMethods, EnqueueMethods, OccurrenceMethods, ServerMetho
                 with parts.outside():
                     parts.node = await self._started_node(parts)
                     await self._serve_http(parts)
+                await self._serve_metrics(parts)
 
     def _configure(self, options: Mapping[str, Any]) -> None:
         chosen = {name: value for name, value in options.items() if value is not None}

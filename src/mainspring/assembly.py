@@ -31,9 +31,11 @@ from .core.node import Node, NodeSettings
 from .core.overview import Overview
 from .core.ports import Clock, LockBackend, Store
 from .core.queries import Queries
+from .core.readings import Readings
 from .core.registry import Registry
 from .core.storetime import StoreTime
 from .core.track import Tracker
+from .core.watching import Watch
 from .core.window_queries import WindowQueries
 from .model.changes import Audit, WorkerInfo
 from .model.errors import ConfigurationError, InvalidValue, StoreError
@@ -44,6 +46,7 @@ from .model.payload import presentable
 from .version import VERSION
 
 if TYPE_CHECKING:
+    from .observe.metrics_server import MetricsServer
     from .observe.traces import Tracing
     from .server.serving import HttpServer
     from .wakeups.redis import RedisWakeups
@@ -101,6 +104,9 @@ class Parts:
             self.chance,
             settings.timezone,
         )
+        self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
+        self.watch = Watch(store, self.queries, self.calendars, self.time, emit)
+        self.metrics: MetricsServer | None = None
         self.node: Node | None = None
         self.http: HttpServer | None = None
         self.inline: ThreadHeart | None = None
@@ -177,11 +183,19 @@ class Parts:
 
     async def stop(self, timeout: float | None = None) -> None:
         """At the same time: the stop is to take no longer than it may, and neither needs the other to end."""
-        (http, self.http), (node, self.node) = (self.http, None), (self.node, None)
-        parts = [] if http is None else [http.stop()]
+        servers = [server for server in (self.http, self.metrics) if server is not None]
+        node, self.http, self.metrics, self.node = self.node, None, None, None
+        parts = [server.stop() for server in servers]
         if node is not None:
             parts.append(node.stop(timeout))
         await asyncio.gather(*parts)
+
+    def channels(self) -> dict[str, bool]:
+        """The ways by which this process is woken up by others, and whether each works; none if it does not listen."""
+        if self.node is None or not self._settings.wakeups:
+            return {}
+        store = {"store": bool(getattr(self.store, "hears", True))}
+        return store if self.wakeups is None else store | {"redis": self.wakeups.hears}
 
     async def stop_inline(self) -> None:
         heart, self.inline = self.inline, None

@@ -24,6 +24,8 @@ class ServerMethods:
         async def __aenter__(self) -> Any: ...
         async def __aexit__(self, *error: Any) -> None: ...
         async def _ready(self) -> Parts: ...
+        @property
+        def _counts(self) -> Any: ...
 
     @asynccontextmanager
     async def lifespan(self, host: Any = None) -> AsyncIterator[None]:
@@ -50,6 +52,7 @@ class ServerMethods:
         except ImportError as error:
             remedy = 'run: pip install "mainspring[server]"'
             raise ConfigurationError(f"the HTTP interface needs {error.name}; {remedy}") from error
+        _ = self._counts  # what happens from now on is counted
         return create_api(self)  # type: ignore[arg-type]  # the whole application, of which this is a part
 
     async def _serve_http(self, parts: Parts) -> None:

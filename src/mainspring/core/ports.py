@@ -106,6 +106,9 @@ class Store(LockBackend, Protocol):
         Wake-ups are hints: they may come late, twice or for nothing. Polling is always the net.
         """
 
+    # A store whose wake-ups from other processes come through a line that may break has `hears: bool` too: whether they
+    # are known to come in at the moment.
+
     # --- jobs ---------------------------------------------------------------------------------------------
     async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
         """Compare-and-set each job row on its own: insert, or update where the stored version is `seen_version` and

@@ -12,7 +12,20 @@ from .access import Guard
 from .engine import Application
 from .frame import Frame
 from .openapi import document
-from .routes import audit, backfills, bulk, cluster, commands, executions, health, jobs, run_handler, scheduler, sys_job
+from .routes import (
+    audit,
+    backfills,
+    bulk,
+    cluster,
+    commands,
+    executions,
+    health,
+    jobs,
+    metrics,
+    run_handler,
+    scheduler,
+    sys_job,
+)
 from .stream import Streams
 
 DESCRIPTION = """Jobs, their executions, and the processes that run them.
@@ -50,6 +63,7 @@ def create_api(app: Application) -> FastAPI:
         sys_job,
         run_handler,
         health,
+        metrics,
     ):
         # The routes themselves, not the router: what they declare can then be read from the application.
         api.router.routes.extend(module.router.routes)

@@ -38,6 +38,11 @@ class RedisWakeups:
         """Call back on the running event loop when another process announces something."""
         return self._line().listen(callback)
 
+    @property
+    def hears(self) -> bool:
+        """Whether wake-ups of other processes are known to come in."""
+        return any(line.hears for line in self._lines.values())
+
     async def close(self) -> None:
         lines, self._lines = self._lines, {}
         for loop, line in lines.items():
@@ -64,6 +69,7 @@ class _Line:
         self._callbacks: dict[object, Callable[[Topic], None]] = {}
         self._mouth: asyncio.Task[None] | None = None
         self._ear: asyncio.Task[None] | None = None
+        self.hears = False
 
     def announce(self, topics: set[Topic]) -> None:
         self._unsaid |= topics
@@ -106,8 +112,9 @@ class _Line:
                 async with self._client.pubsub() as channel:
                     await channel.subscribe(self._channel)
                     self._tell([Topic.ANY])  # whatever was said while we did not listen
-                    pause = FIRST_PAUSE
+                    pause, self.hears = FIRST_PAUSE, True
                     await self._hear_until_silent(channel)
+            self.hears = False
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 

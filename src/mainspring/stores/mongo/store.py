@@ -120,6 +120,11 @@ class MongoStore:
         return self._listeners.add(callback)
 
     @property
+    def hears(self) -> bool:
+        """Whether wake-ups of other processes are known to come in."""
+        return self._opened is not None and self._opened.ear.hears
+
+    @property
     def _open_parts(self) -> Opened:
         if self._opened is None:
             raise StoreError("the store is not open; call `await store.open()` first")

@@ -1,0 +1,209 @@
+"""What the store says of jobs for metrics: totals that are true across processes and crashes, and what lives now.
+
+Worked out at most every second, and so that it takes a tenth of the time at most; who asks in between gets the same.
+At most so many jobs are read: all of them, or, where there are more, those of the code and then the most recently
+active ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Sequence
+
+import msgspec
+
+from ..model.changes import ExecutionQuery
+from ..model.errors import MainspringError
+from ..model.execution import Execution, State
+from ..model.instants import SECOND, Micros, to_micros
+from ..model.job import Job, JobStats, LiveCounts
+from .calendars import Calendars
+from .ports import Clock, Store
+from .views import JobView
+
+LAST = 1.0
+SHARE = 10
+CHOSEN_FOR = 60.0
+PAGE = 1_000
+RUNNING_PAGES = 5
+LOOKED_UP = 100
+"""Jobs whose last success, or whose oldest waiting execution, is looked for in one go."""
+LISTED = 100
+"""Waiting executions of one job that are all read. Where there are more, the oldest is searched for by time."""
+SEARCHES = 48
+_RUNNING, _PENDING, _COMPLETED = (frozenset({state}) for state in (State.RUNNING, State.PENDING, State.COMPLETED))
+
+
+class JobReading(msgspec.Struct, frozen=True, kw_only=True):
+    """Instants are None where there is none: no success yet, nothing planned, nothing running, nothing waiting."""
+
+    job: Job
+    stats: JobStats
+    live: LiveCounts
+    next_expected: Micros | None = None
+    last_success: Micros | None = None
+    oldest_running: Micros | None = None
+    oldest_waiting: Micros | None = None
+    stale: int = 0
+    """Running executions whose lease has run out."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    jobs: tuple[JobReading, ...]
+    left_out: int
+    at: Micros
+
+
+class Readings:
+    def __init__(self, store: Store, calendars: Calendars, clock: Clock, most: int) -> None:
+        self._store, self._calendars, self._clock, self._most = store, calendars, clock, most
+        self._known: tuple[Reading, float] | None = None
+        self._working = asyncio.Lock()
+        self._chosen: tuple[list[str], int, float] | None = None
+        self._successes: dict[str, tuple[int, Micros | None]] = {}
+
+    async def read(self) -> Reading:
+        async with self._working:
+            began = self._clock.monotonic()
+            if self._known is None or began >= self._known[1]:
+                made, done = await self._read(), self._clock.monotonic()
+                self._known = (made, done + max(LAST, SHARE * (done - began)))
+            return self._known[0]
+
+    async def _read(self) -> Reading:
+        jobs, left_out = await self._jobs()
+        ids = [job.id for job in jobs]
+        stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
+        calendars = await self._calendars.of(jobs)
+        now = await self._store.now()
+        running = await self._oldest_running()
+        waiting = await self._oldest_waiting(live, now)
+        successes = await self._last_successes(stats)
+        stale: dict[str, int] = {}
+        for execution in await self._store.expired(PAGE):
+            stale[execution.job_id] = stale.get(execution.job_id, 0) + 1
+        found = []
+        for job in jobs:
+            view = JobView(
+                job,
+                stats.get(job.id, JobStats(job_id=job.id)),
+                live.get(job.id, LiveCounts()),
+                calendars=calendars,
+                seen=now,
+            )
+            try:
+                expected = view.next_run_at
+                reading = JobReading(
+                    job=job,
+                    stats=view.stats,
+                    live=view.live,
+                    next_expected=None if expected is None else to_micros(expected),
+                    last_success=successes.get(job.id),
+                    oldest_running=running.get(job.id),
+                    oldest_waiting=waiting.get(job.id),
+                    stale=stale.get(job.id, 0),
+                )
+            except (MainspringError, msgspec.MsgspecError):
+                left_out += 1  # written by a newer release: its own nodes tell of it
+            else:
+                found.append(reading)
+        return Reading(jobs=tuple(found), left_out=left_out, at=now)
+
+    # --- which jobs ---------------------------------------------------------------------------------------
+    async def _jobs(self) -> tuple[list[Job], int]:
+        if await self._store.count_jobs(self._most + 1) <= self._most:
+            return await self._store.jobs(), 0
+        if self._chosen is None or self._clock.monotonic() >= self._chosen[2]:
+            names, left_out = await self._choose()
+            self._chosen = (names, left_out, self._clock.monotonic() + CHOSEN_FOR)
+        return await self._store.jobs(self._chosen[0]), self._chosen[1]
+
+    async def _choose(self) -> tuple[list[str], int]:
+        best: list[tuple[bool, Micros, str]] = []
+        seen, after = 0, ""
+        while jobs := await self._store.jobs_after(after, PAGE):
+            stats = await self._store.stats([job.id for job in jobs])
+            best += [_rank(job, stats.get(job.id)) for job in jobs]
+            best = heapq.nlargest(self._most, best)
+            seen, after = seen + len(jobs), jobs[-1].name
+        return sorted(name for _, _, name in best), seen - len(best)
+
+    # --- what lives ---------------------------------------------------------------------------------------
+    async def _oldest_running(self) -> dict[str, Micros]:
+        """When the oldest try under way began, by job. Of more than thousands at once the newest are looked at."""
+        oldest: dict[str, Micros] = {}
+        before = None
+        for _ in range(RUNNING_PAGES):
+            query = ExecutionQuery(states=_RUNNING, before=before, limit=PAGE)
+            page = await self._store.find(query)
+            for execution in page:
+                began = execution.claimed or execution.started or execution.created
+                oldest[execution.job_id] = min(began, oldest.get(execution.job_id, began))
+            if len(page) < PAGE:
+                break
+            before = page[-1].id
+        return oldest
+
+    async def _oldest_waiting(self, live: dict[str, LiveCounts], now: Micros) -> dict[str, Micros]:
+        """Since when the oldest execution has been ready, by job; of many jobs, those with most of them."""
+        with_work = [(counts.pending, id) for id, counts in live.items() if counts.pending]
+        found: dict[str, Micros] = {}
+        for pending, id in heapq.nlargest(LOOKED_UP, with_work):
+            ready = _ready(await self._pending(id, None, LISTED), now)
+            if ready and pending > LISTED:
+                ready = await self._search(id, ready, now)
+            if ready:
+                found[id] = min(ready)
+        return found
+
+    async def _search(self, job_id: str, ready: list[Micros], now: Micros) -> list[Micros]:
+        """Further and further back in time, until nothing older is there; then between the two, to a hundredth. What
+        was planned for later when it was made may hide what is a little older."""
+        age, seen, nothing = SECOND, 0, None
+        for _ in range(SEARCHES):
+            found = _ready(await self._pending(job_id, now - age, 1), now)
+            if found:
+                ready, seen = found, age
+            else:
+                nothing = age
+            if nothing is None:
+                age *= 2
+            elif nothing - seen <= max(nothing // 100, SECOND // 10):
+                break
+            else:
+                age = (seen + nothing) // 2
+        return ready
+
+    async def _pending(self, job_id: str, until: Micros | None, limit: int) -> list[Execution]:
+        return await self._store.find(
+            ExecutionQuery(job_id=job_id, states=_PENDING, created_to=until, limit=limit),
+        )
+
+    # --- what has ended -----------------------------------------------------------------------------------
+    async def _last_successes(self, stats: dict[str, JobStats]) -> dict[str, Micros]:
+        """Statistics know the newest ending. Where that was no success the newest one is looked up, once for as long
+        as no other has come."""
+        looked_up = 0
+        for id, each in stats.items():
+            if each.last_state is State.COMPLETED:
+                self._successes[id] = (each.completed, each.last_finished)
+            elif each.completed and self._successes.get(id, (0, None))[0] != each.completed and looked_up < LOOKED_UP:
+                looked_up += 1
+                newest = await self._store.find(ExecutionQuery(job_id=id, states=_COMPLETED, limit=1))
+                self._successes[id] = (each.completed, newest[0].finished if newest else self._before(id))
+        self._successes = {id: known for id, known in self._successes.items() if id in stats}
+        return {id: at for id, (_, at) in self._successes.items() if at is not None}
+
+    def _before(self, job_id: str) -> Micros | None:
+        """What was known, of a job that keeps no successes."""
+        return self._successes.get(job_id, (0, None))[1]
+
+
+def _ready(executions: Sequence[Execution], now: Micros) -> list[Micros]:
+    return [execution.due for execution in executions if execution.due <= now]
+
+
+def _rank(job: Job, stats: JobStats | None) -> tuple[bool, Micros, str]:
+    """Jobs of the code first, then by when they last did something."""
+    return job.origin == "code", (stats.last_finished if stats else None) or job.created, job.name

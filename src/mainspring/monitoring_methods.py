@@ -1,0 +1,81 @@
+"""The part of the application object that is about being watched: metrics, missed runs, dead-man's switches."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from .core.watching import Late
+from .observe.counting import ProcessCounts
+from .observe.exposition import page
+from .observe.metrics_server import MetricsServer
+from .observe.pings import Pings
+from .version import VERSION
+
+if TYPE_CHECKING:
+    from .assembly import Parts
+    from .config import Settings
+    from .observe.fanout import Fanout
+
+PINGS_AT_THE_END = 2.0
+"""Seconds that pings get which are not out yet when the application closes."""
+
+
+class MonitoringMethods:
+    settings: Settings
+    emit: Fanout
+
+    if TYPE_CHECKING:
+
+        @property
+        def declares(self) -> tuple[str, ...]: ...
+        async def _ready(self) -> Parts: ...
+
+    async def metrics_page(self) -> bytes:
+        """What `/metrics` answers, in the text format of Prometheus."""
+        parts = await self._ready()
+        self._counts.know(self.declares)
+        return page(await parts.readings.read(), self._counts, VERSION, parts.channels())
+
+    async def late(self) -> list[Late]:
+        """Jobs whose time and grace are over although no scheduler made them run. Ticks that nobody has told of yet
+        are entered in the ledger and become `Missed` events here: for a process that watches, see `mainspring watch`.
+        """
+        return await (await self._ready()).watch.look()
+
+    @cached_property
+    def _counts(self) -> ProcessCounts:
+        """Counts from when it is first asked for."""
+        counts = ProcessCounts(self.settings.metrics_jobs)
+        self.emit.add(counts)
+        return counts
+
+    @cached_property
+    def _pings(self) -> Pings:
+        pings = Pings(self.settings.private_urls)
+        self.emit.add(pings)
+        return pings
+
+    def _observe(self) -> None:
+        """Before the roles of this process start: nothing of what they do is to be missed."""
+        self._pings.private = self.settings.private_urls
+        if self.settings.metrics_port is not None or "api" in self.settings.roles:
+            self._counts.know(self.declares)
+
+    async def _serve_metrics(self, parts: Parts) -> None:
+        """Listen, if this process is to show its metrics. Who cannot listen does nothing else either."""
+        if self.settings.metrics_port is None:
+            return
+        settings = self.settings
+        server = MetricsServer(settings.host, settings.metrics_port or 0, settings.sys_allow, self.metrics_page)
+        try:
+            await server.start()
+        except BaseException:
+            await parts.stop(0)
+            raise
+        parts.metrics = server
+
+    async def _end_pings(self) -> None:
+        if "_pings" in self.__dict__:
+            await asyncio.to_thread(self._pings.flush, PINGS_AT_THE_END)

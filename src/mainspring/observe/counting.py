@@ -1,0 +1,105 @@
+"""What this process counts by itself: an observer that keeps plain numbers, cheap enough for every execution.
+
+They begin at 0 with the process. What must be true across processes and crashes comes from the store instead, see
+`core.readings`; `observe.exposition` writes both down.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Any
+
+from ..model.events import Ended, Fenced, Missed, Rescued, Skipped, Started
+from ..model.execution import Execution, State
+
+DURATIONS = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
+LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0)
+OTHERS = "(others)"
+"""Jobs beyond the limit, together. No job can have this name."""
+SKIPS = ("overlap", "missed")
+"""Reasons that every scheduled job has from the start; others appear when they happen."""
+_UNTIMED = ("snoozed", "handed_back", "fanned_out")
+_HEARD = frozenset({Started, Ended, Skipped, Rescued, Fenced, Missed})
+
+
+class Histogram:
+    """How many values were at most as large as each bound, not added up yet; the last are larger than all."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds, self.total = bounds, 0.0
+        self.counts = [0] * (len(bounds) + 1)
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+class JobCounts:
+    """The numbers of one job in this process."""
+
+    __slots__ = ("durations", "fenced", "lateness", "missed", "retries", "skips")
+
+    def __init__(self) -> None:
+        self.durations, self.lateness = Histogram(DURATIONS), Histogram(LATENESS)
+        self.retries = self.fenced = self.missed = 0
+        self.skips = dict.fromkeys(SKIPS, 0)
+
+
+class ProcessCounts:
+    """Pass it to `app.observe`; an application that serves metrics has one already."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.jobs: dict[str, JobCounts] = {}
+
+    def know(self, names: Iterable[str]) -> None:
+        """These jobs exist: their numbers are 0 from now on, not absent."""
+        for name in names:
+            self._of(name)
+
+    def hears(self, kind: type) -> bool:
+        return kind in _HEARD
+
+    def __call__(self, event: Any, /) -> None:
+        kind = type(event)
+        if kind is Started:
+            execution: Execution = event.execution
+            self._of(execution.job).lateness.observe(max(event.at - execution.due, 0) / 1_000_000)
+        elif kind is Ended:
+            self._ended(event)
+        elif kind in _HEARD:
+            self._rare(event)
+
+    def _ended(self, event: Ended) -> None:
+        if event.reason in _UNTIMED:
+            return
+        counts = self._of(event.execution.job)
+        counts.durations.observe(event.duration_ms / 1000)
+        if event.state is State.PENDING:
+            counts.retries += 1
+
+    def _rare(self, event: Skipped | Rescued | Fenced | Missed) -> None:
+        if isinstance(event, Missed):
+            self._of(event.job).missed += event.count
+            return
+        counts = self._of(event.execution.job)
+        if isinstance(event, Skipped):
+            counts.skips[event.reason] = counts.skips.get(event.reason, 0) + 1
+        elif isinstance(event, Fenced):
+            counts.fenced += 1
+        elif event.state is State.PENDING:
+            counts.retries += 1
+
+    def _of(self, name: str) -> JobCounts:
+        counts = self.jobs.get(name)
+        if counts is None:
+            counts = self._new(name)
+        return counts
+
+    def _new(self, name: str) -> JobCounts:
+        if len(self.jobs) >= self._most:
+            name = OTHERS
+        return self.jobs.setdefault(name, JobCounts())
