@@ -36,6 +36,7 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     state: State
     created: Micros
+    finished: Micros
 
     @property
     def age(self) -> tuple[Micros, str]:
@@ -64,7 +65,8 @@ def is_handed_over(execution: Execution) -> bool:
 
 
 def ended(execution: Execution) -> Ended:
-    return Ended(id=execution.id, state=execution.state, created=execution.created)
+    finished = execution.finished or execution.created
+    return Ended(id=execution.id, state=execution.state, created=execution.created, finished=finished)
 
 
 def flow_of(execution: Execution) -> str:
@@ -136,14 +138,15 @@ def after_parents(job: Job, parents: Mapping[str, Ended], same_tenants: bool = F
 def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:
     """It follows from the job's incarnation and the parents' executions alone: whoever hands over again, hands over
     into the same row."""
-    newest = max(parents.values(), key=lambda parent: parent.age)
-    return follow_up_id(newest.id, DEPENDENCY, job.id, *sorted(parent.id for parent in parents.values()))
+    ids = sorted(parent.id for parent in parents.values())
+    return follow_up_id(ids[-1], DEPENDENCY, job.id, *ids)
 
 
 def dependent(job: Job, last: Execution, parents: Mapping[str, Ended], verdict: Run | Skip, now: Micros) -> Execution:
     """The execution that follows from these parents; `last` is the one that it takes window, tick and trace from."""
     window = None if last.window_begin is None or last.window_end is None else (last.window_begin, last.window_end)
     wanted = {name: parents[name] for name in job.spec.after}
+    now = max(now, *(parent.finished for parent in wanted.values()))  # one may have ended since `now` was asked for
     words: dict[str, Any] = {"after": {name: parent.id for name, parent in wanted.items()}}
     execution = new_execution(
         job,

@@ -73,7 +73,8 @@ async def _made_after(
 
 
 async def _added(store: Store, rows: list[Execution], emit: Emit) -> list[Execution]:
-    """Insert these; returns those that have ended already and are handed over in their turn.
+    """Insert these; returns those that have ended already and are handed over in their turn. What somebody else has
+    inserted may differ in its time: they go on from there, or whoever finds the mark.
 
     A job may have been cancelled or removed after it was read, and swept before this was added: then nobody else would
     cancel what was.
@@ -87,7 +88,7 @@ async def _added(store: Store, rows: list[Execution], emit: Emit) -> list[Execut
     found = [await store.execution(id) for id in strays]
     alive = [row for row in found if row is not None and not row.state.final]
     await cancel_all(store, alive, "the job was cancelled")
-    return [row for row in rows if row.state.final]
+    return [row for row, each in zip(rows, added, strict=True) if row.state.final and each.outcome == "added"]
 
 
 # ---------------------------------------------------------------- several parents
