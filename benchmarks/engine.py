@@ -31,7 +31,7 @@ class NullStore(MemoryStore):
     def __init__(self, clock: Any) -> None:
         super().__init__(clock)
         self.template: Execution | None = None
-        self.left = self.settled = self.added = 0
+        self.left = self.given = self.settled = self.added = 0
         self.done = asyncio.Event()
 
     async def add(self, executions: Sequence[Execution], audit: Sequence[Any] = ()) -> list[Added]:
@@ -46,7 +46,7 @@ class NullStore(MemoryStore):
             self.left -= count
             claimed = tuple(self._ready(self.left + n, claim) for n in range(count))
         await asyncio.sleep(0)
-        if not self.left and not claimed:
+        if self.given and self.settled >= self.given:
             self.done.set()
         return Exchanged(
             applied=(True,) * len(changes), claimed=claimed, more=self.left > 0, now=int(time.time() * 1_000_000)
@@ -82,7 +82,7 @@ async def measure(executions: int, kind: str) -> dict[str, float]:
     began = time.process_time()
     await app.enqueue_many([("noop", {"number": number}) for number in range(executions // 10)])
     figures["enqueue_many, us"] = (time.process_time() - began) / (executions // 10) * 1e6
-    store.left = executions
+    store.left = store.given = executions
     began, wall = time.process_time(), time.perf_counter()
     async with app:
         await store.done.wait()

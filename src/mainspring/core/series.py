@@ -17,6 +17,7 @@ import msgspec
 from ..model.errors import InvalidValue
 from ..model.execution import Execution
 from ..model.ids import Chance, RandomIds
+from ..model.instants import Micros
 from ..model.job import Job
 from ..model.payload import presentable
 from . import plan
@@ -65,8 +66,10 @@ class Series:
             self._without_params = Draft(self, self._encode(self.job, None))
         return self._without_params
 
-    def made(self, params: str) -> Execution:
-        now = self._clock.now()
+    def now(self) -> Micros:
+        return self._clock.now()
+
+    def made(self, params: str, now: Micros) -> Execution:
         self._last = max(now, self._last + 1)  # ids tell the order: no two have the same instant
         id = self._ids.at(self._last)
         made = msgspec.structs.replace(
@@ -85,7 +88,9 @@ class Draft(NamedTuple):
 
 
 def made_of(drafts: Sequence[Draft | Execution]) -> list[Execution]:
-    return [draft.series.made(draft.params) if isinstance(draft, Draft) else draft for draft in drafts]
+    """Those of one call are made at one instant; their ids tell the order."""
+    now = next((draft.series.now() for draft in drafts if isinstance(draft, Draft)), 0)
+    return [draft.series.made(draft.params, now) if isinstance(draft, Draft) else draft for draft in drafts]
 
 
 async def overlapped(

@@ -48,7 +48,7 @@ def encode_payload(field: str, value: Any, limit: int = LIMIT) -> str:
     ...
     mainspring.model.errors.InvalidValue: params.items[1]: inf is not valid; allowed: a finite number
     """
-    text = _plainly(value)
+    text = plainly(value)
     if text is not None and len(text) <= limit:
         return text.decode()
     try:
@@ -64,7 +64,7 @@ def encode_payload(field: str, value: Any, limit: int = LIMIT) -> str:
     return text.decode()
 
 
-def _plainly(value: Any) -> bytes | None:
+def plainly(value: Any) -> bytes | None:
     """The quick way for the usual payload, an object of plain scalars. None for everything that needs a closer look."""
     if type(value) is not dict:
         return None
