@@ -294,8 +294,9 @@ SAFEGUARDS = (
         (
             Edit(
                 "core/followups.py",
-                "await _follow_up(store, execution, probed, now)",
-                "await store.todo_done([execution.id])\n            await _follow_up(store, execution, probed, now)",
+                "settled += await _follow_up(store, execution, probed, now, emit)",
+                "await store.todo_done([execution.id])\n"
+                "            settled += await _follow_up(store, execution, probed, now, emit)",
             ),
         ),
         (SIMULATION,),

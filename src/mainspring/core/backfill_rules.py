@@ -44,8 +44,9 @@ _NOTHING = _Nothing()
 
 
 def is_child(execution: Execution) -> bool:
-    """Whether a backfill handed this execution out; its parent is no execution then."""
-    return execution.trigger == TRIGGER
+    """Whether a backfill handed this execution out; its parent is no execution then. A tenant's part of such a one has
+    an execution for its parent."""
+    return execution.trigger == TRIGGER and execution.tenant is None
 
 
 def child_id(backfill_id: str, position: int) -> str:

@@ -286,7 +286,7 @@ class Client(Triggering):
 
     async def _cancel_superseded(self, execution: Execution) -> None:
         if execution.rules.overlap == "cancel_running":
-            await cancel_superseded(self._store, execution, self._clock.now())
+            await cancel_superseded(self._store, execution)
 
     def _result(self, given: Execution, added: Added) -> Execution | None:
         execution = added.execution or given

@@ -11,14 +11,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ..model.errors import StoreError
-from ..model.execution import Execution, State
+from ..model.execution import Execution
 from ..model.instants import Micros
 from ..model.shelf import Entry, EntryWrite
-from . import decide, ledger, ticks
+from . import ledger, ticks
 from .backfill_driver import drive, is_child
 from .hand_over import hand_over
 from .loop import Emit, trouble
 from .ports import Store
+from .tenant_endings import after_tenant, close_parent, settle_parent
 
 BATCH = 100
 
@@ -27,12 +28,13 @@ async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
     """Do what is marked; returns how many executions were seen to."""
     done: list[str] = []
     probed: set[str] = set()
+    settled = 0
     marked = await store.todo(BATCH)
     await enter_windows(store, marked, emit)
     kept = await hand_over(store, marked, now, emit)
     for execution in (each for each in marked if each.id not in kept):
         try:
-            await _follow_up(store, execution, probed, now)
+            settled += await _follow_up(store, execution, probed, now, emit)
         except StoreError:
             raise
         except Exception as error:
@@ -43,17 +45,24 @@ async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
         await store.todo_done(done)
     for backfill in sorted({each.parent_id for each in marked if is_child(each) and each.parent_id is not None}):
         await _move_on(store, backfill, emit)
+    if settled:  # parents have follow-ups of their own, which need not wait for the next look
+        return len(done) + await do_follow_ups(store, now, emit)
     return len(done)
 
 
-async def _follow_up(store: Store, execution: Execution, probed: set[str], now: Micros) -> None:
-    """A parent is looked at once per batch: all children of the batch have ended by then."""
+async def _follow_up(store: Store, execution: Execution, probed: set[str], now: Micros, emit: Emit) -> bool:
+    """A parent is looked at once per batch: all children of the batch have ended by then. Says whether it ended."""
+    settled = False
+    if execution.fans_out:
+        await close_parent(store, execution, now)
+    await after_tenant(store, execution)
     parent = None if is_child(execution) else execution.parent_id
     if parent is not None and parent not in probed:
-        await settle_parent(store, parent, now)
+        settled = await settle_parent(store, parent, now, emit)
         probed.add(parent)
     if execution.rules.follow_up:
         await plan_after_delay(store, execution)
+    return settled
 
 
 async def _move_on(store: Store, backfill: str, emit: Emit) -> None:
@@ -105,15 +114,6 @@ def _entry_write(job: str, key: str, stored: Entry | None, runs: list[Execution]
         return None
     entry = Entry(kind="window", scope=job, key=key, body=ledger.encode_entry(known))
     return EntryWrite(entry=entry, seen_version=0 if stored is None else stored.version)
-
-
-async def settle_parent(store: Store, parent_id: str, now: Micros) -> None:
-    parent = await store.execution(parent_id)
-    if parent is None or parent.state is not State.WAITING:
-        return
-    change = decide.after_children(parent, await store.children(parent_id), now)
-    if change is not None:
-        await store.exchange([change], None)
 
 
 async def plan_after_delay(store: Store, execution: Execution) -> None:

@@ -8,17 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from ..model.changes import Change, PruneRule
 from ..model.events import Rescued
 from ..model.execution import LIVE, Execution, State
 from ..model.ids import Chance
 from ..model.instants import SECOND, Micros, seconds_to_micros
 from ..model.job import Job
-from . import decide
+from . import decide, tenant_lists
 from .cancelling import cancel_all, sweep_job
 from .followups import do_follow_ups
 from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store
+from .tenant_endings import look_at_open
 
 BATCH = 100
 FOLD_BATCH = 10_000
@@ -27,6 +30,9 @@ JOBS_AT_ONCE = 200
 CLOCK_TOLERANCE = 2.0
 DAY = 86_400.0
 WORKER_SILENCE = 3_600.0
+FAN_OUT_POLL = 10.0
+PRUNE_LISTS_EVERY = 60
+SPARED = 3_600.0
 
 
 class Janitor:
@@ -48,8 +54,11 @@ class Janitor:
         self._trust = ClockTrust(clock, heartbeat, rescue_interval)
         self._pruned_up_to = ""
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
+        self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
+        self._looks = 0
         self._loops = [
             self._follow_ups,
+            self._fan_outs,
             Loop("rescue", self._rescue, emit),
             Loop("sweep", self._sweep, emit),
             Loop("retention", self._retain, emit),
@@ -61,6 +70,9 @@ class Janitor:
 
     def wake_follow_ups(self) -> None:
         self._follow_ups.wake()
+
+    def wake_fan_outs(self) -> None:
+        self._fan_outs.wake()
 
     async def stop(self, timeout: float) -> None:
         try:
@@ -111,6 +123,16 @@ class Janitor:
         done = await do_follow_ups(self._store, await self._store.now(), self._emit)
         return 0.0 if done >= BATCH else self._sweep_interval
 
+    async def _look_at_fan_outs(self) -> float:
+        """Mostly the follow-up of its last tenant ends a parent. This is the net, and one read where there is none."""
+        now = await self._store.now()
+        if await look_at_open(self._store, now, self._emit):
+            self.wake_follow_ups()
+        if self._looks % PRUNE_LISTS_EVERY == 0:
+            await tenant_lists.prune_closed(self._store, now)
+        self._looks += 1
+        return FAN_OUT_POLL
+
     async def _sweep(self) -> float:
         await self._store.fold(FOLD_BATCH)
         await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled")
@@ -129,11 +151,22 @@ class Janitor:
         jobs = await self._store.jobs_after(self._pruned_up_to, JOBS_AT_ONCE)
         self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
         pruned = 0
-        for _, rules in one_by_one("retention", jobs, lambda job: prune_rules(job, now), self._emit):
+        planned = one_by_one("retention", jobs, lambda job: prune_rules(job, now), self._emit)
+        oldest = await self._oldest_parents([job for job, _ in planned])
+        for job, rules in planned:
             for rule in rules:
-                pruned += await self._prune(rule)
+                pruned += await self._prune(spared(rule, oldest.get(job.id)))
         await self._store.prune_workers(WORKER_SILENCE)
         return pruned
+
+    async def _oldest_parents(self, jobs: Sequence[Job]) -> dict[str, Micros]:
+        """Since when those of these jobs have had tenants whose parent has not ended. Most jobs have no tenants."""
+        if not any(job.spec.tenants for job in jobs):
+            return {}
+        oldest: dict[str, Micros] = {}
+        for _, parent in await tenant_lists.open_parents(self._store):
+            oldest[parent.job_id] = min(parent.at, oldest.get(parent.job_id, parent.at))
+        return oldest
 
     async def _prune(self, rule: PruneRule) -> int:
         total = 0
@@ -172,6 +205,15 @@ class ClockTrust:
         """Whether the last look was much longer ago than planned, or how long ago depends on the clock."""
         late = by_monotonic - self._planned > min(CLOCK_TOLERANCE, self._heartbeat / 2)
         return late or abs(by_store - by_monotonic) > CLOCK_TOLERANCE
+
+
+def spared(rule: PruneRule, since: Micros | None) -> PruneRule:
+    """The rule, but for what ended since then, or an hour before: a parent counts its tenants when it ends, however
+    little is kept."""
+    if since is None:
+        return rule
+    before = since - seconds_to_micros(SPARED)
+    return msgspec.structs.replace(rule, older_than=min(before, rule.older_than or before))
 
 
 def prune_rules(job: Job, now: Micros) -> list[PruneRule]:

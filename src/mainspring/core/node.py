@@ -14,6 +14,7 @@ from ..model.changes import Beat, BeatReply, WorkerInfo
 from ..model.events import Running, Stopped, Stopping
 from ..model.ids import Chance, random_id
 from .backfill_driver import BackfillDriver
+from .fan_out import FanOuts
 from .heart import Heart, Leases, ThreadHeart
 from .janitor import Janitor
 from .loop import Emit
@@ -85,13 +86,22 @@ class Node:
         self.worker = Worker(
             store,
             registry,
-            Runner(time, self._threads, self.id, tracing, resources=resources or {}, **settings.identity),
+            Runner(
+                time,
+                self._threads,
+                self.id,
+                tracing,
+                FanOuts(store, registry, time),
+                resources=resources or {},
+                **settings.identity,
+            ),
             self.leases,
             _worker_settings(settings),
             time,
             chance,
             emit,
             self.janitor.wake_follow_ups,
+            self.janitor.wake_fan_outs,
         )
         self._heart = heart(
             send or store.beat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off

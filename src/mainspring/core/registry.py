@@ -25,6 +25,7 @@ from .declare import INHERITED, Declaration, JobOptions, Lookup, first_line, kno
 from .flow_options import Declared, refuse_cycle
 from .shape import is_async
 from .signature import Signature, Style
+from .tenant_options import TenantProvider
 
 __all__ = ["Handler", "JobOptions", "Registry"]
 
@@ -86,6 +87,7 @@ class Registry:
         self._by_class: dict[type, list[Handler]] = {}
         self._names: frozenset[str] = frozenset()
         self.calendars: dict[str, Calendar] = {}
+        self.tenant_context: Callable[..., Any] | None = None
         self.revision = 0
         """Grows with every declaration: whoever brought the jobs to a store can tell that there are new ones."""
 
@@ -132,6 +134,22 @@ class Registry:
     def declared_jobs(self, lookup: Lookup | None = None, tz: str = "UTC") -> list[tuple[str, JobSpec]]:
         """All jobs of the code, with placeholders filled in; `tz` is the zone of those that name none."""
         return [(job.name, job.spec(self.get(job.handler).signature, lookup, tz)) for job in self._jobs.values()]
+
+    def declares(self, job: str) -> bool:
+        """Whether the code of this process declares this job."""
+        return job in self._jobs
+
+    def provider(self, job: str) -> TenantProvider | None:
+        """What says who the tenants of this job are, as it was declared here."""
+        return self._jobs[job].options.get("tenants") if job in self._jobs else None
+
+    def context_of(self, job: str, handler: str) -> Callable[..., Any] | None:
+        """What is entered around the handler for a tenant of this job: its own, its handler's, the application's."""
+        for name in (job, handler):
+            own = self._jobs[name].options.get("tenant_context") if name in self._jobs else None
+            if own is not None:
+                return own  # type: ignore[no-any-return]
+        return self.tenant_context
 
     # --- declaring ----------------------------------------------------------------------------------------
     def declare(self, name: str, function: Any, **options: Unpack[JobOptions]) -> Handler:

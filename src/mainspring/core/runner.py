@@ -12,24 +12,30 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from ..model.errors import NonRetryable, RetryAfter
+from ..model.errors import NonRetryable, RetryAfter, StoreError
 from ..model.execution import AttemptEnd, Execution
 from ..model.instants import SECOND, Micros
 from ..model.outcomes import Outcome
 from ..model.payload import safe_json, safe_text
 from .context import ExecutionCancelled, JobContext, current_context
+from .fan_out import FanOuts, TenantsUnknown
 from .ports import Clock, TracedTry, Tracing
 from .registry import Handler
 from .signature import PayloadMismatch
+from .tenant_context import in_tenant
 from .threads import Threads
 
 ERROR_LIMIT = 4_096
 TRACEBACK_LIMIT = 32_768
 RESULT_LIMIT = 262_144
+
+STORE_PAUSE = 1.0
+UNKNOWN_PAUSE = 60.0
+"""Seconds until a parent is looked at again that could not be spread here, through no fault of its own."""
 
 StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
 _Measured: TypeAlias = tuple[Any, BaseException | None, float]
@@ -51,7 +57,7 @@ class Run:
         self.began = began
         self.stopped: StopKind | None = None
         self.abandoned = False
-        self.task: asyncio.Task[Outcome] | None = None
+        self.task: asyncio.Task[Any] | None = None
         self.trace: TracedTry | None = None
 
     def stop(self, kind: StopKind, reason: str) -> None:
@@ -60,7 +66,7 @@ class Run:
             return
         self.stopped = kind
         self.context.cancel(reason)
-        if self.task is not None and self.handler.is_async:
+        if self.task is not None:
             self.task.cancel()
 
     def end_trace(self, outcome: Outcome | None, error: BaseException | None) -> None:
@@ -74,6 +80,12 @@ class Run:
         self.stop("cancelled", reason)
 
 
+class FannedOut(NamedTuple):
+    """What the try of a parent gives: how many tenants have their executions now."""
+
+    total: int
+
+
 Done: TypeAlias = Callable[[Run, Outcome | None], None]
 
 
@@ -81,10 +93,17 @@ class Runner:
     """Made inside a running event loop."""
 
     def __init__(
-        self, clock: Clock, threads: Threads, worker: str, tracing: Tracing | None = None, **context: Any
+        self,
+        clock: Clock,
+        threads: Threads,
+        worker: str,
+        tracing: Tracing | None = None,
+        fan_outs: FanOuts | None = None,
+        **context: Any,
     ) -> None:
-        """`context` is what every handler's context is given."""
-        self._tracing = tracing
+        """`context` is what every handler's context is given; `fan_outs` is for jobs that have tenants."""
+        self._tracing, self._fan_outs = tracing, fan_outs
+        self._spreading: set[asyncio.Task[Outcome]] = set()
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
@@ -100,8 +119,14 @@ class Runner:
         """Try once, and say later how it went: with None, when the handler was stopped before its first step."""
         if self._tracing is not None:
             run.trace = self._tracing.begin(run.execution, self._worker)
+        if self._fan_outs is not None and run.execution.fans_out:
+            self._begin_fan_out(run, self._fan_outs, done)
+            return
         try:
             call = run.handler.call(run.context, run.execution.params)
+            if run.execution.tenant is not None:
+                factory = None if self._fan_outs is None else self._fan_outs.context_of(run.execution)
+                call = in_tenant(call, run.context, factory, run.handler.is_async)
         except PayloadMismatch as error:
             outcome = self._failed(run, error, "payload_mismatch")
             run.end_trace(outcome, error)
@@ -143,6 +168,49 @@ class Runner:
         else:
             done(run, task.result())
 
+    # --- parents ------------------------------------------------------------------------------------------
+    def _begin_fan_out(self, run: Run, fan_outs: FanOuts, done: Done) -> None:
+        """In a task that nobody cancels: it is mostly inside the store, and stops by itself between two calls."""
+        task = self._loop.create_task(self._fan_out(run, fan_outs), name=run.execution.id)
+        self._spreading.add(task)
+        task.add_done_callback(self._spreading.discard)
+        task.add_done_callback(partial(self._over, run, done))
+
+    async def _fan_out(self, run: Run, fan_outs: FanOuts) -> Outcome:
+        """Never raises. What is wrong with the store, or missing in this process, is not the parent's failure."""
+        _enter(run)
+        value: FannedOut | None = None
+        error: BaseException | None = None
+        try:
+            value = FannedOut(await fan_outs.spread(run.context, self._in_thread, partial(self._listing, run)))
+        except (StoreError, TenantsUnknown) as raised:
+            delay = STORE_PAUSE if isinstance(raised, StoreError) else UNKNOWN_PAUSE
+            error = RetryAfter(delay, describe_error(raised))
+        except BaseException as raised:
+            error = raised
+        return self._outcome(run, value, error, None)
+
+    async def _listing(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Any:
+        """The application's own code says who the tenants are: that may be stopped, and may take too long."""
+        scope = asyncio.timeout(run.execution.rules.timeout)
+        run.task = asyncio.ensure_future(call())
+        try:
+            async with scope:
+                return await run.task
+        finally:
+            run.task = None
+            if scope.expired() and run.stopped is None:
+                run.stopped = "timeout"
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        ended: asyncio.Future[_Measured] = self._loop.create_future()
+        context = contextvars.copy_context()
+        self._threads.run(partial(context.run, _measured, call), ended.set_result)
+        value, error, _ = await ended
+        if error is not None:
+            raise error
+        return value
+
     # --- handlers that are plain functions ----------------------------------------------------------------
     def _begin_in_thread(self, run: Run, call: Callable[[], Any], done: Done) -> None:
         timeout = run.execution.rules.timeout
@@ -163,6 +231,8 @@ class Runner:
         return outcome
 
     def _judged(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
+        if isinstance(value, FannedOut):
+            return self._fanned_out(run, value.total)
         if error is None:
             result = None if value is None else safe_json(value, RESULT_LIMIT)
             return self._ended(run, "completed", cpu_ms, result_json=result)
@@ -176,6 +246,15 @@ class Runner:
         if isinstance(error, RetryAfter):
             return self._ended(run, "snoozed", cpu_ms, delay=error.delay, error=describe_error(error))
         return self._failed(run, error, "error", cpu_ms)
+
+    def _fanned_out(self, run: Run, total: int) -> Outcome:
+        """It waits for its tenants from now on; where there are none, it is done."""
+        if total:
+            run.context.count(total=total)
+            return self._ended(run, "fanned_out", None)
+        counts = {"total": 0, "success": 0, "failed": 0}
+        run.context.count(**counts)
+        return self._ended(run, "completed", None, result_json=safe_json(counts, RESULT_LIMIT))
 
     def _failed(self, run: Run, error: BaseException, reason: str, cpu_ms: float | None = None) -> Outcome:
         return self._ended(

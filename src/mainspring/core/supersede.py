@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from ..model.changes import CancelRequest, ExecutionQuery
+from ..model.changes import ExecutionQuery
 from ..model.execution import Execution, State
-from ..model.instants import Micros
+from .cancelling import cancel_all
 from .ports import Store
 
-
-async def cancel_superseded(store: Store, new: Execution, now: Micros) -> None:
-    """Ask every running execution of the job to stop. If we crash before, a blocked claim asks again."""
-    query = ExecutionQuery(job_id=new.job_id, states=frozenset({State.RUNNING}), limit=100)
-    older = [execution for execution in await store.find(query) if execution.id != new.id]
-    if older:
-        await store.request_cancel([_request(execution, new, now) for execution in older])
+BUSY = frozenset({State.RUNNING, State.WAITING})
 
 
-def _request(execution: Execution, new: Execution, now: Micros) -> CancelRequest:
-    return CancelRequest(id=execution.id, token=execution.token, at=now, reason=f"superseded by {new.id}")
+async def cancel_superseded(store: Store, new: Execution) -> None:
+    """Ask every execution of the job that is at work to stop. If we crash before, a blocked claim asks again."""
+    query = ExecutionQuery(job_id=new.job_id, states=BUSY, limit=100)
+    older = [execution for execution in await store.find(query) if execution.id != new.id and is_superseded(execution)]
+    await cancel_all(store, older, f"superseded by {new.id}")
+
+
+def is_superseded(execution: Execution) -> bool:
+    """Whether this one has to make way: it runs, or waits for its tenants, who are stopped with it. The execution of a
+    single tenant does not: the overlap rule is about parents."""
+    apart = execution.tenant is not None and execution.parent_id is not None
+    return execution.state in BUSY and not apart

@@ -24,6 +24,7 @@ from ..model.ids import Chance
 from ..model.instants import SECOND
 from ..model.outcomes import Outcome
 from . import decide
+from .cancelling import cancel_all
 from .heart import Leases
 from .loop import FIRST_PAUSE, Emit, Loop, trouble
 from .notes import Notes
@@ -32,6 +33,7 @@ from .registry import Registry
 from .runner import Run, Runner
 from .slots import Slots
 from .solitude import Solitude
+from .supersede import is_superseded
 
 EXCHANGES = 3
 """How many may be on their way at once."""
@@ -74,10 +76,11 @@ class Worker:
         chance: Chance,
         emit: Emit,
         on_follow_up: Callable[[], None],
+        on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._registry, self._leases = store, registry, leases
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
-        self._on_follow_up = on_follow_up
+        self._on_follow_up, self._on_waiting = on_follow_up, on_waiting
         self._slots = Slots(settings.concurrency, registry, runner, leases, clock, emit, self._ended)
         self._notes = Notes(store, self._slots, leases, clock, emit, settings.poll_interval)
         self._endings: list[_Ending] = []
@@ -234,9 +237,8 @@ class Worker:
         if blocked.execution.rules.overlap != "cancel_running" or blocked.holder is None:
             return
         holder = await self._store.execution(blocked.holder)
-        if holder is not None and holder.state is State.RUNNING and holder.job_id == blocked.execution.job_id:
-            request = decide.cancel(holder, self._clock.now(), f"superseded by {blocked.execution.id}")
-            await self._store.request_cancel([request])  # type: ignore[list-item]
+        if holder is not None and is_superseded(holder) and holder.job_id == blocked.execution.job_id:
+            await cancel_all(self._store, [holder], f"superseded by {blocked.execution.id}")
 
     def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
         if self._endings:
@@ -270,6 +272,8 @@ class Worker:
             return
         if change.todo:
             self._on_follow_up()
+        if change.to is State.WAITING:
+            self._on_waiting()  # its tenants may have ended before it began to wait for them
         self._emit(
             Ended(
                 execution=run.execution,

@@ -14,6 +14,7 @@ import msgspec
 
 from ..core import decide
 from ..core.context import JobContext
+from ..core.fan_out import FanOuts
 from ..core.loop import Emit
 from ..core.ports import Clock, Store
 from ..core.registry import Handler, Registry
@@ -102,7 +103,7 @@ class OneByOne:
         self._store, self._registry, self._clock = store, registry, clock
         self._chance, self._emit, self._patience = chance, emit, patience
         self._threads = Threads(1)
-        self._runner = Runner(clock, self._threads, OWNER, **context)
+        self._runner = Runner(clock, self._threads, OWNER, fan_outs=FanOuts(store, registry, clock), **context)
         self._turn = 0
 
     def close(self) -> None:

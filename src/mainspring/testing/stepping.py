@@ -14,6 +14,7 @@ from ..core.cancelling import BATCH, cancel_all, sweep_job
 from ..core.followups import do_follow_ups
 from ..core.registry import Registry
 from ..core.scheduler import Scheduler
+from ..core.tenant_endings import look_at_open
 from ..model.events import Trouble
 from ..model.execution import Execution, State
 from ..model.instants import SECOND, Micros
@@ -95,6 +96,7 @@ class Stepper:
 
     async def _sweep(self) -> None:
         """What follows an ending, and what cancelled jobs have left; statistics are counted."""
+        await look_at_open(self._store, self._clock.now(), self._emit)
         while await do_follow_ups(self._store, self._clock.now(), self._emit):
             pass
         await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled")

@@ -1,0 +1,155 @@
+"""A parent's try: who are the tenants, and one execution for each of them.
+
+The list is stored before the first tenant is, and the id of a tenant's execution follows from parent and tenant. So a
+try may break off anywhere: the next one finds the list, adds what is missing, and adds nothing twice. Two at once, one
+of which lost its lease, do no harm either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ..model.errors import MainspringError, NonRetryable
+from ..model.execution import Execution, State
+from ..model.ids import tenant_id
+from ..model.instants import Micros
+from ..model.job import Job
+from ..model.limits import Limit
+from . import tenant_lists
+from .context import JobContext
+from .limiting import added_limit
+from .plan import tenant_policy, with_limits
+from .ports import Clock, Store
+from .registry import Registry
+from .shape import is_async
+from .tenant_options import TenantProvider, context_wanted, tenant_names
+
+BATCH = 500
+
+Apart: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function of the application's, plain or async, where it holds up nobody and can be stopped."""
+
+
+class TenantsUnknown(MainspringError):
+    """No list yet, and the code that makes it is not in this process."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(job)
+        self.job = job
+
+    def __str__(self) -> str:
+        return (
+            f"this process has the handler, but not the declaration of job {self.job!r}, which says who its tenants are"
+        )
+
+
+class FanOuts:
+    """What a worker needs for parents."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self._store, self._registry, self._clock = store, registry, clock
+
+    def context_of(self, execution: Execution) -> Callable[..., Any] | None:
+        """What is entered around the handler of a tenant's execution."""
+        return self._registry.context_of(execution.job, execution.handler)
+
+    async def spread(self, context: JobContext, in_thread: Apart, in_task: Apart) -> int:
+        """Give each tenant its execution; returns how many there are. Between two calls to the store it stops if it was
+        asked to."""
+        parent = context.execution
+        known = await tenant_lists.stored(self._store, parent.id)
+        if known is None:
+            names = await self._listed(context, in_thread, in_task)
+            context.check()
+            known = await tenant_lists.made(
+                self._store, parent, names, f"{parent.token:06d}-{parent.owner}", self._clock.now()
+            )
+        blank = Tenants(parent, await self._job(parent))
+        async for some in tenant_lists.names_of(self._store, parent.id, known):
+            for start in range(0, len(some), BATCH):
+                context.check()
+                now = self._clock.now()
+                await self._store.add([blank.child(name, now) for name in some[start : start + BATCH]])
+        return known.total
+
+    async def _listed(self, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
+        provider = self._registry.provider(context.job)
+        if provider is None:
+            if self._registry.declares(context.job):
+                raise NonRetryable(f"job {context.job!r} is no longer declared with tenants=")
+            raise TenantsUnknown(context.job)
+        return tenant_names(await called(provider, context, in_thread, in_task))
+
+    async def _job(self, parent: Execution) -> Job | None:
+        """For limits and weights; a job that was removed meanwhile has none."""
+        found = await self._store.jobs([parent.job])
+        return found[0] if found and found[0].id == parent.job_id else None
+
+
+async def called(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> Any:
+    """What a provider says. A plain function runs in a thread, which nobody can stop; an async one has the timeout of
+    the job."""
+    if not callable(provider):
+        return provider
+    call = partial(provider, context) if context_wanted(provider) else provider
+    return await (in_task if is_async(provider) else in_thread)(call)
+
+
+class Tenants:
+    """The executions of one parent's tenants, but for the tenant."""
+
+    def __init__(self, parent: Execution, job: Job | None) -> None:
+        self._parent, self._job = parent, job
+        fan_out = parent.rules.fan_out
+        own = None if fan_out is None else fan_out.concurrency
+        self._limit = None if own is None else Limit(f"fan-out:{parent.id}", concurrency=own)
+        self._blank = Execution(
+            id="",
+            job=parent.job,
+            job_id=parent.job_id,
+            handler=parent.handler,
+            queue=parent.queue,
+            trigger=parent.trigger,
+            triggered_by=parent.triggered_by,
+            trace_id=parent.trace_id,
+            traceparent=parent.traceparent,
+            params=parent.params,
+            policy=tenant_policy(parent.policy),
+            tick=parent.tick,
+            window_begin=parent.window_begin,
+            window_end=parent.window_end,
+            parent_id=parent.id,
+            priority=parent.priority,
+            flow=parent.flow,
+            metadata_json=parent.metadata_json,
+        )
+
+    def child(self, tenant: str, now: Micros) -> Execution:
+        """Ready to run. It takes turns by its tenant, and has the limits of its job."""
+        made = msgspec.structs.replace(
+            self._blank, id=tenant_id(self._parent.id, tenant), tenant=tenant, share=tenant, created=now, due=now
+        )
+        if self._job is not None:
+            made = with_limits(self._job, made)
+        if self._limit is not None:
+            made = msgspec.structs.replace(made, limits=added_limit(made.limits, self._limit))
+        return made
+
+    def never_started(self, tenant: str, reason: str, now: Micros) -> Execution:
+        """The same, over from the start: nobody can make it run any more."""
+        return msgspec.structs.replace(
+            self._blank,
+            id=tenant_id(self._parent.id, tenant),
+            tenant=tenant,
+            share=tenant,
+            created=now,
+            due=now,
+            state=State.CANCELLED,
+            reason=reason,
+            finished=now,
+            todo=self._parent.rules.feeds,
+        )
