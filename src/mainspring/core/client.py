@@ -266,8 +266,11 @@ class Client(Triggering):
     def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str:
         """Parameters on top of the job's own, checked against the handler's signature where it is known here."""
         signature = self.signature_of(job)
-        if params is None or isinstance(params, Mapping):
-            given: Any = {**job.spec.params, **(params or {})}
+        given: Any
+        if type(params) is dict and not job.spec.params:  # nearly always, and reading it is all that is done
+            given = params
+        elif params is None or isinstance(params, Mapping):
+            given = {**job.spec.params, **(params or {})}
         elif signature is None:
             raise InvalidValue("params", presentable(params), "a mapping of parameter names to values")
         else:
