@@ -31,12 +31,13 @@ HELD_BACK = ("paused", "disabled")
 
 
 class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of the ending of one parent."""
+    """What is kept of the ending of one parent. `tenants`: it had a part for each of its tenants."""
 
     id: str
     state: State
     created: Micros
     finished: Micros
+    tenants: bool = False
 
     @property
     def age(self) -> tuple[Micros, str]:
@@ -53,7 +54,7 @@ class Join(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def is_whole(execution: Execution) -> bool:
     """Whether it is a run of its job, and not the part of one tenant in it."""
-    return execution.parent_id is None or is_child(execution)
+    return execution.parent_id is None or (is_child(execution) and execution.tenant is None)
 
 
 def is_handed_over(execution: Execution) -> bool:
@@ -66,7 +67,13 @@ def is_handed_over(execution: Execution) -> bool:
 
 def ended(execution: Execution) -> Ended:
     finished = execution.finished or execution.created
-    return Ended(id=execution.id, state=execution.state, created=execution.created, finished=finished)
+    return Ended(
+        id=execution.id,
+        state=execution.state,
+        created=execution.created,
+        finished=finished,
+        tenants=execution.fans_out,
+    )
 
 
 def flow_of(execution: Execution) -> str:
@@ -119,20 +126,25 @@ class Wait(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def after_parents(job: Job, parents: Mapping[str, Ended], same_tenants: bool = False) -> Run | Skip | Wait:
-    """What follows from these endings. Where parent and dependent both have a part for each tenant, a parent that
-    completed for some of them counts as completed: the others are left out (`same_tenants`)."""
+def after_parents(job: Job, parents: Mapping[str, Ended]) -> Run | Skip | Wait:
+    """What follows from these endings."""
     spec = job.spec
     missing = tuple(name for name in spec.after if name not in parents)
     if missing:
         return Wait(missing)
-    good = {State.COMPLETED, State.PARTIAL} if same_tenants else {State.COMPLETED}
-    bad = next((name for name in spec.after if parents[name].state not in good), None)
+    bad = next((name for name in spec.after if not _is_good(parents[name], job)), None)
     if bad is not None and spec.on_failed_parent == "skip":
         return Skip(FAILED_PARENT, bad)
     if job.paused is not None:
         return Skip("paused")
     return Run() if spec.enabled else Skip("disabled")
+
+
+def _is_good(parent: Ended, job: Job) -> bool:
+    """Where both have a part for each tenant, a parent that completed for some of them is as good as completed: the job
+    runs for those."""
+    same_tenants = parent.tenants and job.spec.fan_out is not None
+    return parent.state is State.COMPLETED or (same_tenants and parent.state is State.PARTIAL)
 
 
 def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:

@@ -22,6 +22,7 @@ from ..model.shelf import Entry, EntryWrite
 from . import dependencies as rules
 from .cancelling import cancel_all
 from .dependents import KIND, Dependents
+from .handed_tenants import hand_tenants
 from .loop import Emit, trouble
 from .ports import Store
 
@@ -68,7 +69,10 @@ async def _made_after(
         parents = await _parents(store, job, execution, now)
         verdict = rules.after_parents(job, parents)
         if not isinstance(verdict, rules.Wait):
-            rows.append(rules.dependent(job, execution, parents, verdict, now))
+            row = rules.dependent(job, execution, parents, verdict, now)
+            if not row.state.final:
+                await hand_tenants(store, job, row, parents, now)
+            rows.append(row)
     return rows
 
 
