@@ -13,6 +13,7 @@ from ...model.job import Job
 from . import outbox
 from .database import Database
 from .documents import audit_document, plain
+from .job_finding import listed
 
 FIELDS = tuple(name for name in Job.__struct_fields__ if name not in ("name", "last_number"))
 _DEFAULTS = {name: getattr(Job(name="", id="", declared=""), name) for name in FIELDS}
@@ -24,10 +25,10 @@ _TRIES = 50
 
 
 def job_document(job: Job) -> dict[str, Any]:
-    """None for what is left out. `due` is there for the index."""
+    """None for what is left out. `due` is there for the index, `list` for lists."""
     fields = {name: getattr(job, name) for name in FIELDS}
     left_out = {name: None for name, value in fields.items() if value == _DEFAULTS[name] and name != "version"}
-    return fields | left_out | {"due": job.due}
+    return fields | left_out | {"due": job.due, "list": listed(job)}
 
 
 async def delete_job(db: Database, name: str, seen_version: int, purge: bool, audit: Audit | None) -> bool:

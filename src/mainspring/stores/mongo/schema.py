@@ -13,8 +13,9 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from ...model.errors import SchemaMismatch, StoreError
 from .database import Database, explained
+from .job_finding import fill
 
-NEWEST = 2
+NEWEST = 3
 _MIGRATE = "run `mainspring db migrate`"
 _CONFLICTS = (85, 86)  # an index of that name or those keys exists, with other options
 
@@ -77,6 +78,12 @@ INDEXES = (
     Index("jobs", "due", (("due", 1), ("_id", 1)), {"due": _EXISTS}),
     Index("jobs", "sweep", (("sweep", 1), ("_id", 1)), {"sweep": True}),
     Index("jobs", "outbox", (("outbox.id", 1),), {"outbox.id": _EXISTS}),
+    # Lists of jobs: ticks change none of these.
+    *(Index("jobs", name, ((f"list.{name}", 1), ("_id", 1))) for name in ("handler", "queue", "origin", "search")),
+    *(Index("jobs", name, ((name, 1), ("_id", 1))) for name in ("created", "updated")),
+    Index("jobs", "handler_back", (("list.handler", -1), ("_id", 1))),
+    *(Index("jobs", f"{name}_back", ((name, -1), ("_id", 1))) for name in ("created", "updated")),
+    *(Index("jobs", name, ((name, 1), ("_id", 1)), {name: _EXISTS}) for name in ("paused", "cancelled")),
     Index("incarnations", "job", (("job", 1),)),
     Index("audits", "target", (("target", 1), ("_id", -1))),
     Index("workers", "seen", (("seen", 1),)),
@@ -153,6 +160,7 @@ async def _apply(db: Database) -> None:
             if error.code not in _CONFLICTS:
                 raise
             raise StoreError(f"{db.name}: {error.details and error.details.get('errmsg')}; {_REPAIR}") from error
+    await fill(db)
     for collection in ("logs", "purges"):  # transactions may write to what exists already only
         await getattr(db, collection).create_index("_id")
     await db.meta.update_one({"_id": "schema"}, {"$max": {"version": NEWEST}}, upsert=True)

@@ -36,7 +36,6 @@ from ...model.instants import Micros
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
-from ..memory.job_finding import find_jobs
 from ..memory.wakeups import Listeners
 from . import (
     adding,
@@ -46,6 +45,7 @@ from . import (
     embryos,
     exchanging,
     finding,
+    job_finding,
     jobs,
     locking,
     pruning,
@@ -173,7 +173,7 @@ class MongoStore:
         return await jobs.count_jobs(self._db, cap)
 
     async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
-        return find_jobs(query, cap, await self.jobs(), await self.stats(), await self.live_counts())
+        return await job_finding.find_jobs(self._db, query, cap)
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await jobs.due_jobs(self._db, limit)
