@@ -23,7 +23,7 @@ def configure_logging(log_format: str, level: str, process: int | None = None) -
                     "process": process,
                 },
             },
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": log_format}},
+            "handlers": {"stderr": {"()": "mainspring.observe.background.BackgroundHandler", "formatter": log_format}},
             "root": {"handlers": ["stderr"], "level": "INFO" if level == "DEBUG" else level},
             "loggers": {"mainspring": {"level": level}},
         }

@@ -24,7 +24,7 @@ class JsonFormatter(logging.Formatter):
 
     def __init__(self, process: int | None = None) -> None:
         super().__init__()
-        self._process = process
+        self.process = process
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -32,10 +32,10 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
         }
-        if self._process is not None:
-            line["process"] = self._process
+        if self.process is not None:
+            line["process"] = self.process
         fields = fields_of(record)
-        if "event" not in fields:
+        if "event" not in fields or not record.name.startswith("mainspring"):
             line["message"] = record.getMessage()
         line.update(fields)
         if traceback := self._traceback(record):

@@ -32,8 +32,10 @@ from ..model.events import (
     Ticked,
     Trouble,
 )
-from ..model.execution import Execution, State
+from ..model.execution import State
 from ..model.instants import to_datetime
+from .background import BackgroundHandler
+from .log_context import fields_of_execution as _of
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
@@ -60,8 +62,8 @@ class LogLines:
         return kind is not Enqueued or self._logger.isEnabledFor(DEBUG)
 
     def __call__(self, event: Event, /) -> None:
-        if _is_routine(event) and not self._logger.isEnabledFor(INFO):
-            return  # two events of every execution: unheard, they should cost next to nothing
+        if _is_routine(event) and self._routine(event):  # type: ignore[arg-type]
+            return
         match event:
             case Enqueued():
                 self._line(DEBUG, "job_enqueued", _of(event.execution))
@@ -103,6 +105,22 @@ class LogLines:
             case _:
                 assert_never(event)
 
+    def _routine(self, event: Started | Ended) -> bool:
+        """Two events of every execution: unheard, they cost next to nothing, and written by Mainspring's own handler
+        alone they need no record. False when they are lines as any other."""
+        if not self._logger.isEnabledFor(INFO):
+            return True
+        handler = _only_handler(self._logger)
+        if handler is None or (lines := handler.routine) is None:
+            return False
+        if type(event) is Started:
+            line = lines.line(self._logger.name, "job_start", event.execution)
+        else:
+            tail = f', "duration_ms": {round(event.duration_ms, 3)}, "state": "completed"'  # type: ignore[union-attr]
+            line = lines.line(self._logger.name, "job_end", event.execution, tail)
+        handler.lines.put(line)
+        return True
+
     def _stopping(self, event: Stopping) -> None:
         fields = {"worker": event.worker, "running": event.running, "seconds": event.seconds}
         words = f"{event.running} running, up to {event.seconds:g} s; Ctrl-C again stops at once"
@@ -113,7 +131,10 @@ class LogLines:
         level, name = _ending(event)
         if not self._logger.isEnabledFor(level):
             return
-        fields = _of(event.execution) | {"attempt": event.attempt, "duration_ms": round(event.duration_ms, 3)}
+        fields = _of(event.execution) | {
+            "attempt": event.attempt,
+            "duration_ms": round(event.duration_ms, 3),
+        }
         if name == "job_end":
             self._line(level, name, fields, state=event.state.value, reason=_telling(event), error=event.error)
         elif name == "job_failed":
@@ -124,7 +145,14 @@ class LogLines:
     def _skipped(self, event: Skipped) -> None:
         missed = event.execution.metadata if event.reason == "missed" else {}
         details = {"missed_" + key: missed[key] for key in ("count", "from", "to") if key in missed}
-        self._line(WARNING, "job_skipped", _of(event.execution), reason=event.reason, holder=event.holder, **details)
+        self._line(
+            WARNING,
+            "job_skipped",
+            _of(event.execution),
+            reason=event.reason,
+            holder=event.holder,
+            **details,
+        )
 
     def _rescued(self, event: Rescued) -> None:
         fields = _of(event.execution)
@@ -158,10 +186,10 @@ class LogLines:
     ) -> None:
         if self._logger.isEnabledFor(level):
             everything = {**fields, **{key: value for key, value in more.items() if value is not None}}
-            self._record(level, name, everything, message(name, everything), traceback)
+            self._record(level, name, everything, _Message(name, everything), traceback)
 
     def _record(
-        self, level: int, name: str, fields: Mapping[str, Any], text: str, traceback: str | None = None
+        self, level: int, name: str, fields: Mapping[str, Any], text: object, traceback: str | None = None
     ) -> None:
         logger = self._logger
         extra = {"event": name, **fields}
@@ -172,7 +200,24 @@ class LogLines:
 
 def _is_routine(event: Event) -> bool:
     kind = type(event)
-    return kind is Started or (kind is Ended and event.state is State.COMPLETED)  # type: ignore[union-attr]
+    if kind is Started:
+        return True
+    return kind is Ended and event.state is State.COMPLETED and event.reason == "completed"  # type: ignore[union-attr]
+
+
+def _only_handler(logger: logging.Logger) -> BackgroundHandler | None:
+    """The one handler that would see a record of this logger, if it is of our own kind."""
+    found: logging.Handler | None = None
+    here: logging.Logger | None = logger
+    if logger.filters:
+        return None
+    while here is not None:
+        if here.handlers:
+            if found is not None or len(here.handlers) > 1:
+                return None
+            found = here.handlers[0]
+        here = here.parent if here.propagate else None
+    return found if type(found) is BackgroundHandler else None
 
 
 def _ending(event: Ended) -> tuple[int, str]:
@@ -196,21 +241,22 @@ def _telling(event: Ended) -> str | None:
     return None if event.reason == event.state.value else event.reason
 
 
-def _of(execution: Execution) -> dict[str, Any]:
-    return {
-        "job": execution.job,
-        "trigger": execution.trigger,
-        "trace_id": execution.trace_id,
-        "execution_id": execution.id,
-        "attempt": execution.attempt,
-        "tenant": execution.tenant,
-    }
-
-
 def _plain_ones(settings: Mapping[str, object], told: Mapping[str, Any]) -> dict[str, object]:
     """Under the names that the settings have for their users."""
     plain = {key: value for key, value in settings.items() if key not in told and not isinstance(value, Mapping)}
     return {_DOCUMENTED.get(key, key): value for key, value in plain.items()}
+
+
+class _Message:
+    """Text that is put together when somebody wants to read it: a formatter for programs does not."""
+
+    __slots__ = ("_fields", "_name")
+
+    def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
+        self._name, self._fields = name, fields
+
+    def __str__(self) -> str:
+        return message(self._name, self._fields)
 
 
 def message(name: str, fields: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 
+from .background import BackgroundHandler
 from .formats import ConsoleFormatter, JsonFormatter
 
 
@@ -14,7 +15,7 @@ def show_logs(log_format: str, level: str) -> None:
     root, ours = logging.getLogger(), logging.getLogger("mainspring")
     if root.handlers or ours.handlers:
         return
-    handler = logging.StreamHandler()
+    handler = BackgroundHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else ConsoleFormatter(coloured()))
     root.addHandler(handler)
     root.setLevel(logging.INFO if level == "DEBUG" else level)
