@@ -22,8 +22,9 @@ from pymongo import AsyncMongoClient, ReturnDocument
 from benchmarks.mongo_raw import OWNER, executions
 from mainspring.model.changes import ClaimRequest
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.claiming import claim, taken
+from mainspring.stores.mongo.claiming import claim
 from mainspring.stores.mongo.database import Database
+from mainspring.stores.mongo.taking import taken
 from tests.mongo_server import KINDS, mongo
 
 BATCH = 100

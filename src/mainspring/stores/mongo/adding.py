@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
 
@@ -15,10 +15,14 @@ from ..shared import in_slot, overlap_choices, skipped_record
 from .auditing import move_out, pushed
 from .database import Database, duplicate_index, is_lost
 from .documents import document
+from .sharing import entering, tags
 
 _DUPLICATE = 11000
 _TRIES = 10
 _PART = 125
+
+Turns: TypeAlias = Mapping[str, int]
+"""Tags of those that are ready at once and have a share, by id."""
 
 
 async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Audit]) -> list[Added]:
@@ -26,15 +30,19 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
     if not executions:
         return []
     records = pushed(audits)
+    shared = entering(executions)
+    turns = await tags(db, shared) if shared else {}
     rivals = _rivals(executions)
     rest = [e for n, e in enumerate(executions) if n not in rivals]
     # Large batches go in parts: the next one is made ready while the server works on the one before.
     parts = [rest[start : start + _PART] for start in range(0, len(rest), _PART)]
     added = [
-        one for part in await asyncio.gather(*(_add_together(db, part, records) for part in parts)) for one in part
+        one
+        for part in await asyncio.gather(*(_add_together(db, part, records, turns) for part in parts))
+        for one in part
     ]
     for n in sorted(rivals):  # in order: what becomes of one depends on what became of those before it
-        added.insert(n, await _add_alone(db, executions[n], records))
+        added.insert(n, await _add_alone(db, executions[n], records, turns))
     if records:
         await move_out(db, db.executions, [execution.id for execution in executions])
     return added
@@ -53,8 +61,12 @@ def _rivals(executions: Sequence[Execution]) -> set[int]:
     return {n for n, each in enumerate(claims) if any(counts[claim] > 1 for claim in each)}
 
 
-async def _add_together(db: Database, executions: list[Execution], records: list[dict[str, Any]]) -> list[Added]:
-    documents = [_with_audits(document(_in_first_slot(execution)), records) for execution in executions]
+async def _add_together(
+    db: Database, executions: list[Execution], records: list[dict[str, Any]], turns: Turns
+) -> list[Added]:
+    documents = [
+        _with_audits(document(_in_first_slot(execution), turns.get(execution.id)), records) for execution in executions
+    ]
     refused, unsure = await _insert(db, documents)
     added = [Added(execution.id, "added") for execution in executions]
     for n in sorted(refused):
@@ -62,17 +74,17 @@ async def _add_together(db: Database, executions: list[Execution], records: list
             again = unsure and await _is_ours(db, documents[n])
             added[n] = Added(executions[n].id, "added" if again else "duplicate")
         else:
-            added[n] = await _add_keyed(db, executions[n], records)
+            added[n] = await _add_keyed(db, executions[n], records, turns)
     return added
 
 
-async def _add_alone(db: Database, execution: Execution, records: list[dict[str, Any]]) -> Added:
+async def _add_alone(db: Database, execution: Execution, records: list[dict[str, Any]], turns: Turns) -> Added:
     if await db.executions.find_one({"_id": execution.id}, {"_id": 1}) is not None:
         return Added(execution.id, "duplicate")
     if execution.state.final:
-        [added] = await _add_together(db, [execution], records)
+        [added] = await _add_together(db, [execution], records, turns)
         return added
-    return await _add_keyed(db, execution, records)
+    return await _add_keyed(db, execution, records, turns)
 
 
 def _in_first_slot(execution: Execution) -> Execution:
@@ -109,7 +121,7 @@ async def _is_ours(db: Database, doc: dict[str, Any]) -> bool:
     return known is not None and (known.get("created"), known.get("job_id")) == (doc["created"], doc["job_id"])
 
 
-async def _add_keyed(db: Database, execution: Execution, records: list[dict[str, Any]]) -> Added:
+async def _add_keyed(db: Database, execution: Execution, records: list[dict[str, Any]], turns: Turns) -> Added:
     """One that may find its keys held. A key that is freed while we look is tried again."""
     choices = overlap_choices(execution)
     for _ in range(_TRIES):
@@ -117,7 +129,7 @@ async def _add_keyed(db: Database, execution: Execution, records: list[dict[str,
         if holder is not None:
             return Added(execution.id, "unique_taken", holder)
         for row in [in_slot(execution, key) for key in choices] or [execution]:
-            refused = await _insert_one(db, _with_audits(document(row), records))
+            refused = await _insert_one(db, _with_audits(document(row, turns.get(row.id)), records))
             if refused in ("", "_id"):
                 return Added(execution.id, "duplicate" if refused else "added")
             if refused == "unique_key":

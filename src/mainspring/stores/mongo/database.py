@@ -35,7 +35,8 @@ T = TypeVar("T")
 Collection = AsyncCollection[dict[str, Any]]
 
 COLLECTIONS = (
-    *("executions", "jobs", "incarnations", "logs", "audits", "workers", "locks", "shelf", "news", "purges", "meta"),
+    *("executions", "jobs", "incarnations", "logs", "audits", "workers", "locks", "limits", "shelf", "news"),
+    *("purges", "meta"),
 )
 DURABLE = WriteConcern(w="majority", j=True, wtimeout=30_000)
 QUICK = WriteConcern(w=1)
@@ -62,6 +63,7 @@ class Database:
         self.audits = self._collection("audits")
         self.workers = self._collection("workers")
         self.locks = self._collection("locks")
+        self.limits = self._collection("limits")
         self.shelf = self._collection("shelf")
         # change streams read what a majority has, and say so themselves
         self.news = self._collection("news").with_options(write_concern=QUICK, read_concern=ReadConcern())

@@ -4,9 +4,12 @@ Fields have the names of `Execution`; those that hold their default are left out
 
     live      true until it has ended, false afterwards: unique keys and claims look at live documents only
     lane      queue and handler in one
-    ready     while it can be claimed: its lane (`/alone` added for rows that run alone)
+    ready     while it can be claimed: its lane (`//fair` added for rows with a share, `/alone` for those run alone)
+    tag       its turn among the ready rows that have a share; kept while it is parked
+    limited   true if it has limits
+    slots     while it runs: the keys of its limits, each with a number of its own among those that run under the key
     future    true while its time is yet to come, or a claim deferred it
-    waits_for the running keys that a deferred row found taken
+    waits_for the running keys that a deferred row found taken, or what a parked row waits for (`limiting`)
     rare      true for endings other than completed: the few that people look for
     delta     true while the statistics of its job do not hold its ending, or a rescue of it, yet
     hidden    true for what nobody may see: not born yet (`embryo`), or ended and not to be kept
@@ -27,20 +30,24 @@ from msgspec.structs import astuple
 
 from ...model.changes import Audit
 from ...model.execution import Execution, State, lane
+from ..flow import keys_of
 
 SLACK = 2_000
 """Milliseconds by which the time in an id may differ from its creation."""
+
+FAIR, ALONE = "//fair", "/alone"
+"""How the names of lanes end whose rows have shares, and whose rows run alone."""
 
 Document = dict[str, Any]
 
 _FIELDS = Execution.__struct_fields__
 _DEFAULTS = dict(zip(_FIELDS, astuple(Execution(id="", job="", job_id="", handler="")), strict=True))
 _ALWAYS = frozenset({"job", "job_id", "state", "priority", "created", "due", "token", "failures", "crashes"})
-_APART = frozenset({"id", "queue", "handler", "trace_id", "attempts_json"})
+_APART = frozenset({"id", "queue", "handler", "trace_id", "attempts_json", "parked"})
 _PLAIN = tuple(name for name in _FIELDS if name not in _ALWAYS | _APART)
 _PLAIN_DEFAULTS = tuple(_DEFAULTS[name] for name in _PLAIN)
 _plain_values = attrgetter(*_PLAIN)
-_READ = frozenset(_FIELDS) - _APART
+_READ = frozenset(_FIELDS) - _APART | {"parked"}
 _STATES = {state.value: state for state in State}
 _LAST_MILLI = (1 << 48) - 1
 
@@ -50,8 +57,9 @@ _raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def document(execution: Execution) -> Document:
-    """A row as it is inserted: live, or recorded as history when it has ended."""
+def document(execution: Execution, tag: int | None = None) -> Document:
+    """A row as it is inserted: live, or recorded as history when it has ended. With a share it is ready under this tag;
+    without a tag the next claim makes it so."""
     e = execution
     doc: Document = {
         "_id": e.id,
@@ -76,18 +84,24 @@ def document(execution: Execution) -> Document:
         doc["attempts"] = attempts(e.attempts_json)
     if is_stray(e):
         doc["stray"] = True
-    doc.update(_place(e))
+    if e.limits is not None:
+        doc["limited"] = True
+        if e.state is State.RUNNING:
+            doc["slots"] = [{"key": key, "number": e.id} for key in keys_of(e.limits)]
+    doc.update(_place(e, tag))
     return doc
 
 
-def _place(e: Execution) -> Document:
+def _place(e: Execution, tag: int | None) -> Document:
     """Where it is found next: by claims, by time, or among what has ended.
 
     What is due no later than it was made is ready from the start: whoever made it said «now», whatever the two clocks
     say of each other.
     """
     if e.state is State.PENDING:
-        return {"ready": ready_lane(e)} if e.due <= e.created else {"future": True}
+        if e.due > e.created or (e.share is not None and tag is None):
+            return {"future": True}
+        return {"ready": ready_lane(e)} if e.share is None else {"ready": ready_lane(e), "tag": tag}
     if not e.state.final:
         return {}
     return {"delta": True} if e.state is State.COMPLETED else {"delta": True, "rare": True}
@@ -95,8 +109,11 @@ def _place(e: Execution) -> Document:
 
 def ready_lane(e: Execution) -> str:
     """Rows that run alone have lanes of their own, so that other claims never meet them."""
-    name = lane(e.queue, e.handler)
-    return f"{name}/alone" if e.alone else name
+    return lane_name(lane(e.queue, e.handler), fair=e.share is not None, alone=e.alone)
+
+
+def lane_name(name: str, *, fair: bool, alone: bool) -> str:
+    return f"{name}{FAIR if fair else ''}{ALONE if alone else ''}"
 
 
 def attempts(text: str) -> list[str]:

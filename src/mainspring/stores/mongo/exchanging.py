@@ -8,12 +8,15 @@ from pymongo.errors import PyMongoError
 
 from ...core.ports import Topic
 from ...model.changes import Change, ClaimRequest, Exchanged
+from ...model.execution import State
 from . import auditing
-from .claiming import Claimed, keys_of, wake_waiters
+from .claiming import Claimed
 from .claiming import claim as claim_rows
 from .database import Database, is_unreachable, repeated
 from .looking import look
+from .parking import look_at_parked
 from .settling import settle
+from .waking import wake_freed
 
 
 async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest | None) -> tuple[Exchanged, set[Topic]]:
@@ -23,12 +26,12 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
     audited = [change.id for change in done if change.audit is not None]
     if audited:
         await auditing.move_out(db, db.executions, audited)
-    ended = [change.id for change in done if change.to.final]
+    left = [change for change in done if change.to.final or change.expect is State.RUNNING]
     topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
     if claim is None:
-        return await _without_claim(db, applied, ended, topics)
+        return await _without_claim(db, applied, left, topics)
     try:
-        found = await claim_rows(db, claim, ended)
+        found = await claim_rows(db, claim, left)
     except PyMongoError as error:
         if not any(applied) or not is_unreachable(error):
             raise
@@ -47,10 +50,16 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
 
 
 async def _without_claim(
-    db: Database, applied: Sequence[bool], ended: Sequence[str], topics: set[Topic]
+    db: Database, applied: Sequence[bool], left: Sequence[Change], topics: set[Topic]
 ) -> tuple[Exchanged, set[Topic]]:
-    outlook = await repeated(lambda: look(db, None, 1, waiters=bool(ended)))
-    if outlook.waiters:
-        await wake_waiters(db, await keys_of(db, ended))
+    outlook = await repeated(lambda: look(db, None, 1, waiters=bool(left)))
+    woken = outlook.waiters
+    if woken:
+        await wake_freed(db, left)
+    if outlook.is_due(outlook.next_look):
+        woken = bool(await look_at_parked(db, outlook.now)) or woken
+        outlook = await repeated(lambda: look(db, None, 1, waiters=False))
+    if woken:
         topics = {*topics, Topic.WORK}
-    return Exchanged(applied=tuple(applied), next_due=outlook.next_due, now=outlook.now), topics
+    known = [due for due in (outlook.next_due, outlook.next_look) if due is not None]
+    return Exchanged(applied=tuple(applied), next_due=min(known, default=None), now=outlook.now), topics

@@ -16,32 +16,39 @@ from ...model.execution import lane
 from ...model.instants import Micros
 from ..shared import Candidate
 from .database import Database
+from .documents import ALONE, lane_name
 
 Cursor: TypeAlias = AsyncCommandCursor[dict[str, Any]]
 
-_ALONE = "/alone"
 _NAMED_LANES = 200
 """Up to so many lanes are asked for by name; beyond, all lanes that exist are looked at."""
 
 
 class Outlook(msgspec.Struct):
-    """`lanes` are those the request may claim from, `staged` the ids among them that trade keys."""
+    """`lanes` are those the request may claim from, `staged` the ids among them that trade keys, `limited` those that
+    have limits. `next_look` is when parked rows have to be looked at."""
 
     now: Micros = 0
     next_due: Micros | None = None
+    next_look: Micros | None = None
     waiters: bool = False
+    woken: bool = False
     lanes: dict[str, list[Candidate[str]]] = {}
     alone: dict[str, list[Candidate[str]]] = {}
     staged: set[str] = set()
+    limited: set[str] = set()
+
+    def is_due(self, instant: Micros | None) -> bool:
+        return instant is not None and instant <= self.now
 
     def wanted(self, request: ClaimRequest) -> dict[str, list[Candidate[str]]]:
         return self.alone if request.alone else self.lanes
 
 
 async def look(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Outlook:
-    """`most` rows of each lane; `waiters` asks whether any row waits for a key."""
+    """`most` rows of each lane; `waiters` asks whether any row waits for a key or a limit."""
     outlook = Outlook()
-    around = [_future(db), *([_waiters(db)] if waiters else [])]
+    around = [_future(db), _looks(db), *([_waiters(db)] if waiters else [])]
     for doc in await (await _asked(db, request, most, around)).to_list():
         _read(outlook, doc)
     return outlook
@@ -61,19 +68,42 @@ def _read(outlook: Outlook, doc: dict[str, Any]) -> None:
         outlook.now = int(doc["now"])
     elif "due" in doc:
         outlook.next_due = int(doc["due"])
+    elif "again" in doc:
+        outlook.next_look = int(doc["again"])
     elif "waits" in doc:
         outlook.waiters = True
     else:
         name, rows = doc["_id"], doc["rows"]
-        alone = name.endswith(_ALONE)
+        alone = name.endswith(ALONE)
         lanes = outlook.alone if alone else outlook.lanes
-        lanes[name.removesuffix(_ALONE) if alone else name] = [(-row["priority"], row["_id"]) for row in rows]
+        lanes[name.removesuffix(ALONE) if alone else name] = [(-row["priority"], row["_id"]) for row in rows]
         outlook.staged.update(row["_id"] for row in rows if row.get("staged"))
+        outlook.limited.update(row["_id"] for row in rows if row.get("limited"))
 
 
 def _future(db: Database) -> dict[str, Any]:
     pipeline = [{"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": 1}, {"$project": {"_id": 0, "due": 1}}]
     return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
+
+
+def _looks(db: Database) -> dict[str, Any]:
+    """The first look that is due where rows are parked."""
+    parked = {
+        "from": db.executions.name,
+        "localField": "_id",
+        "foreignField": "waits_for",
+        "pipeline": [{"$limit": 1}, {"$project": {"_id": 1}}],
+        "as": "rows",
+    }
+    pipeline = [
+        {"$match": {"again": {"$exists": True}}},
+        {"$sort": {"again": 1}},
+        {"$lookup": parked},
+        {"$match": {"rows": {"$ne": []}}},
+        {"$limit": 1},
+        {"$project": {"_id": 0, "again": 1}},
+    ]
+    return {"$unionWith": {"coll": db.limits.name, "pipeline": pipeline}}
 
 
 def _waiters(db: Database) -> dict[str, Any]:
@@ -84,9 +114,9 @@ def _waiters(db: Database) -> dict[str, Any]:
 
 def ready_pipeline(db: Database, request: ClaimRequest, most: int) -> list[dict[str, Any]]:
     best = [
-        {"$sort": {"priority": -1, "_id": 1}},
+        {"$sort": {"priority": -1, "tag": 1, "_id": 1}},
         {"$limit": most},
-        {"$project": {"_id": 1, "priority": 1, "staged": 1}},
+        {"$project": {"_id": 1, "priority": 1, "staged": 1, "limited": 1}},
     ]
     lookup = {
         "from": db.executions.name,
@@ -117,7 +147,9 @@ def lanes_pipeline(request: ClaimRequest) -> list[dict[str, Any]]:
 
 
 def _names(request: ClaimRequest) -> list[str] | None:
-    if request.queues is None or len(request.queues) * len(request.handlers) * 2 > _NAMED_LANES:
+    if request.queues is None or len(request.queues) * len(request.handlers) * 4 > _NAMED_LANES:
         return None
     names = [lane(queue, handler) for queue in sorted(request.queues) for handler in sorted(request.handlers)]
-    return [*names, *(f"{name}{_ALONE}" for name in names)]
+    return [
+        lane_name(name, fair=fair, alone=alone) for name in names for fair in (False, True) for alone in (False, True)
+    ]

@@ -17,6 +17,7 @@ from . import auditing
 from .database import Database, repeated
 from .documents import audit_document, execution_of, plain
 from .finding import SEEN, line_id
+from .parking import tidy
 
 _RUNNING = {"live": True, "state": "running"}
 _ASKED = {"live": True, "cancel_requested": {"$exists": True}}
@@ -153,6 +154,7 @@ async def prune_workers(db: Database, silent_for: float) -> int:
     """Locks that carry an audit record wait until it is moved."""
     now = await db.now()
     await db.locks.delete_many({"expires": {"$lte": now}, "audits": {"$exists": False}})
+    await tidy(db, now)
     silent = {"seen": {"$lt": now - seconds_to_micros(silent_for)}}
     return int((await db.workers.delete_many(silent)).deleted_count)
 

@@ -12,11 +12,12 @@ from pymongo import IndexModel
 from pymongo.errors import OperationFailure, PyMongoError
 
 from ...model.errors import SchemaMismatch, StoreError
-from .database import Database, explained
+from .database import Collection, Database, explained
 from .job_finding import fill
 
 NEWEST = 3
 _MIGRATE = "run `mainspring db migrate`"
+_NO_INDEX = 27
 _CONFLICTS = (85, 86)  # an index of that name or those keys exists, with other options
 
 
@@ -52,11 +53,21 @@ def _executions(name: str, *keys: tuple[str, int], only: dict[str, Any] | None =
 _EXISTS = {"$exists": True}
 
 INDEXES = (
-    # Claims: the best of each lane, without reading a document.
-    _executions("ready", ("ready", 1), ("priority", -1), ("_id", 1), ("staged", 1), only={"ready": _EXISTS}),
+    # Claims: the best of each lane, without reading a document; the greatest tag of each share there.
+    _executions(
+        "turns",
+        *(("ready", 1), ("priority", -1), ("tag", 1), ("_id", 1), ("staged", 1), ("limited", 1)),
+        only={"ready": _EXISTS},
+    ),
+    _executions(
+        "shares",
+        *(("ready", 1), ("priority", -1), ("share", 1), ("tag", -1)),
+        only={"ready": _EXISTS, "share": _EXISTS},
+    ),
     _executions("future", ("due", 1), only={"future": True}),
     _executions("lease", ("lease", 1), only={"state": "running"}),
-    _executions("waits_for", ("waits_for", 1), only={"waits_for": _EXISTS}),
+    _executions("waiters", ("waits_for", 1), ("priority", -1), ("tag", 1), ("_id", 1), only={"waits_for": _EXISTS}),
+    _executions("slots", ("slots.key", 1), ("slots.number", 1), only={"slots.key": _EXISTS}, unique=True),
     _executions("unique_key", ("unique_key", 1), only={"live": True, "unique_key": _EXISTS}, unique=True),
     _executions("overlap_key", ("overlap_key", 1), only={"live": True, "overlap_key": _EXISTS}, unique=True),
     _executions("cancels", ("owner", 1), ("_id", 1), only={"live": True, "cancel_requested": _EXISTS}),
@@ -91,8 +102,13 @@ INDEXES = (
     Index("locks", "audits", (("audits", 1),), {"audits": _EXISTS}),
     Index("shelf", "audits", (("audits", 1),), {"audits": _EXISTS}),
     Index("shelf", "removed", (("version", 1),), {"version": 0}),
+    Index("limits", "again", (("again", 1),), {"again": _EXISTS}),
+    Index("limits", "full", (("full", 1),), {"full": _EXISTS}),
     Index("news", "at", (("at", 1),), expires=120),
 )
+
+_REPLACED = {"executions": ("ready", "waits_for")}
+"""Indexes of releases before, which others have taken the place of."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -150,8 +166,9 @@ def _refuse_newer(found: Status) -> None:
 
 
 async def _apply(db: Database) -> None:
-    """Collections and indexes: step 1 created all but the shelf, step 2 the shelf. Whatever is there is left alone, so
-    that one way serves all; steps that change documents go here, in order, each safe to repeat."""
+    """Collections and indexes: step 1 created all but the shelf, step 2 the shelf, step 3 what shares, limits and
+    new lists need. Whatever is there is left alone, so that one way serves all; steps that change documents go here, in
+    order, each safe to repeat."""
     for collection in sorted({index.collection for index in INDEXES}):
         models = [index.model() for index in INDEXES if index.collection == collection]
         try:
@@ -160,10 +177,23 @@ async def _apply(db: Database) -> None:
             if error.code not in _CONFLICTS:
                 raise
             raise StoreError(f"{db.name}: {error.details and error.details.get('errmsg')}; {_REPAIR}") from error
+    for collection, names in _REPLACED.items():
+        await _drop(getattr(db, collection), names)
     await fill(db)
     for collection in ("logs", "purges"):  # transactions may write to what exists already only
         await getattr(db, collection).create_index("_id")
     await db.meta.update_one({"_id": "schema"}, {"$max": {"version": NEWEST}}, upsert=True)
+
+
+async def _drop(collection: Collection, names: tuple[str, ...]) -> None:
+    there = [index["name"] async for index in await collection.list_indexes()]
+    for name in names:
+        if name in there:
+            try:
+                await collection.drop_index(name)
+            except OperationFailure as error:
+                if error.code != _NO_INDEX:  # somebody was faster
+                    raise
 
 
 _REPAIR = f"drop that index and {_MIGRATE}"

@@ -21,13 +21,17 @@ from ...model.changes import Change
 from ...model.execution import Attempt, State, encode_attempts
 from .clock import Time, later
 from .database import Database, is_lost
-from .documents import audit_document
+from .documents import ALONE, FAIR, audit_document
 
-READY = {"$cond": [{"$eq": ["$alone", True]}, {"$concat": ["$lane", "/alone"]}, "$lane"]}
+_ALONE = {"$cond": [{"$eq": ["$alone", True]}, ALONE, ""]}
+_SHARED = {"$ne": [{"$type": "$share"}, "missing"]}
+READY = {"$concat": ["$lane", {"$cond": [_SHARED, FAIR, ""]}, _ALONE]}
 """The lane in which a row of this kind is claimed."""
+AT_ONCE = {"ready": {"$cond": [_SHARED, "$$REMOVE", READY]}, "future": {"$cond": [_SHARED, True, "$$REMOVE"]}}
+"""A row that is due now: ready, or with a share to be given its turn by the next claim."""
 
 _TEXTS = ("result_json", "counters_json", "metadata_json")
-_RELEASED = ("owner", "lease", "ready", "future", "waits_for")
+_RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "slots")
 _WRITTEN = ("alone", "reason", "error", "todo")
 """What every change writes, or takes away."""
 _UNSEEN = ("parent_id", "tenant", "trace_id", "stray", "rare")
@@ -171,7 +175,7 @@ def update(change: Change, stamp: ObjectId, time: Time) -> list[dict[str, Any]]:
         literal |= {"rescued": {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}, "delta": True}
     stages: list[dict[str, Any]] = [{"$unset": [*_RELEASED, *_WRITTEN]}, {"$set": literal}]
     if change.to is State.PENDING:
-        place: dict[str, Any] = {"future": True} if change.delay > 0 else {"ready": READY}
+        place: dict[str, Any] = {"future": True} if change.delay > 0 else AT_ONCE
         stages += [{"$unset": ["claimed", "progress_json"]}, {"$set": {"due": later(time, change.delay), **place}}]
     return stages
 

@@ -1,0 +1,96 @@
+"""How much room limits have: which numbers of a key are taken by running rows, and how many tokens there are.
+
+Each row that runs under a key has a number there, and no two rows the same one: a unique index sees to it. Under a
+limit of n the numbers to take are 0 to n-1, so that no more than n can run however many claim at once. Rows that were
+not claimed under a number (work recorded inline, rows of a limit by rate) count too: their number is their id, and as
+many fewer are left to take.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from ...model.instants import Micros
+from ...model.limits import Limit, decode_limits
+from ..flow import Bucket, Wait, after_taking, keys_of, level_of, look_at_slots, look_at_tokens, tokens_in, wait_of
+from .buckets import bucket_of
+from .database import Database
+from .waking import waited
+
+_CHOICES = 64
+"""Whoever claims at the same time takes another one of so many free numbers, as a rule."""
+
+
+class Room:
+    """What is known of some limits; taking from it tells what is left for the next row."""
+
+    def __init__(self, now: Micros) -> None:
+        self.now = now
+        self.numbers: dict[str, set[Any]] = {}
+        self.buckets: dict[str, Bucket | None] = {}
+
+    def full(self, limits: str) -> Limit | None:
+        """The first limit that has no room."""
+        return next((limit for limit in decode_limits(limits) if self.left(limit) < 1), None)
+
+    def left(self, limit: Limit) -> int:
+        if limit.concurrency is not None:
+            return limit.concurrency - len(self.numbers[limit.key])
+        return tokens_in(self.level(limit))
+
+    def level(self, limit: Limit) -> float:
+        return level_of(self.buckets[limit.key], limit, self.now)
+
+    def next_look(self, limit: Limit, woken: int = 0) -> Micros:
+        """When to look at the rows parked under this limit, once so many of them are woken."""
+        if limit.concurrency is not None:
+            return look_at_slots(self.now)
+        return look_at_tokens(self.level(limit) - woken, limit, self.now)
+
+    def take(self, id: str, limits: str) -> list[dict[str, Any]]:
+        """The slots of this row. There is room for it."""
+        for limit in decode_limits(limits):
+            if limit.concurrency is None:
+                self.buckets[limit.key] = after_taking(self.buckets[limit.key], limit, self.now)
+        return [{"key": key, "number": self._number(id, key, limits)} for key in keys_of(limits)]
+
+    def _number(self, id: str, key: str, limits: str) -> Any:
+        most = [limit.concurrency for limit in decode_limits(limits) if limit.key == key and limit.concurrency]
+        if not most:
+            return id
+        taken = self.numbers[key]
+        free = (number for number in range(min(most)) if number not in taken)
+        number = random.choice(list(islice(free, min(min(most) - len(taken), _CHOICES))))
+        taken.add(number)
+        return number
+
+
+async def room_for(db: Database, limits: Iterable[Limit], now: Micros) -> Room:
+    room = Room(now)
+    by_wait = {wait_of(limit): limit for limit in limits}
+    slots = [wait.key for wait in by_wait if wait.kind == "slot"]
+    if slots:
+        room.numbers = await _numbers(db, slots)
+    if tokens := [waited(wait) for wait in by_wait if wait.kind == "token"]:
+        found = {doc["_id"]: doc async for doc in db.limits.find({"_id": {"$in": tokens}}, {"level": 1, "since": 1})}
+        for wait, limit in by_wait.items():
+            if wait.kind == "token":
+                room.buckets[wait.key] = bucket_of(found.get(waited(wait)), limit)
+    return room
+
+
+async def _numbers(db: Database, keys: list[str]) -> dict[str, set[Any]]:
+    numbers: dict[str, set[Any]] = {key: set() for key in keys}
+    async for doc in db.executions.find({"slots.key": {"$in": keys}}, {"_id": 0, "slots": 1}):
+        for slot in doc["slots"]:
+            if slot["key"] in numbers:
+                numbers[slot["key"]].add(slot["number"])
+    return numbers
+
+
+def wait_named(name: str) -> Wait:
+    kind, _, key = name.partition(":")
+    return Wait(key, "slot" if kind == "slot" else "token")
