@@ -9,9 +9,11 @@ import msgspec
 
 from ...core.ports import Topic
 from ...model.changes import Added, Audit
-from ...model.execution import Execution
+from ...model.execution import Execution, State
 from ..shared import ended_delta, in_slot, overlap_choices, skipped_record
-from .rows import Row, execution_row, history_row, is_untouched, live_row, plain_row
+from .limits import hold_slots
+from .rows import Row, execution_row, history_row, is_untouched, live_row, plain_row, shared_row
+from .shares import give_tags
 from .transaction import Transaction, as_json
 
 _names = msgspec.json.Decoder(list[str]).decode
@@ -50,6 +52,8 @@ def add(tx: Transaction, executions: Sequence[Execution]) -> list[Added]:
     batch = _Batch(tx, executions)
     added = [batch.add(execution) for execution in executions]
     batch.write()
+    if tx.newly_ready:
+        give_tags(tx)
     if any(item.outcome in _RECORDED for item in added):
         tx.topics.add(Topic.WORK)
     return added
@@ -64,6 +68,7 @@ class _Batch:
         self._held = _held(tx, executions)
         self._executions: list[Row] = []
         self._plain: list[Row] = []
+        self._shared: list[Row] = []
 
     def add(self, execution: Execution) -> Added:
         if execution.id in self._known:
@@ -71,7 +76,7 @@ class _Batch:
         if execution.state.final:
             self._record(execution)
         elif is_untouched(execution) and self._takes_free_keys(execution):
-            self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
+            self._collect(execution)
         else:
             self.write()
             return self._add_keyed(execution)
@@ -80,7 +85,15 @@ class _Batch:
     def write(self) -> None:
         self._tx.bulk("execution_insert", self._executions)
         self._tx.bulk("live_insert_plain", self._plain)
-        self._executions, self._plain = [], []
+        self._tx.bulk("live_insert_shared", self._shared)
+        self._executions, self._plain, self._shared = [], [], []
+
+    def _collect(self, execution: Execution) -> None:
+        if execution.share is None:
+            self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
+        else:
+            self._shared.append(shared_row(self._note(execution), execution, self._tx.now))
+            self._tx.newly_ready = True
 
     def _takes_free_keys(self, execution: Execution) -> bool:
         """False when a key was held before, or taken by another row of this batch."""
@@ -108,6 +121,10 @@ class _Batch:
         if self._tx.run("live_insert", *live_row(seq, execution, self._tx.now)) == 0:
             return False
         self._note(execution, seq)
+        if execution.share is not None:
+            self._tx.newly_ready = True
+        if execution.state is State.RUNNING:
+            hold_slots(self._tx, seq, execution)
         return True
 
     def _record(self, execution: Execution) -> None:

@@ -12,7 +12,9 @@ from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
 from ..shared import claimed, deferred, picked
 from .claimed import ClaimedRows
+from .limits import Limits, look_again
 from .settling import settle
+from .shares import give_tags
 from .transaction import Transaction, as_json
 
 PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
@@ -35,18 +37,20 @@ def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest |
         blocked=tuple(claim.blocked),
         alone_waiting=claim.alone_waiting(),
         more=claim.more(),
-        next_due=tx.value("next_due") if claim.blocked else next_due,
+        next_due=tx.value("next_due") if claim.put_off else next_due,
         now=tx.now,
     )
 
 
 def promote(tx: Transaction) -> Micros | None:
-    """Rows whose time has come become ready. Returns when the next one will."""
+    """Rows whose time has come become ready, and parked ones that there is room for. Returns when to look again."""
     next_due: Micros | None = tx.value("next_due")
-    if next_due is None or next_due > tx.now:
-        return next_due
-    tx.run("promote", tx.now, PROMOTED_AT_ONCE)
-    next_due = tx.value("next_due")
+    if next_due is not None and next_due <= tx.now:
+        look_again(tx)
+        tx.newly_ready = tx.run("promote", tx.now, PROMOTED_AT_ONCE) > 0 or tx.newly_ready
+        next_due = tx.value("next_due")
+    if tx.newly_ready:
+        give_tags(tx)
     return next_due
 
 
@@ -71,9 +75,13 @@ class _Claim:
         self._left = False
         self.taken: list[tuple[int, Execution]] = []
         self.blocked: list[Blocked] = []
+        self.put_off = False  # rows were deferred or parked
 
     def take(self) -> None:
         found = self._pick()
+        if any(row.limits is not None for _, row in found):
+            self._take_limited(found)
+            return
         plain = [seq for seq, row in found if not row.staged]
         if plain:
             self._tx.run("claim", *self._terms(), as_json(plain))
@@ -82,6 +90,30 @@ class _Claim:
                 self._take_staged(seq, row)
             else:  # rows to which nothing had happened before are read as claimed already
                 self.taken.append((seq, row if row.state is State.RUNNING else self._claimed(row)))
+
+    def _take_limited(self, found: list[tuple[int, Execution]]) -> None:
+        """One by one: whether there is room for a row hangs on those before it."""
+        limits = Limits(self._tx)
+        plain: list[int] = []
+        for seq, row in found:
+            full = None if row.limits is None else limits.full(row.limits)
+            if full is not None and row.limits is not None:
+                limits.park(seq, row.limits, full)
+                self.put_off = True
+                continue
+            if not row.staged:
+                plain.append(seq)
+                self.taken.append((seq, row if row.state is State.RUNNING else self._claimed(row)))
+            elif not self._take_staged(seq, row):
+                continue
+            if row.limits is not None:
+                limits.take(seq, row.limits)
+        if plain:
+            self._tx.run("claim", *self._terms(), as_json(plain))
+        limits.save()
+        if limits.woken:
+            self._lanes, self._alone_lanes = self._find_lanes()
+            self._left = bool(self._alone_lanes if self._request.alone else self._lanes)
 
     def more(self) -> bool:
         return self._left
@@ -97,7 +129,7 @@ class _Claim:
             queue, handler, *mark = name.split("/")
             wanted = self._request.queues is None or queue in self._request.queues
             if wanted and handler in self._request.handlers:
-                (alone if mark else shared).append(name)
+                (alone if "alone" in mark else shared).append(name)
         return shared, alone
 
     def _pick(self) -> list[tuple[int, Execution]]:
@@ -122,14 +154,16 @@ class _Claim:
                 return seqs
             depth = min(depth * 4, self._limit + 1)
 
-    def _take_staged(self, seq: int, row: Execution) -> None:
+    def _take_staged(self, seq: int, row: Execution) -> bool:
         if self._tx.run("claim_staged", *self._terms(), seq) == 1:
             self.taken.append((seq, self._claimed(row)))
-            return
+            return True
         later = deferred(row, self._tx.now)
         holder = self._tx.value("running_key_holder", row.running_unique_key, row.running_overlap_key, row.id)
         self._tx.run("defer", seq, later.due)
         self.blocked.append(Blocked(later, holder))
+        self.put_off = True
+        return False
 
     def _claimed(self, row: Execution) -> Execution:
         return claimed(row, self._request.owner, self._lease, self._tx.now)

@@ -11,14 +11,16 @@ from msgspec.structs import astuple
 
 from ...model.changes import Audit, LogLine
 from ...model.errors import StoreError
-from ...model.execution import Execution
+from ...model.execution import Execution, State
 from ...model.job import Job
 from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
 from ...model.shelf import Entry
 from . import shelf
 from .finding import read
 from .jobs import jobs_after, restore_job, stats
+from .limits import hold_slots
 from .rows import execution_row, history_row, is_plain, live_row, plain_row
+from .shares import give_tags
 from .transaction import Transaction, as_json
 
 _ids = msgspec.json.Decoder(list[str]).decode
@@ -98,6 +100,7 @@ class _Batch:
         rows = [self._add(record) for record in new]
         self._tx.bulk("execution_insert", rows)
         self._tx.bulk("live_insert_plain", self._plain)
+        give_tags(self._tx)
         self._tx.bulk("history_insert", self._ended)
         lines = [(r.execution.id, seq, line.at, line.level, line.message) for r in new for seq, line in r.logs]
         self._tx.bulk("log_insert", lines)
@@ -111,6 +114,8 @@ class _Batch:
             self._plain.append(plain_row(seq, row, self._tx.now))
         elif self._tx.run("live_insert", *live_row(seq, row, self._tx.now)) == 0:
             raise StoreError(f"execution {row.id} cannot be copied: another one holds its key")
+        if row.state is State.RUNNING:
+            hold_slots(self._tx, seq, row)
         return execution_row(seq, row, self._numbered(row))
 
     def _numbered(self, row: Execution) -> int:

@@ -17,11 +17,15 @@ from uuid import UUID
 
 from ...model.changes import ExecutionQuery, LogLine
 from ...model.execution import FINAL, LIVE, Execution, State
-from .rows import FUTURE, READY, RUNNING, SLACK, WAITING, first_id
+from .rows import FUTURE, PARKED_FOR_SLOT, PARKED_FOR_TOKEN, READY, RUNNING, SLACK, WAITING, first_id
 from .statements import sql
 from .transaction import Transaction, as_json
 
-_PHASES = {State.PENDING: (FUTURE, READY), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
+_PHASES = {
+    State.PENDING: (FUTURE, READY, PARKED_FOR_SLOT, PARKED_FOR_TOKEN),
+    State.RUNNING: (RUNNING,),
+    State.WAITING: (WAITING,),
+}
 _PAGE = 50  # executions read per statement
 
 
@@ -156,8 +160,11 @@ def _filtered(search: Search, query: ExecutionQuery) -> Search:
         ("execution.parent_id = ?", query.parent_id),
         ("execution.created >= ?", query.created_from),
         ("execution.created < ?", query.created_to),
-        ("coalesce(json_extract(execution.body, '$.trigger'), 'enqueue') = ?", query.trigger),
     )
+    if query.trigger == "enqueue":
+        search = search.where("execution.rare_trigger IS NULL")
+    elif query.trigger is not None:
+        search = search.where("execution.rare_trigger = ?", query.trigger)
     for condition, value in terms:
         search = search if value is None else search.where(condition, value)
     return search

@@ -21,7 +21,7 @@ _LIST = "mainspring_job_list AS job"
 _TOTALS = "mainspring_totals AS totals"
 _WITH_TOTALS = f" LEFT JOIN {_TOTALS} ON totals.job_id = job.id"
 _ACTIVE = "SELECT job_id FROM mainspring_live WHERE phase = 2 UNION SELECT job_id FROM mainspring_live WHERE phase = 3"
-_PENDING = "EXISTS (SELECT 1 FROM mainspring_live AS live WHERE live.job_id = job.id AND live.phase < 2)"
+_PENDING = "EXISTS (SELECT 1 FROM mainspring_live AS live WHERE live.job_id = job.id AND live.phase NOT IN (2, 3))"
 _WITH_LIVE = "SELECT job_id FROM mainspring_incarnations WHERE last_number > ended"
 _NEXT_RUN = "iif(job.paused, NULL, (SELECT due FROM mainspring_jobs AS plan WHERE plan.name = job.name))"
 _KEYS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import islice
 
@@ -101,6 +101,7 @@ def delete_job(tx: Transaction, name: str, seen_version: int, purge: bool, audit
     tx.topics.add(Topic.JOBS)
     if purge:
         tx.run("purge_totals", deleted)
+        tx.run("purge_endings", deleted)
         tx.run("purge_mark", deleted)
     return deleted
 
@@ -144,8 +145,11 @@ def swept(tx: Transaction, limit: int) -> list[Job]:
 
 
 def stats(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
-    found = tx.rows("totals_all") if job_ids is None else tx.rows("totals_some", as_json(list(job_ids)))
-    return {row[0]: stats_of(row) for row in found}
+    wanted, given = ("all", ()) if job_ids is None else ("some", (as_json(list(job_ids)),))
+    endings: dict[str, dict[str, int]] = defaultdict(dict)
+    for job_id, ending, count in tx.rows(f"endings_{wanted}", *given):
+        endings[job_id][ending] = count
+    return {row[0]: stats_of(row, endings[row[0]]) for row in tx.rows(f"totals_{wanted}", *given)}
 
 
 def live_counts(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:

@@ -40,6 +40,7 @@ def prunable(tx: Transaction, rule: PruneRule, cursor: str, limit: int) -> Found
 
 
 def workers_and_locks(tx: Transaction, silent_for: float) -> int:
-    """Delete silent workers, and locks whose time is over; how many workers it was."""
+    """Delete silent workers, locks whose time is over and token buckets that are full; how many workers it was."""
     tx.run("locks_prune", tx.now)
+    tx.run("buckets_prune", tx.now)
     return tx.run("workers_prune", tx.now - seconds_to_micros(silent_for))

@@ -20,7 +20,7 @@ from ...model.instants import Micros
 
 Row: TypeAlias = tuple[Any, ...]
 
-FUTURE, READY, RUNNING, WAITING = range(4)
+FUTURE, READY, RUNNING, WAITING, PARKED_FOR_SLOT, PARKED_FOR_TOKEN = range(6)
 SLACK = 600_000  # milliseconds by which the time in an id may differ from that of its creation
 _TIME_IN_ID = 13  # characters
 _LAST_MILLI = (1 << 48) - 1
@@ -56,6 +56,10 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     running_unique_key: str | None = None
     running_overlap_key: str | None = None
     overlap_slots: int = 1
+    share: str | None = None
+    weight: int = 1
+    limits: str | None = None
+    flow: str | None = None
 
 
 _NO_ATTEMPTS = "[]"
@@ -85,8 +89,10 @@ class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _FIELDS = Execution.__struct_fields__
-_FATE = _FIELDS.index("running_unique_key")  # from here on: what happens to an execution
-_NO_FATE = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE:]
+_STAGE = slice(_FIELDS.index("running_unique_key"), _FIELDS.index("share"))
+_FATE = slice(_FIELDS.index("token"), None)  # what happens to an execution
+_NOTHING = astuple(Execution(id="", job="", job_id="", handler=""))
+_NO_STAGE, _NO_FATE = _NOTHING[_STAGE], _NOTHING[_FATE]
 
 _encode = msgspec.json.Encoder().encode
 _decode_many = msgspec.json.Decoder(list[Execution]).decode
@@ -98,14 +104,18 @@ def executions(text: str | None) -> list[Execution]:
 
 
 def is_plain(execution: Execution) -> bool:
-    """Nothing has happened to it, it holds no key and belongs to nobody: the usual case, with a shorter insert."""
-    return execution.unique_key is None and execution.overlap_key is None and is_untouched(execution)
+    """Nothing has happened to it, it holds no key and no share and belongs to nobody: the usual case, with a shorter
+    insert."""
+    keys = (execution.unique_key, execution.overlap_key, execution.share)
+    return keys == (None, None, None) and is_untouched(execution)
 
 
 def is_untouched(execution: Execution) -> bool:
     """As a plain one, but for keys that it holds from its insert to its end."""
-    untouched = astuple(execution)[_FATE:] == _NO_FATE and execution.state is State.PENDING
-    return untouched and execution.parent_id is None
+    if execution.state is not State.PENDING or execution.parent_id is not None:
+        return False
+    fields = astuple(execution)
+    return fields[_FATE] == _NO_FATE and fields[_STAGE] == _NO_STAGE
 
 
 def execution_row(seq: int, execution: Execution, number: int) -> Row:
@@ -118,6 +128,7 @@ def execution_row(seq: int, execution: Execution, number: int) -> Row:
         execution.tenant,
         execution.parent_id,
         foreign_trace(execution),
+        None if execution.trigger == "enqueue" else execution.trigger,
         is_stray(execution),
         body(execution, number),
     )
@@ -138,6 +149,11 @@ def plain_row(seq: int, execution: Execution, now: Micros) -> Row:
     )
 
 
+def shared_row(seq: int, execution: Execution, now: Micros) -> Row:
+    """Parameters of live_insert_shared.sql."""
+    return (*plain_row(seq, execution, now), execution.share)
+
+
 def live_row(seq: int, execution: Execution, now: Micros) -> Row:
     """Parameters of live_insert.sql."""
     return (
@@ -154,6 +170,8 @@ def live_row(seq: int, execution: Execution, now: Micros) -> Row:
         execution.cancel_requested,
         execution.cancel_reason,
         live_tail(execution),
+        execution.share,
+        0 if execution.share is None else None,
     )
 
 
@@ -207,8 +225,11 @@ def phase_of(execution: Execution, now: Micros) -> int:
 
 
 def lane_of(execution: Execution) -> str:
-    """Rows to be run alone have lanes of their own, so that other claims never meet them."""
+    """Rows to be run alone have lanes of their own, so that other claims never meet them; and so have rows with a
+    share, so that the others need no tags."""
     name = lane(execution.queue, execution.handler)
+    if execution.share is not None:
+        return f"{name}/alone/fair" if execution.alone else f"{name}//fair"
     return f"{name}/alone" if execution.alone else name
 
 
@@ -264,6 +285,10 @@ def body(e: Execution, number: int) -> str:
             e.running_unique_key,
             e.running_overlap_key,
             e.overlap_slots,
+            e.share,
+            e.weight,
+            e.limits,
+            e.flow,
         )
     ).decode()
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from ...core.ports import Topic
 from ...model.changes import Change
-from ...model.execution import Execution
+from ...model.execution import Execution, State
 from ..shared import change_delta, fits, settled
 from .claimed import ClaimedRows
+from .limits import leave_slots, parked_row_left
 from .moving import move
 from .rows import history_row, live_change
 from .transaction import Transaction, as_json
@@ -20,13 +21,16 @@ def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tup
         return ()
     moved = move(tx, ours.take(changes))
     free_keys(tx, [row for _, row, _ in moved])
+    left_slots = [(seq, row.limits) for seq, row, _ in moved if row.limits is not None]
     if len(moved) == len(changes):
+        leave_slots(tx, left_slots)
         return (True,) * len(changes)
     done = {change.id for _, _, change in moved}
     left = [change for change in changes if change.id not in done]
     batch = _Batch(tx, tx.numbered("live_rows_by_id", as_json(sorted({change.id for change in left}))))
     rest = iter([batch.apply(change) for change in left])
     batch.write()
+    leave_slots(tx, left_slots + batch.left_slots)
     return tuple(change.id in done or next(rest) for change in changes)
 
 
@@ -39,12 +43,18 @@ class _Batch:
         self._seqs = {row.id: seq for seq, row in found}
         self._changed: dict[str, Execution] = {}
         self._ended: list[tuple[Execution, bool]] = []
+        self._unparked: list[Execution] = []
+        self.left_slots: list[tuple[int, str]] = []
 
     def apply(self, change: Change) -> bool:
         row = self._rows.get(change.id)
         if row is None or not fits(row, change, self._tx.now):
             return False
         after = settled(row, change, self._tx.now)
+        if row.state is State.RUNNING and row.limits is not None:
+            self.left_slots.append((self._seqs[row.id], row.limits))
+        if row.parked is not None:
+            self._unparked.append(row)
         self._tx.audit(change.audit)
         self._tx.count(change_delta(after, change))
         if change.to.final:
@@ -60,11 +70,14 @@ class _Batch:
         for after in self._changed.values():
             self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:
+            self._tx.newly_ready = True
             self._tx.topics.add(Topic.WORK)
         if self._ended:
             self._move()
             free_keys(self._tx, [after for after, _ in self._ended])
             self._tx.topics.add(Topic.ENDED)
+        if self._unparked:
+            parked_row_left(self._tx, self._unparked)
 
     def _move(self) -> None:
         seqs = self._seqs
@@ -87,4 +100,5 @@ def free_keys(tx: Transaction, ended: Sequence[Execution]) -> None:
     if overlap:
         freed += tx.run("unblock_overlap", tx.now, as_json(overlap))
     if freed:
+        tx.newly_ready = True
         tx.topics.add(Topic.WORK)

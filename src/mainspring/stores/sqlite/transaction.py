@@ -41,6 +41,7 @@ class Transaction:
         self.now: Micros = clock.now()
         self.topics: set[Topic] = set()
         self.after_commit: list[Callable[[], None]] = []
+        self.newly_ready = False  # rows that may have a share have become ready: they need their tags
 
     def tick(self) -> None:
         """Read the clock again: the next step of this transaction begins."""
@@ -138,11 +139,17 @@ class Transaction:
             self.run("incarnation_ended", job_id, count)
         for delta in self._deltas.values():
             self.run("totals_add", *_totals_row(delta))
+            self._add_endings(delta)
         self._numbers, self._deltas, self._ended = {}, {}, Counter()
 
     def save_totals(self, stats: JobStats) -> None:
         """Instead of whatever was known before."""
         self.run("totals_save", *_totals_row(stats))
+        self._add_endings(stats)
+
+    def _add_endings(self, stats: JobStats) -> None:
+        for ending, count in stats.by_trigger.items():
+            self.run("endings_add", stats.job_id, ending, count)
 
 
 def _totals_row(stats: JobStats) -> Row:
@@ -150,11 +157,11 @@ def _totals_row(stats: JobStats) -> Row:
     return astuple(msgspec.structs.replace(stats, last_state=state))[:-1]
 
 
-def stats_of(row: Row) -> JobStats:
-    """A row of the totals: the fields of `JobStats` in their order."""
+def stats_of(row: Row, by_trigger: dict[str, int]) -> JobStats:
+    """A row of the totals: the fields of `JobStats` in their order, but for the last one."""
     fields = dict(zip(JobStats.__struct_fields__[:-1], row, strict=True))
     state = fields["last_state"]
-    return JobStats(**{**fields, "last_state": None if state is None else State(state)})
+    return JobStats(**{**fields, "last_state": None if state is None else State(state)}, by_trigger=by_trigger)
 
 
 def as_json(value: Any) -> str:

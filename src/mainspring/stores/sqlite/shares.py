@@ -1,0 +1,36 @@
+"""Tags: where rows that have a share come in the order of their lane (`flow.next_tag`)."""
+
+from __future__ import annotations
+
+from ..flow import next_tag
+from .transaction import Transaction, as_json
+
+
+def give_tags(tx: Transaction) -> None:
+    """To the rows with a share that have become ready, one after another in the order of their ids."""
+    tx.newly_ready = False
+    found = tx.rows("untagged")
+    if found:
+        tags = _Tags(tx)
+        tx.run("tag_rows", as_json([(seq, tags.give(*place)) for seq, *place in found]))
+
+
+class _Tags:
+    """The ends of the lanes and of the shares, read once each and kept while a batch adds to them."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._smallest: dict[tuple[str, int], int | None] = {}
+        self._greatest: dict[tuple[str, int, str], int | None] = {}
+
+    def give(self, lane: str, priority: int, share: str, weight: int) -> int:
+        level, own = (lane, priority), (lane, priority, share)
+        if level not in self._smallest:
+            self._smallest[level] = self._tx.value("tag_smallest", *level)
+        if own not in self._greatest:
+            self._greatest[own] = self._tx.value("tag_greatest", *own)
+        tag = next_tag(self._smallest[level], self._greatest[own], weight)
+        if self._smallest[level] is None:
+            self._smallest[level] = tag
+        self._greatest[own] = tag
+        return tag

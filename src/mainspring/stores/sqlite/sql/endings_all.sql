@@ -1,0 +1,1 @@
+SELECT job_id, ending, count FROM mainspring_endings

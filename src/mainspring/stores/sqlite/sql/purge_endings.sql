@@ -1,0 +1,1 @@
+DELETE FROM mainspring_endings WHERE job_id = ?1

@@ -1,0 +1,1 @@
+SELECT count(*) FROM mainspring_slots WHERE key = ?1

@@ -1,0 +1,1 @@
+INSERT INTO mainspring_slots (key, seq) VALUES /*rows*/(?, ?)/*end*/

@@ -1,0 +1,1 @@
+SELECT key, phase FROM mainspring_waits WHERE look <= ?1 ORDER BY look LIMIT ?2
