@@ -20,6 +20,7 @@ from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
+from ..core.request import TRACE_CONTEXT
 from ..model.changes import Added
 from ..model.execution import Execution
 from ..model.outcomes import Outcome
@@ -82,7 +83,8 @@ class Tracing:
     def _producer(self, executions: Sequence[Execution], given: str | None) -> Span:
         first = executions[0]
         queue = first.queue if all(each.queue == first.queue for each in executions) else None
-        operation = _OPERATIONS.get(first.trigger, first.trigger)
+        fanned_out = first.tenant is not None and first.parent_id is not None
+        operation = "fan_out" if fanned_out else _OPERATIONS.get(first.trigger, first.trigger)
         attributes: dict[str, Any] = {
             "messaging.system": SYSTEM,
             "messaging.operation.type": "send",
@@ -195,11 +197,12 @@ def _failed(span: Span, error: BaseException) -> None:
 
 
 def _parent(given: str | None) -> otel.Context | None:
-    """The context a producer belongs to: the current one, unless the caller named another trace."""
+    """The context a producer belongs to: the current one, unless the caller, or the request, named another trace."""
+    here = trace.get_current_span().get_span_context()
+    given = given or (None if here.is_valid else TRACE_CONTEXT.get())
     if given is None or trace_id_of(given) is None:
         return None
     parent, _ = _origin(given)
-    here = trace.get_current_span().get_span_context()
     there = trace.get_current_span(parent).get_span_context()
     return None if here.is_valid and here.trace_id == there.trace_id else parent
 

@@ -13,7 +13,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core.request import REQUEST_ID
+from ..core.request import REQUEST_ID, TRACE_CONTEXT
+from ..model.trace_context import joined
 from .errors import http_problem, respond, unexpected
 
 MOST_BYTES = 1024 * 1024
@@ -35,6 +36,7 @@ class Frame:
         headers = Headers(scope=scope)
         request_id = request_id_of(headers.get("x-request-id"))
         token = REQUEST_ID.set(request_id)
+        trace = TRACE_CONTEXT.set(joined(headers.get("traceparent"), headers.get("tracestate")))
         answer = _Answer(send, request_id)
         try:
             _check(scope["method"], headers)
@@ -44,6 +46,7 @@ class Frame:
         except Exception as error:
             await self._close(answer, scope, receive, respond(unexpected(error).answer))
         finally:
+            TRACE_CONTEXT.reset(trace)
             REQUEST_ID.reset(token)
 
     async def _close(self, answer: _Answer, scope: Scope, receive: Receive, response: Any) -> None:
