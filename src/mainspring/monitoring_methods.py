@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .core.watching import Late
+from .model.values import duration
+from .observe.alert_rules import SLACK, History, rules_file
 from .observe.counting import ProcessCounts
+from .observe.dashboard import dashboard
 from .observe.exposition import page
 from .observe.metrics_server import MetricsServer
 from .observe.pings import Pings
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 PINGS_AT_THE_END = 2.0
 """Seconds that pings get which are not out yet when the application closes."""
+LAST_RUNS = 100
 
 
 class MonitoringMethods:
@@ -43,6 +47,20 @@ class MonitoringMethods:
         are entered in the ledger and become `Missed` events here: for a process that watches, see `mainspring watch`.
         """
         return await (await self._ready()).watch.look()
+
+    async def alert_rules(self, slack: Any = SLACK) -> str:
+        """A file of alert rules for Prometheus: for every job that has metrics, by its schedule, its timeout and how
+        long its last runs took. `slack` is how much later than that a job may be before anybody is told."""
+        seconds = duration("slack", slack, allow_zero=True)
+        parts = await self._ready()
+        reading = await parts.readings.read()
+        jobs = [(each.job, await _history(parts, each.job.name)) for each in reading.jobs]
+        return rules_file(jobs, reading.at, seconds)
+
+    async def grafana_dashboard(self) -> str:
+        """A dashboard for Grafana over the jobs that have metrics, as JSON."""
+        reading = await (await self._ready()).readings.read()
+        return dashboard([each.job.name for each in reading.jobs])
 
     @cached_property
     def _counts(self) -> ProcessCounts:
@@ -79,3 +97,10 @@ class MonitoringMethods:
     async def _end_pings(self) -> None:
         if "_pings" in self.__dict__:
             await asyncio.to_thread(self._pings.flush, PINGS_AT_THE_END)
+
+
+async def _history(parts: Parts, job: str) -> History:
+    """Of each of the last successes the try that succeeded."""
+    runs = await parts.queries.executions(job, status="completed", limit=LAST_RUNS)
+    taken = [run.attempts[-1].duration_ms if run.attempts else run.duration_ms for run in runs]
+    return History(tuple(ms / 1000 for ms in taken if ms is not None))

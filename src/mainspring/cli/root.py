@@ -37,6 +37,9 @@ COMMANDS = {
     "token": "tokens:token",
     "cron": "cron:cron",
     "simulate": "simulate:simulate",
+    "watch": "watch:watch",
+    "alerts": "alerts:alerts",
+    "grafana": "grafana:grafana",
     "db": "database:db",
 }
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."

@@ -76,16 +76,31 @@ def client_options(command: Command) -> Command:
     return with_session  # type: ignore[return-value]
 
 
-_OPTIONS = [
-    click.option(
-        "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
-    ),
+def source_options(command: Command) -> Command:
+    """Adds `--app` and `--database-url` alone, for commands whose output is a file."""
+
+    @functools.wraps(command)
+    def with_session(*args: Any, app: str | None, database_url: str | None, **options: Any) -> Any:
+        return command(Session(app, database_url, "table"), *args, **options)
+
+    for option in _SOURCES:
+        with_session = option(with_session)
+    return with_session  # type: ignore[return-value]
+
+
+_SOURCES = [
     click.option(
         "--database-url", metavar="URL", help="The database  [default: MAINSPRING_DATABASE_URL, mainspring.toml]"
     ),
     click.option(
         "--app", metavar="MODULE:APP", envvar="MAINSPRING_APP", help="The application, instead of the database."
     ),
+]
+_OPTIONS = [
+    click.option(
+        "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
+    ),
+    *_SOURCES,
 ]
 
 

@@ -1,0 +1,85 @@
+"""`mainspring watch`: notices runs that did not happen, also while no scheduler is alive to notice them itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from ..app import Mainspring
+from ..core.watching import Late
+from ..model.errors import StoreError
+from ..model.values import duration
+from .log_setup import already_configured, configure_logging
+from .output import moment
+from .root import REFUSED
+from .session import Session, client_options, now
+from .table import print_table
+
+_log = logging.getLogger("mainspring.watch")
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Look once; exit code 1 if a job is late.")
+@click.option(
+    "--interval", metavar="DURATION", default="10s", show_default=True, help="How often to look, without --once."
+)
+@client_options
+def watch(session: Session, once: bool, interval: str) -> int:
+    """Tell of scheduled runs whose time and grace are over although nobody made them happen.
+
+    It needs no scheduler: run it in a process of its own, on another machine. Each missed run is told once, as a log
+    line and an event, whatever the number of watchers.
+    """
+    if once:
+        found = session.call(lambda app: app.late())
+        session.show([late_shape(one) for one in found], lambda: _print(found))
+        return REFUSED if found else 0
+    seconds = duration("interval", interval)
+    if not already_configured():
+        configure_logging("json" if session.wants_json else "console", "INFO")
+    session.call(lambda app: _go_on(app, seconds))
+    return 0
+
+
+async def _go_on(app: Mainspring, seconds: float) -> None:
+    """Until a signal says so. A store that cannot be reached is tried again."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _log.info("watching every %g s", seconds)
+    while not stop.is_set():
+        try:
+            await app.late()
+        except (StoreError, OSError) as error:
+            _log.warning("cannot look: %s", error)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await stop.wait()
+
+
+def late_shape(one: Late) -> dict[str, Any]:
+    return {
+        "job": one.job,
+        "first_missed": one.first_at.isoformat(),
+        "last_missed": one.last_at.isoformat(),
+        "count": one.count,
+        "exact": one.exact,
+    }
+
+
+def _print(found: Sequence[Late]) -> None:
+    if not found:
+        click.echo("No job is late.")
+        return
+    at = now()
+    rows = [
+        [one.job, moment(one.first_at, at), moment(one.last_at, at), f"{one.count}{'' if one.exact else '+'}"]
+        for one in found
+    ]
+    print_table({"JOB": "keep", "MISSED SINCE": "keep", "LAST": "keep", "RUNS": "keep"}, rows)

@@ -1,0 +1,243 @@
+"""Alert rules for Prometheus, made from the jobs there are: each with thresholds from its own schedule, its timeout
+and how long its runs have taken so far.
+
+Totals are told alike by every process, so rules take the maximum over processes; histograms are each process's own and
+are summed. What is compared with the clock is compared with the time of the scrape, so that it does not matter how
+often Prometheus comes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from ..core.ticks import grace
+from ..model.instants import SECOND, Micros, to_datetime
+from ..model.job import Job
+from ..model.values import duration_text
+from .counting import DURATIONS
+from .exposition import escaped
+
+SLACK = 5.0
+LEAST_RUNS = 5
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+USUAL_PERIOD = 900.0
+"""What a job without a schedule is taken to have."""
+
+_TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds_bucket"
+_NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
+
+
+class History(msgspec.Struct, frozen=True):
+    """How long the last successful tries of a job took, in seconds."""
+
+    seconds: tuple[float, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        return len(self.seconds) >= LEAST_RUNS
+
+    @property
+    def longest(self) -> float:
+        return max(self.seconds)
+
+    @property
+    def usual(self) -> float:
+        """What 19 of 20 do not exceed."""
+        return sorted(self.seconds)[int(0.95 * (len(self.seconds) - 1))]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    alert: str
+    expr: str
+    severity: str
+    summary: str
+    description: str
+    hold: float = 0.0
+    """Seconds for which it must be true before it fires."""
+
+
+def job_rules(job: Job, history: History, now: Micros, slack: float = SLACK) -> list[Rule]:
+    """`slack` is how much later than by its own rules a job may be, in seconds: scrapes come now and then."""
+    period = _period(job, now)
+    rules = [_failed(job, period), _too_long(job, history, period, slack)]
+    if job.trigger is not None:
+        rules.append(_missed(job, now, slack))
+    return [*rules, _anomaly(job, history, period), _success_rate(job, period)]
+
+
+def common_rules() -> list[Rule]:
+    """What holds for all jobs, and for Mainspring itself."""
+    return [
+        Rule(
+            alert="JobStaleLocks",
+            expr="max by (job_name) (increase(job_rescued_total[15m])) > 0 or min by (job_name) (job_stale_locks) > 0",
+            severity="warning",
+            summary="Workers of {{ $labels.job_name }} fell silent",
+            description="Executions were taken back from workers that crashed, were killed or could not reach the "
+            "store. They run again; see the log lines stale_lock_cleared.",
+        ),
+        Rule(
+            alert="MainspringAbsent",
+            expr="absent(mainspring_info)",
+            hold=5 * MINUTE,
+            severity="critical",
+            summary="No process of Mainspring is scraped",
+            description="None has answered for five minutes: nothing is known of any job.",
+        ),
+        Rule(
+            alert="MainspringWakeupChannelDown",
+            expr="mainspring_wakeup_channel_up == 0",
+            hold=5 * MINUTE,
+            severity="warning",
+            summary="{{ $labels.instance }} hears no wake-ups",
+            description="It finds work by polling alone, later than it could.",
+        ),
+    ]
+
+
+# --- one alert each ---------------------------------------------------------------------------------------------------
+
+
+def _failed(job: Job, period: float) -> Rule:
+    since = _within(period, 5 * MINUTE, DAY)
+    return Rule(
+        alert="JobExecutionFailed",
+        expr=f"max by (job_name) (increase({_TOTAL}{_of(job, status='failed')}[{since}])) > 0",
+        severity="warning",
+        summary=f"Job {job.name} failed",
+        description=f"An execution failed for good within the last {since}.",
+    )
+
+
+def _too_long(job: Job, history: History, period: float, slack: float) -> Rule:
+    """By its timeout; else by three times the longest of its last runs; else by its schedule."""
+    if job.spec.timeout is not None:
+        limit, why = 1.1 * job.spec.timeout + 2 * slack, f"Its timeout is {_text(job.spec.timeout)}"
+    elif history.known:
+        limit, why = max(3 * history.longest, 2 * slack), f"So far it took {_text(history.longest)} at most"
+    else:
+        limit, why = max(period, 10 * MINUTE), "How long it usually takes is not known yet"
+    return Rule(
+        alert="JobRunningTooLong",
+        expr=f"{_age(_OLDEST, job)} > {_number(limit)}",
+        severity="warning",
+        summary=f"Job {job.name} has been running for {{{{ $value | humanizeDuration }}}}",
+        description=f"{why}; this is told after {_text(limit)}.",
+    )
+
+
+def _missed(job: Job, now: Micros, slack: float) -> Rule:
+    """While a process is scraped it says itself when the next run was due. When none is, what was last said holds."""
+    assert job.plan is not None, "asked of jobs with a schedule"
+    allowed = grace(job, job.plan, job.next_run or now) / SECOND + slack
+    last_said = f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
+    nobody = "unless on () count(last_over_time(mainspring_info[2m]))"
+    return Rule(
+        alert="JobMissedSchedule",
+        expr=f"{_age(_NEXT, job)} > {_number(allowed)} or ({last_said} > {_number(allowed)} {nobody})",
+        severity="critical",
+        summary=f"Job {job.name} has missed its schedule",
+        description=f"It should have run {{{{ $value | humanizeDuration }}}} ago ({job.plan.describe()}); "
+        f"{_text(allowed)} are allowed. Is a scheduler running?",
+    )
+
+
+def _anomaly(job: Job, history: History, period: float) -> Rule:
+    """The 95th percentile of now against that of the runs so far, or of the last week where none are known. A histogram
+    knows no more than its buckets: within the usual one nothing is out of the ordinary."""
+    since = _within(4 * period, 10 * MINUTE, 7 * DAY)
+    if history.known:
+        bucket = next((bound for bound in DURATIONS if history.usual <= bound), DURATIONS[-1])
+        limit = _number(max(3 * history.usual, bucket))
+    else:
+        limit = f"3 * {_quantile(job, '7d')}"
+    return Rule(
+        alert="JobDurationAnomaly",
+        expr=f"{_quantile(job, since)} > {limit}",
+        severity="warning",
+        summary=f"Job {job.name} takes much longer than usual",
+        description=f"The 95th percentile of the last {since} is {{{{ $value | humanizeDuration }}}}.",
+    )
+
+
+def _success_rate(job: Job, period: float) -> Rule:
+    since = _within(20 * period, HOUR, 7 * DAY)
+    good = f"max by (job_name, trigger_type) (increase({_TOTAL}{_of(job, status='completed')}[{since}]))"
+    ended = _of(job, "=~", status="completed|partial|failed")
+    everything = f"max by (job_name, status, trigger_type) (increase({_TOTAL}{ended}[{since}]))"
+    return Rule(
+        alert="JobSuccessRateLow",
+        expr=f"sum by (job_name) ({good}) / sum by (job_name) ({everything}) < 0.8",
+        severity="warning",
+        summary=f"Job {job.name} succeeds in {{{{ $value | humanizePercentage }}}} of its runs",
+        description=f"Less than 80 % within the last {since}.",
+    )
+
+
+# --- PromQL -----------------------------------------------------------------------------------------------------------
+
+
+def _of(job: Job, matches: str = "=", **labels: str) -> str:
+    more = "".join(f',{name}{matches}"{value}"' for name, value in labels.items())
+    return f'{{job_name="{escaped(job.name)}"{more}}}'
+
+
+def _age(metric: str, job: Job) -> str:
+    """How long ago that instant was when it was scraped, by the process that says least."""
+    selected = metric + _of(job)
+    return f"min by (job_name) (timestamp({selected}) - ({selected} > 0))"
+
+
+def _quantile(job: Job, since: str) -> str:
+    return f"histogram_quantile(0.95, sum by (job_name, le) (rate({_DURATION}{_of(job)}[{since}])))"
+
+
+def _period(job: Job, now: Micros) -> float:
+    period = None if job.plan is None else job.plan.period(to_datetime(job.next_run or now))
+    return USUAL_PERIOD if period is None else period
+
+
+def _within(seconds: float, least: float, most: float) -> str:
+    return duration_text(round(min(max(seconds, least), most)))
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _text(seconds: float) -> str:
+    return f"{seconds:.3g} s"
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def rules_file(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> str:
+    """A file of rules as Prometheus reads it: a group for each job, and one for what they share."""
+    lines = ["groups:", *_group("mainspring", {}, common_rules())]
+    for job, history in jobs:
+        lines += _group(f"mainspring job {job.name}", {"job_name": job.name}, job_rules(job, history, now, slack))
+    return "\n".join(lines) + "\n"
+
+
+def _group(name: str, labels: Mapping[str, str], rules: Sequence[Rule]) -> Iterator[str]:
+    yield f"  - name: {_quoted(name)}"
+    yield "    rules:"
+    for rule in rules:
+        yield f"      - alert: {rule.alert}"
+        yield f"        expr: {_quoted(rule.expr)}"
+        if rule.hold:
+            yield f"        for: {duration_text(rule.hold)}"
+        yield "        labels:"
+        for label, value in {"severity": rule.severity, **labels}.items():
+            yield f"          {label}: {_quoted(value)}"
+        yield "        annotations:"
+        yield f"          summary: {_quoted(rule.summary)}"
+        yield f"          description: {_quoted(rule.description)}"
+
+
+def _quoted(text: str) -> str:
+    """As YAML writes text that it is not to read anything into."""
+    return "'" + text.replace("'", "''") + "'"
