@@ -23,7 +23,7 @@ _COLUMNS = (
     *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
     *("paused", "paused_by", "pause_note", "resume", "cancelled", "sweep", "created", "updated", "last_number"),
 )
-_STATS = JobStats.__struct_fields__[:-1]
+_STATS = JobStats.__struct_fields__
 PURGED_AT_ONCE = 1_000
 
 Numbered = tuple[int, JobWrite]
@@ -98,6 +98,8 @@ def defaults(job: Job) -> str:
             "policy": encode_policy(spec.run_policy()),
             "overlap": spec.overlap,
             "overlap_limit": spec.overlap_limit,
+            "limits": spec.limits,
+            "weights": spec.weights,
             "search": search_text(job),
         }
     )
@@ -167,8 +169,9 @@ async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobSta
 
 def _stats_of(row: Row) -> JobStats:
     fields = dict(zip(_STATS, row, strict=True))
-    state = fields["last_state"]
-    return JobStats(**{**fields, "last_state": None if state is None else State(state)})
+    state, told = fields["last_state"], fields["by_trigger"]
+    by_trigger = {} if told is None else msgspec.json.decode(told, type=dict[str, int])
+    return JobStats(**{**fields, "last_state": None if state is None else State(state), "by_trigger": by_trigger})
 
 
 async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:

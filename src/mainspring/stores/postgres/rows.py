@@ -42,6 +42,10 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_of: str | None = None
     priority: int = 0
     overlap_slots: int = 1
+    share: str | None = None
+    weight: int = 1
+    limits: str | None = None
+    flow: str | None = None
     # no columns: a live row has not ended, a finished one is owned by nobody
     owner: str | None = None
     lease: Micros | None = None
@@ -90,13 +94,16 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
     counters: str | None = None
     metadata: str | None = None
     progress: str | None = None
+    share: str | None = None
+    weight: int = 1
+    limits: str | None = None
 
 
 # What tells bare executions apart; all else is as in one that was just made.
 _TELLING = (
     *("id", "job", "job_id", "handler", "queue", "trigger", "triggered_by", "trace_id", "traceparent", "params"),
     *("policy", "tick", "window_begin", "window_end", "retry_of", "priority", "created", "due", "unique_key"),
-    "overlap_slots",
+    *("overlap_slots", "flow"),
 )
 _rest = attrgetter(*(name for name in Execution.__struct_fields__ if name not in _TELLING))
 _BARE = _rest(Execution(id="", job="", job_id="", handler=""))
@@ -193,6 +200,9 @@ def incoming(e: Execution) -> Incoming:
         e.counters_json,
         e.metadata_json,
         e.progress_json,
+        e.share,
+        e.weight,
+        e.limits,
     )
 
 
@@ -228,6 +238,10 @@ def body_of(e: Execution) -> Body:
         e.retry_of,
         e.priority,
         e.overlap_slots,
+        e.share,
+        e.weight,
+        e.limits,
+        e.flow,
         e.owner if ended else None,
         e.lease if ended else None,
         None if ended else e.finished,
@@ -236,9 +250,13 @@ def body_of(e: Execution) -> Body:
 
 
 def lane_of(execution: Execution) -> str:
-    """Rows to be run alone have lanes of their own, so that other claims never meet them."""
+    """Rows to be run alone have lanes of their own, so that other claims never meet them; so have those with a share
+    or limits, which are claimed in another way."""
     name = lane(execution.queue, execution.handler)
-    return f"{name}/alone" if execution.alone else name
+    alone = "alone" if execution.alone else ""
+    if execution.share is None and execution.limits is None:
+        return f"{name}/{alone}" if alone else name
+    return f"{name}/{alone}/{'limited' if execution.share is None else 'fair'}"
 
 
 def foreign_trace(execution: Execution) -> str | None:

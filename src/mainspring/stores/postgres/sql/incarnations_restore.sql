@@ -13,5 +13,19 @@ WITH added AS (
         duration_ms double precision, timed bigint, rescued bigint, last_id text, last_state text,
         last_started bigint, last_finished bigint, last_error text, last_failures integer
     ) JOIN added a ON a.job_id = s.job_id
+), triggered AS (
+    INSERT INTO mainspring.trigger_totals
+    SELECT a.key, split_part(t.ending, ':', 1), coalesce(sum(t.times) FILTER (WHERE t.state = 'completed'), 0),
+        coalesce(sum(t.times) FILTER (WHERE t.state = 'partial'), 0),
+        coalesce(sum(t.times) FILTER (WHERE t.state = 'failed'), 0),
+        coalesce(sum(t.times) FILTER (WHERE t.state = 'cancelled'), 0),
+        coalesce(sum(t.times) FILTER (WHERE t.state = 'skipped'), 0)
+    FROM json_to_recordset($2::text::json) AS s (job_id text, by_trigger json)
+    JOIN added a ON a.job_id = s.job_id
+    CROSS JOIN LATERAL (
+        SELECT e.key AS ending, split_part(e.key, ':', 2) AS state, e.value::bigint AS times
+        FROM json_each_text(s.by_trigger) e
+    ) t
+    GROUP BY a.key, split_part(t.ending, ':', 1)
 )
 SELECT count(*) FROM added

@@ -1,1 +1,1 @@
-VACUUM (SKIP_LOCKED, TRUNCATE false) mainspring.live, mainspring.delta
+VACUUM (SKIP_LOCKED, TRUNCATE false) mainspring.live, mainspring.delta, mainspring.limit_state
