@@ -125,7 +125,6 @@ def check(steps: list[str], *indexes: str) -> None:
 HOT = [
     ("jobs_due", (START, 10), "mainspring_jobs_due"),
     ("jobs_next_due", (START,), "mainspring_jobs_due"),
-    ("next_due", (), "mainspring_live_scheduled"),
     ("promote", (START, 100), "mainspring_live_scheduled (due<?)"),
     ("candidates", ('["default/handler-0"]', 100), "mainspring_live_ready (lane=?)"),
     ("live_rows", (SEQS, "{"), "INTEGER PRIMARY KEY"),
@@ -267,7 +266,7 @@ def test_every_statement_can_be_prepared(database: sqlite3.Connection) -> None:
 
 
 def test_every_field_of_an_execution_has_its_place() -> None:
-    columns = {"state", "token", "claimed", "started"}
+    columns = {"state", "token", "claimed", "started", "parked"}
     placed = columns | set(rows.Body.__struct_fields__) | set(rows.Tail.__struct_fields__)
     assert placed == set(Execution.__struct_fields__)
 
@@ -275,7 +274,8 @@ def test_every_field_of_an_execution_has_its_place() -> None:
 def test_every_field_of_a_body_gets_its_own_value() -> None:
     known = {"id": "i", "job": "j", "job_id": "k", "handler": "h", "trace_id": "t", "params": "[1]", "policy": "[2]"}
     dates = {"tick": 1, "window_begin": 2, "window_end": 3, "created": 4, "due": 5, "priority": 6, "overlap_slots": 7}
+    flow = {"share": "s", "weight": 9, "limits": "[3]", "flow": "f"}
     texts = ("queue", "trigger", "triggered_by", "traceparent", "tenant", "parent_id", "retry_of", "unique_key")
     keys = ("overlap_key", "running_unique_key", "running_overlap_key")
-    execution = Execution(**known, **dates, **{name: name for name in (*texts, *keys)})
+    execution = Execution(**known, **dates, **flow, **{name: name for name in (*texts, *keys)})
     assert rows.executions(rows.body(execution, 8)) == [replace(execution, number=8)]

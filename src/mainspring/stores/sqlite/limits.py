@@ -6,7 +6,6 @@ a row of its own, written and deleted in the transaction that changes the phase 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ...core.ports import Topic
@@ -121,12 +120,13 @@ def hold_slots(tx: Transaction, seq: int, row: Execution) -> None:
 
 def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
     """These rows, each given with its limits, run no longer: as many that wait for their slots are woken."""
-    if not left:
-        return
-    slots = [(key, seq) for seq, limits in left for key in keys_of(limits)]
-    tx.run("slots_leave", as_json(slots))
-    for key, count in Counter(key for key, _ in slots).items():
-        wake(tx, Wait(key, "slot"), count)
+    slots: dict[str, list[int]] = {}
+    for seq, limits in left:
+        for key in keys_of(limits):
+            slots.setdefault(key, []).append(seq)
+    for key, seqs in slots.items():
+        tx.run("slots_leave", key, as_json(seqs))
+        wake(tx, Wait(key, "slot"), len(seqs))
 
 
 def look_again(tx: Transaction) -> None:

@@ -1,3 +1,1 @@
-DELETE FROM mainspring_slots WHERE (key, seq) IN (
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?1)
-)
+DELETE FROM mainspring_slots WHERE key = ?1 AND seq IN (SELECT value FROM json_each(?2))
