@@ -15,6 +15,8 @@ from .app import Mainspring
 from .core.already_running import AlreadyRunning
 from .core.context import ExecutionCancelled, JobContext
 from .core.locks import LockTaken
+from .core.tenant_context import current_tenant
+from .core.tenant_runs import TenantRun
 from .core.views import JobView
 from .model.backfill import Backfill, Windows, WindowStatus
 from .model.errors import (
@@ -77,12 +79,14 @@ __all__ = [
     "SchemaMismatch",
     "State",
     "StoreError",
+    "TenantRun",
     "Unique",
     "Window",
     "WindowStatus",
     "Windows",
     "any_of",
     "cron",
+    "current_tenant",
     "daily_at",
     "every",
     "hourly_at",

@@ -32,6 +32,7 @@ from .observe.setup import show_logs
 from .occurrence_methods import OccurrenceMethods
 from .server_methods import ServerMethods
 from .signals import run_to_end, serve
+from .tenant_methods import TenantMethods
 from .token_methods import TokenMethods
 from .window_methods import WindowMethods
 
@@ -47,6 +48,7 @@ class Mainspring(
     MonitoringMethods,
     OccurrenceMethods,
     ServerMethods,
+    TenantMethods,
     TokenMethods,
     WindowMethods,
 ):
@@ -64,19 +66,21 @@ class Mainspring(
         jobs: Sequence[str] = (),
         resources: Mapping[str, Any] | None = None,
         observers: Iterable[Callable[[Any], None]] = (),
+        tenant_context: Callable[..., Any] | None = None,
         clock: Clock | None = None,
         config_file: str | None = None,
         **settings: Any,
     ) -> None:
         """`database` is an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store. `jobs`
-        names modules that declare jobs; every other keyword is a setting (see `mainspring.config.Settings`)."""
+        names modules that declare jobs; `tenant_context` gives what is entered around the handler for a tenant; every
+        other keyword is a setting (see `mainspring.config.Settings`)."""
         url, given_store = assembly.database_of(database)
         if url is not None:
             settings = {"database_url": url, **settings}
         self._arguments, self._config_file = settings, config_file
         self.settings = config.load(settings, None, config_file)
         self.clock: Clock = clock or SystemClock()
-        self.registry = Registry()
+        self.registry = Registry(tenant_context)
         self.registrar = Registrar(self.registry)
         self.resources = assembly.resources_of(resources)
         self.emit = Fanout(LogLines(), *assembly.observers_of(observers))

@@ -34,6 +34,7 @@ from .core.queries import Queries
 from .core.readings import Readings
 from .core.registry import Registry
 from .core.storetime import StoreTime
+from .core.tenant_runs import TenantRuns
 from .core.track import Tracker
 from .core.watching import Watch
 from .core.window_queries import WindowQueries
@@ -88,6 +89,7 @@ class Parts:
             settings.payload_limit,
         )
         self.control = Control(store, self.client, self.catalogue, self.queries, self.chance)
+        self.tenants = TenantRuns(store, self.client, self.queries)
         self.windows = WindowQueries(store, self.catalogue, self.calendars)
         self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)

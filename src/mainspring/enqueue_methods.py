@@ -76,10 +76,15 @@ class EnqueueMethods:
         window: tuple[Any, Any] | None = None,
         by: str = "system",
         traceparent: str | None = None,
+        tenant: str | None = None,
+        tenants: Iterable[str] | None = None,
     ) -> Execution:
-        """Run a job now. Its next scheduled time stays as it is."""
+        """Run a job now. Its next scheduled time stays as it is. With `tenants`, a job that has tenants runs for these
+        only; with `tenant`, for a single one, without a parent."""
         client = (await self._ready()).client
-        return await client.trigger(name, params, window=window, by=by, traceparent=traceparent)
+        return await client.trigger(
+            name, params, window=window, by=by, traceparent=traceparent, tenant=tenant, tenants=tenants
+        )
 
     @asynccontextmanager
     async def track(self, name: str, **options: Any) -> AsyncIterator[JobContext]:

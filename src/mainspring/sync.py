@@ -19,6 +19,7 @@ from .model.backfill import Backfill, Windows
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
 from .occurrence_methods import SyncOccurrenceMethods
+from .tenant_methods import SyncTenantMethods
 
 if TYPE_CHECKING:
     from .app import Mainspring
@@ -54,7 +55,7 @@ class BackgroundLoop:
         self.loop.close()
 
 
-class SyncMainspring(SyncCalendarMethods, SyncOccurrenceMethods):
+class SyncMainspring(SyncCalendarMethods, SyncOccurrenceMethods, SyncTenantMethods):
     def __init__(self, app: Mainspring) -> None:
         self._app = app
         self._background: BackgroundLoop | None = None

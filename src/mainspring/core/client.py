@@ -31,6 +31,7 @@ from .series import Draft, Series, made_of, overlapped, read_item
 from .signature import Signature
 from .storetime import StoreTime
 from .supersede import cancel_superseded
+from .tenant_options import check_tenant
 from .triggering import Triggering
 
 MANY = 10_000
@@ -172,7 +173,7 @@ class Client(Triggering):
     ) -> Execution:
         fields: dict[str, Any] = {}
         if tenant is not None:
-            fields["tenant"] = words("tenant", tenant)
+            fields["tenant"] = check_tenant("tenant", tenant)
         if share is not None:
             fields["share"] = words("share", share)
         if by != "system":

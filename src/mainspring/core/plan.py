@@ -121,12 +121,22 @@ def tenant_policy(policy: str) -> str:
 
 
 def single_try(job: Job) -> str:
-    """The job's rules, but for its retries."""
-    return encode_policy(msgspec.structs.replace(job.spec.run_policy(), max_attempts=1))
+    """The job's rules, but for its retries, and those of its tenants."""
+    rules = msgspec.structs.replace(job.spec.run_policy(), max_attempts=1)
+    if rules.fan_out is not None:
+        rules = msgspec.structs.replace(rules, fan_out=msgspec.structs.replace(rules.fan_out, max_attempts=1))
+    return encode_policy(rules)
 
 
 def retry_of(
-    job: Job, ended: Execution, *, triggered_by: str, now: Micros, chance: Chance, id: str | None = None
+    job: Job,
+    ended: Execution,
+    *,
+    triggered_by: str,
+    now: Micros,
+    chance: Chance,
+    id: str | None = None,
+    traceparent: str | None = None,
 ) -> Execution:
     """A manual retry: a new execution with the same parameters, window and tenant."""
     window = None if ended.window_begin is None or ended.window_end is None else (ended.window_begin, ended.window_end)
@@ -143,6 +153,7 @@ def retry_of(
         tenant=ended.tenant,
         queue=ended.queue,
         priority=ended.priority,
+        traceparent=traceparent,
         retry_of=ended.id,
         flow=ended.flow or ended.id,
     )

@@ -233,9 +233,14 @@ def _not_kept(id: str, seen: Execution | None) -> Execution:
 
 
 def _states(status: str | Iterable[str] | None, running: bool | None) -> frozenset[State] | None:
-    if running is not None:
-        wanted = frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
-        return wanted & (_states(status, None) or frozenset(State))
+    if running is None:
+        return states_of(status)
+    wanted = frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
+    return wanted & (states_of(status) or frozenset(State))
+
+
+def states_of(status: str | Iterable[str] | None) -> frozenset[State] | None:
+    """The states of a filter, checked; None when it lets all through."""
     if status is None:
         return None
     names = list(status) if isinstance(status, Iterable) and not isinstance(status, str) else [status]

@@ -80,14 +80,16 @@ class Registry:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tenant_context: Callable[..., Any] | None = None) -> None:
+        if tenant_context is not None and not callable(tenant_context):
+            raise InvalidValue("tenant_context", presentable(tenant_context), "a function that gives a context manager")
         self._handlers: dict[str, Handler] = {}
         self._jobs: dict[str, Declaration] = {}
         self._by_object: dict[Any, list[Handler]] = {}
         self._by_class: dict[type, list[Handler]] = {}
         self._names: frozenset[str] = frozenset()
         self.calendars: dict[str, Calendar] = {}
-        self.tenant_context: Callable[..., Any] | None = None
+        self.tenant_context = tenant_context
         self.revision = 0
         """Grows with every declaration: whoever brought the jobs to a store can tell that there are new ones."""
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.changes import Added, Audit
 from ..model.errors import CommandRefused, InvalidValue
 from ..model.execution import Execution, State
-from ..model.ids import Chance
+from ..model.ids import Chance, random_id
 from ..model.instants import Micros, to_micros
 from ..model.job import Job
+from ..model.payload import presentable
 from ..model.windows import caller_window
-from . import commands, plan, ticks
+from . import commands, plan, tenant_lists, ticks
 from .already_running import AlreadyRunning
 from .cancelling import cancel_all
 from .catalogue import Catalogue
 from .ports import Store
 from .queries import Queries
+from .request import TRACE_CONTEXT
+from .tenant_options import check_tenant, tenant_names
 
 
 class Triggering:
@@ -47,15 +50,19 @@ class Triggering:
         traceparent: str | None = None,
         id: str | None = None,
         single_try: bool = False,
+        tenant: str | None = None,
+        tenants: Iterable[str] | None = None,
     ) -> Execution:
         """Run a job now, with other parameters or another window if given. Its schedule stays as it is.
 
         With an `id` of the caller's own, what was triggered under it before is not triggered again. A `single_try` is
-        for callers who wait and retry themselves.
+        for callers who wait and retry themselves. With `tenants` a job that has tenants runs for these; with a single
+        `tenant` any job runs for that one, without a parent.
         """
         view = await self._queries.job(name)
         job, now = view.job, await self._store.now()
         commands.check("trigger", job, view.state)
+        names = _names(job, tenant, tenants)
         execution = plan.new_execution(
             job,
             trigger=trigger,
@@ -64,22 +71,38 @@ class Triggering:
             chance=self._chance,
             params=self.encode_params(job, params),
             window=self._window(job, window, now),
-            traceparent=traceparent,
+            traceparent=TRACE_CONTEXT.get() or traceparent,
             id=id,
             policy=plan.single_try(job) if single_try else plan.policy_of(job, trigger),
+            tenant=None if tenant is None else check_tenant("tenant", tenant),
         )
+        await self._keep_names(execution, names, now)
         audit = self.audit("trigger", f"job:{name}", by, now, after=execution.id)
         return await self._add_or_refuse(execution, audit)
 
-    async def add_retry(self, ended: Execution, by: str, id: str | None = None) -> Execution:
-        """A new execution with the parameters, window and tenant of one that ended."""
+    async def add_retry(
+        self, ended: Execution, by: str, id: str | None = None, tenants: Sequence[str] | None = None
+    ) -> Execution:
+        """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given."""
         job, now = await self._catalogue.read(ended.job), await self._store.now()
         if job.cancelled is not None:
             raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
-        execution = plan.retry_of(job, ended, triggered_by=by, now=now, chance=self._chance, id=id)
-        return await self._add_or_refuse(
-            execution, self.audit("retry", f"execution:{ended.id}", by, now, after=execution.id)
+        execution = plan.retry_of(
+            job, ended, triggered_by=by, now=now, chance=self._chance, id=id, traceparent=TRACE_CONTEXT.get()
         )
+        if tenants is not None and not execution.fans_out:
+            raise CommandRefused("retry", "without tenants", ["the job has tenants"], f"job {job.name!r}")
+        await self._keep_names(execution, tenants, now)
+        action = "retry" if tenants is None else "retry_failed"
+        return await self._add_or_refuse(
+            execution, self.audit(action, f"execution:{ended.id}", by, now, after=execution.id)
+        )
+
+    async def _keep_names(self, parent: Execution, names: Sequence[str] | None, now: Micros) -> None:
+        """The list of a parent that does not ask its job for it comes before the parent itself. Should it never be
+        added, the list is forgotten."""
+        if names is not None:
+            await tenant_lists.made(self._store, parent, names, random_id(now, self._chance), now)
 
     async def _add_or_refuse(self, execution: Execution, audit: Audit) -> Execution:
         added = (await self._store.add([execution], [audit]))[0]
@@ -110,3 +133,17 @@ class Triggering:
             raise InvalidValue("window", window, "a pair (begin, end)")
         custom = caller_window(job.spec.window, *window, tz=job.spec.tz)
         return to_micros(custom.begin), to_micros(custom.end)
+
+
+def _names(job: Job, tenant: str | None, tenants: Iterable[str] | None) -> list[str] | None:
+    if tenants is None:
+        return None
+    if tenant is not None:
+        raise InvalidValue("tenant", presentable(tenant), "either tenant or tenants")
+    names = tenant_names(tenants)
+    if not job.spec.tenants:
+        remedy = "Declare the job with tenants=, or name a single one: tenant="
+        raise InvalidValue("tenants", names[:5], "nothing for a job that has no tenants", remedy)
+    if not names:
+        raise InvalidValue("tenants", names, "at least one tenant")
+    return names
