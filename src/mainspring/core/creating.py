@@ -23,6 +23,7 @@ from .edits import EDITABLE
 from .ports import Store
 from .queries import Queries
 from .registry import Registry
+from .signature import Signature
 from .views import JobView
 
 MAX_RETRIES, BACKOFF, LONGEST_BACKOFF = 3, 60.0, 3600.0
@@ -109,9 +110,9 @@ class Creation:
     ) -> tuple[JobView, Execution | None]:
         """A new job. One that neither ticks nor comes after others runs once, and at once: that execution comes with
         it. `check` may refuse what is about to be made."""
-        await self._check_handler(identifier("handler", handler))
+        await self.check_handler(identifier("handler", handler))
         name = generated_name(handler, self._chance) if name is None else identifier("name", name)
-        signature = self._registry.get(handler).signature if handler in self._registry.names else None
+        signature = self.signature(handler)
         followed = await self._followed(handler)
         spec = job_spec(handler, signature, followed | with_defaults(options), self._timezone)
         await self._calendars.check([(name, spec)])
@@ -141,7 +142,11 @@ class Creation:
             return {}
         return {name: value for name in FOLLOWED if (value := getattr(own.spec, name))}
 
-    async def _check_handler(self, handler: str) -> None:
+    def signature(self, handler: str) -> Signature | None:
+        """What the handler takes; None when this process does not have it."""
+        return self._registry.get(handler).signature if handler in self._registry.names else None
+
+    async def check_handler(self, handler: str) -> None:
         """Known here, or to a process that runs now: a job for a handler that nobody has would never run."""
         if handler in self._registry.names:
             return
