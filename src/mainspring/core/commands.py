@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..model.calendars import Calendar
-from ..model.changes import JobWrite
+from ..model.changes import JobFacts, JobWrite
 from ..model.errors import CommandRefused
 from ..model.execution import State
 from ..model.ids import Chance
@@ -59,6 +59,35 @@ def _from_last(last: State | None) -> JobState:
             return JobState.FAILED
         case _:
             return JobState.PENDING
+
+
+_FOUND_COMPLETED = frozenset({State.COMPLETED, State.PARTIAL})
+_FOUND_FAILED = frozenset({State.FAILED})
+_FOUND_PENDING: frozenset[State | None] = frozenset({None, *State}) - _FOUND_COMPLETED - _FOUND_FAILED
+
+
+def facts_of(state: JobState) -> tuple[JobFacts, ...]:
+    """What a store has to look for to find the jobs of this state: one of these is so, and then `job_state` says it."""
+    running = JobFacts(cancelled=False, active=True)
+    idle = JobFacts(cancelled=False, active=False)
+    on_demand = msgspec.structs.replace(idle, paused=False, planned=False)
+    ended = msgspec.structs.replace(on_demand, pending=False)
+    match state:
+        case JobState.CANCELLED:
+            return (JobFacts(cancelled=True),)
+        case JobState.RUNNING:
+            return (running,)
+        case JobState.PAUSED:
+            return (msgspec.structs.replace(idle, paused=True),)
+        case JobState.SCHEDULED:
+            return (msgspec.structs.replace(idle, paused=False, planned=True),)
+        case JobState.PENDING:
+            waits = msgspec.structs.replace(on_demand, pending=True)
+            return waits, msgspec.structs.replace(ended, last=_FOUND_PENDING)
+        case JobState.COMPLETED:
+            return (msgspec.structs.replace(ended, last=_FOUND_COMPLETED),)
+        case JobState.FAILED:
+            return (msgspec.structs.replace(ended, last=_FOUND_FAILED),)
 
 
 def check(command: str, job: Job, state: JobState, last: State | None = None) -> None:

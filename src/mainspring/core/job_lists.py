@@ -1,15 +1,19 @@
-"""Lists of jobs: filtered, sorted, in pages."""
+"""Lists of jobs: filtered, sorted, in pages. The store finds; here it is told by which facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import aclosing
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
+from ..model.changes import JobFacts, JobOrder, JobQuery, JobsFound
 from ..model.errors import InvalidValue
+from ..model.execution import State
+from ..model.job import JobState
 from ..model.values import choice, whole
+from .commands import facts_of
 from .ports import Store
 from .queries import MAX_OFFSET, MAX_PAGE, Queries
 from .views import JobView
@@ -18,16 +22,15 @@ COUNTED = 10_000
 """Counts are exact up to here; beyond it is "10000+"."""
 
 Total: TypeAlias = int | str
-_SORTS: dict[str, Callable[[JobView], Any]] = {
-    "name": lambda view: view.name,
-    "status": lambda view: view.state.value,
-    "handler": lambda view: view.handler,
-    "next_run_at": lambda view: view.next_run_at,
-    "last_run_at": lambda view: view.last_run_at,
-    "created_at": lambda view: view.created_at,
-    "updated_at": lambda view: view.updated_at,
+_ORDERS: dict[str, JobOrder] = {
+    "name": "name",
+    "handler": "handler",
+    "next_run_at": "next_run",
+    "last_run_at": "last_started",
+    "created_at": "created",
+    "updated_at": "updated",
 }
-SORTS = tuple(sign + name for name in _SORTS for sign in ("", "-"))
+SORTS = tuple(sign + name for name in ("name", "status", *list(_ORDERS)[1:]) for sign in ("", "-"))
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,22 +44,6 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool | None = None
     orphaned: bool | None = None
     search: str | None = None
-
-    @property
-    def everything(self) -> bool:
-        return self == _EVERYTHING
-
-    def admits(self, view: JobView) -> bool:
-        return (
-            (self.status is None or view.state.value in self.status)
-            and self.handler in (None, view.handler)
-            and self.queue in (None, view.queue)
-            and self.origin in (None, view.job.origin)
-            and self.last_status in (None, view.last_status)
-            and self.paused in (None, view.is_paused)
-            and self.orphaned in (None, view.orphaned)
-            and (self.search is None or _found(self.search, view))
-        )
 
 
 _EVERYTHING = JobFilter()
@@ -89,51 +76,100 @@ class JobLists:
         whole("offset", offset, 0, MAX_OFFSET)
         if after is not None and sort != "name":
             raise InvalidValue("cursor", after, "a cursor together with sort=name", "Use offset")
-        if wanted.everything and sort == "name":
-            return await self._next_by_name(limit, offset, after or "")
-        enough = None if sort != "name" or after is not None else max(COUNTED, offset + limit) + 1
-        found = await self._matching(wanted, enough)
-        total = total_of(len(found))
-        found = sorted_views(found, sort) if after is None else [view for view in found if view.name > after]
-        more = sort == "name" and len(found) > offset + limit
-        chosen = await self._queries.with_newest(found[offset : offset + limit])
-        return JobPage(chosen, total, chosen[-1].name if more and chosen else None)
+        field, backwards = sort.removeprefix("-"), sort.startswith("-")
+        if field == "status":
+            found = await self._by_status(wanted, backwards, limit, offset)
+        else:  # one more than is shown tells whether there is a next page
+            paging = JobQuery(order=_ORDERS[field], backwards=backwards, limit=limit + 1, offset=offset)
+            found = await self._found(wanted, replace(paging, after=after or ""))
+        shown = found.names[:limit]
+        more = shown[-1] if sort == "name" and len(found.names) > limit else None
+        return JobPage(await self._shown(shown), total_of(found.count), more)
 
     async def names(self, wanted: JobFilter, limit: int) -> list[str]:
         """The first so many jobs that are wanted, by name."""
-        return [view.name for view in await self._matching(wanted, limit)][:limit]
+        return (await self._found(wanted, JobQuery(limit=limit))).names
 
-    async def _matching(self, wanted: JobFilter, enough: int | None) -> list[JobView]:
-        """By name, read page by page: others on this event loop do not wait for the end of a long list."""
-        found: list[JobView] = []
-        async with aclosing(self._queries.walk()) as pages:
-            async for page in pages:
-                found += [view for view in page if wanted.admits(view)]
-                if enough is not None and len(found) >= enough:
-                    break
-        return found
+    async def _found(self, wanted: JobFilter, paging: JobQuery) -> JobsFound:
+        query = await self._query(wanted, paging)
+        return JobsFound([], 0) if query is None else await self._store.find_jobs(query, COUNTED + 1)
 
-    async def _next_by_name(self, limit: int, offset: int, after: str) -> JobPage:
-        """The usual list reads no more jobs than it shows: there may be a million."""
-        rows = await self._store.jobs_after(after, offset + limit + 1)
-        shown = rows[offset : offset + limit]
-        more = shown[-1].name if len(rows) > offset + limit and shown else None
-        total = total_of(await self._store.count_jobs(COUNTED + 1))
-        return JobPage(await self._queries.views(shown), total, more)
+    async def _by_status(self, wanted: JobFilter, backwards: bool, limit: int, offset: int) -> JobsFound:
+        """One state after the other, by their names: a state is worked out and has no index to be walked along."""
+        names: list[str] = []
+        count = 0
+        for state in sorted(wanted.status or [state.value for state in JobState], reverse=backwards):
+            place = JobQuery(limit=limit - len(names), offset=max(0, offset - count))
+            found = await self._found(replace(wanted, status=(state,)), place)
+            names, count = names + found.names, count + found.count
+            if len(names) == limit and count > COUNTED:
+                break
+        return JobsFound(names, count)
+
+    async def _shown(self, names: Sequence[str]) -> list[JobView]:
+        """In the order of these names; what was deleted meanwhile is left out."""
+        jobs = {job.name: job for job in await self._store.jobs(names)} if names else {}
+        return await self._queries.views([jobs[name] for name in names if name in jobs])
+
+    # --- what is asked of the store -----------------------------------------------------------------------
+    async def _query(self, wanted: JobFilter, paging: JobQuery) -> JobQuery | None:
+        """None when no job can be wanted."""
+        facts = facts_wanted(wanted)
+        if facts is None:
+            return None
+        query = replace(
+            paging,
+            any_of=facts,
+            handler=wanted.handler,
+            queue=wanted.queue,
+            origin=wanted.origin,
+            search=None if wanted.search is None else wanted.search.lower(),
+        )
+        return query if wanted.orphaned is None else await self._orphaned(query, wanted.orphaned)
+
+    async def _orphaned(self, query: JobQuery, wanted: bool) -> JobQuery | None:
+        """A job of code is orphaned if no process declares it, as long as there are processes at all."""
+        workers = await self._queries.workers()
+        if not workers or query.origin == "api":
+            return None if wanted else query
+        declared = frozenset(name for worker in workers for name in worker.declares)
+        orphans = JobQuery(origin="code", without=declared)
+        if wanted:
+            return replace(query, origin=orphans.origin, without=declared)
+        return replace(query, without=frozenset(await self._all_names(orphans)))
+
+    async def _all_names(self, query: JobQuery) -> list[str]:
+        names: list[str] = []
+        while True:
+            page = replace(query, after=names[-1] if names else "", limit=MAX_PAGE)
+            found = (await self._store.find_jobs(page, COUNTED + 1)).names
+            names += found
+            if len(found) < MAX_PAGE:
+                return names
 
 
-def sorted_views(views: list[JobView], sort: str) -> list[JobView]:
-    """By this field; equal ones by name, and those without a value last either way."""
-    key, backwards = _SORTS[sort.removeprefix("-")], sort.startswith("-")
-    valued = sorted((view for view in views if key(view) is not None), key=lambda view: view.name)
-    valued.sort(key=key, reverse=backwards)
-    return valued + [view for view in views if key(view) is None]
+def facts_wanted(wanted: JobFilter) -> tuple[JobFacts, ...] | None:
+    """The facts of which one must be so: none at all when nothing is asked of them, None when none can be."""
+    if (wanted.status, wanted.paused, wanted.last_status) == (None, None, None):
+        return ()
+    last = None if wanted.last_status is None else frozenset({State(wanted.last_status)})
+    states = [JobFacts()] if wanted.status is None else _of_states(wanted.status)
+    return tuple(narrowed for facts in states for narrowed in _narrowed(facts, wanted.paused, last)) or None
+
+
+def _of_states(names: Iterable[str]) -> list[JobFacts]:
+    return [facts for name in dict.fromkeys(names) for facts in facts_of(JobState(name))]
+
+
+def _narrowed(facts: JobFacts, paused: bool | None, last: frozenset[State | None] | None) -> list[JobFacts]:
+    """The same with what else is asked of it; nothing when both cannot be."""
+    if paused is not None and facts.paused not in (None, paused):
+        return []
+    if last is not None and facts.last is not None and not last & facts.last:
+        return []
+    both = facts.last if last is None else last if facts.last is None else last & facts.last
+    return [replace(facts, paused=facts.paused if paused is None else paused, last=both)]
 
 
 def total_of(count: int) -> Total:
     return count if count <= COUNTED else f"{COUNTED}+"
-
-
-def _found(text: str, view: JobView) -> bool:
-    text = text.lower()
-    return any(text in place.lower() for place in (view.name, view.handler, view.job.spec.description))
