@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ..app import Mainspring
 from ..core.shapes import execution_shape
+from ..core.tenant_runs import TenantRun, tenant_shape
 from ..core.views import JobView
 from ..model.errors import JobNotFound
 from ..model.execution import Attempt, Execution, State
@@ -31,20 +32,22 @@ from .output import (
 )
 from .session import Session, now
 from .table import Way, print_table
+from .tenant_screen import MOST_TENANTS, print_tenants
 from .waiting import waits_for
 
 
 class Shown:
     """An execution with what its own row does not say: the zone of its job, and what it waits for."""
 
-    def __init__(self, execution: Execution, tz: str, waits_for: str) -> None:
-        self.execution, self.tz, self.waits_for = execution, tz, waits_for
+    def __init__(self, execution: Execution, tz: str, waits_for: str, tenants: Sequence[TenantRun] = ()) -> None:
+        self.execution, self.tz, self.waits_for, self.tenants = execution, tz, waits_for, tenants
 
 
 async def shown(app: Mainspring, execution: Execution) -> Shown:
     job = await _job_of(app, execution)
     waits = await waits_for(app, execution, job, now())
-    return Shown(execution, job.job.spec.tz if job else "UTC", waits)
+    tenants = await app.tenants(execution, limit=MOST_TENANTS) if execution.fans_out else []
+    return Shown(execution, job.job.spec.tz if job else "UTC", waits, tenants)
 
 
 async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
@@ -56,6 +59,8 @@ async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
 
 def show_execution(session: Session, found: Shown) -> None:
     shape = execution_shape(found.execution) | {"waits_for": found.waits_for or None}
+    if found.execution.fans_out:
+        shape["tenants"] = [tenant_shape(run) for run in found.tenants]
     session.show(shape, lambda: _print_execution(found))
 
 
@@ -134,6 +139,8 @@ def _print_execution(found: Shown) -> None:
     )
     if execution.attempts:
         _print_attempts(execution.attempts, at)
+    if found.tenants:
+        print_tenants(found.tenants, at)
 
 
 def _window(execution: Execution, tz: str) -> str | None:

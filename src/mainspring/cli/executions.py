@@ -112,12 +112,14 @@ def cancel(session: Session, execution_id: str) -> None:
 
 @executions.command("retry")
 @ID
+@click.option("--failed-only", is_flag=True, help="Of a job with tenants: for those only that did not complete.")
 @client_options
-def retry(session: Session, execution_id: str) -> None:
+def retry(session: Session, execution_id: str, failed_only: bool) -> None:
     """Run a failed execution again, as a new one with the same parameters and window."""
 
     async def work(app: Mainspring) -> Shown:
-        return await shown(app, await app.retry(await find_execution(app, execution_id), by=operator()))
+        found = await find_execution(app, execution_id)
+        return await shown(app, await (app.retry_failed if failed_only else app.retry)(found, by=operator()))
 
     show_execution(session, session.call(work))
 

@@ -67,9 +67,18 @@ def show_job(session: Session, name: str) -> None:
     metavar="BEGIN END",
     help="The data window, such as 2026-03-01 2026-03-02T06:00; without an offset: in the job's zone.",
 )
+@click.option("--tenant", "tenants", multiple=True, help="Of a job with tenants: for this one; may be repeated.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @client_options
-def trigger_job(session: Session, name: str, params: str | None, pairs: Sequence[str], window: Any, wait: bool) -> int:
+def trigger_job(
+    session: Session,
+    name: str,
+    params: str | None,
+    pairs: Sequence[str],
+    window: Any,
+    tenants: Sequence[str],
+    wait: bool,
+) -> int:
     """Run a job now. Its schedule stays as it is."""
     made: list[Execution] = []
     if read_params(params, pairs) and not session.knows_handlers:
@@ -78,7 +87,7 @@ def trigger_job(session: Session, name: str, params: str | None, pairs: Sequence
     async def work(app: Mainspring) -> Shown:
         handler = (await app.job_view(name)).handler
         given = read_params(params, pairs, textual_parameters(app, handler))
-        made.append(await _triggered(app, name, given, window or None, pairs))
+        made.append(await _triggered(app, name, given, pairs, window=window or None, tenants=tenants or None))
         return await shown(app, await waited(app, made[0]) if wait else made[0])
 
     with leaving(lambda: made[0].id if made else ""):
@@ -88,10 +97,10 @@ def trigger_job(session: Session, name: str, params: str | None, pairs: Sequence
     return 0 if not wait or found.execution.state is State.COMPLETED else 1
 
 
-async def _triggered(app: Mainspring, name: str, params: Any, window: Any, pairs: Sequence[str]) -> Execution:
+async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[str], **options: Any) -> Execution:
     """Refusals speak of the options that were typed, and of the command that helps."""
     try:
-        return await app.trigger(name, params=params, window=window, by=operator())
+        return await app.trigger(name, params=params, by=operator(), **options)
     except InvalidValue as error:
         raise as_options(error, pairs) from None
     except CommandRefused as error:

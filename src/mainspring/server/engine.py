@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from ..config import Settings
 from ..core.backfills import Backfills
+from ..core.bulk import Bulk
 from ..core.client import Client
 from ..core.control import Control
 from ..core.creating import Creation
@@ -16,6 +17,8 @@ from ..core.node import Node
 from ..core.overview import Overview
 from ..core.queries import Queries
 from ..core.registry import Registry
+from ..core.templates import Templates
+from ..core.tenant_runs import TenantRuns
 
 
 class Engine(Protocol):
@@ -30,6 +33,9 @@ class Engine(Protocol):
     idempotency: Idempotency
     locks: Locks
     backfills: Backfills
+    bulk: Bulk
+    templates: Templates
+    tenants: TenantRuns
     node: Node | None
 
 

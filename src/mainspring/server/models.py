@@ -236,6 +236,8 @@ class Trigger(Strict):
 
     params: Params | None = None
     window: Window | None = None
+    tenant: Annotated[Short | None, Field(description="For this tenant alone.")] = None
+    tenants: Annotated[list[Short], Field(min_length=1, max_length=10_000)] | None = None
 
 
 class Empty(Strict):

@@ -206,6 +206,25 @@ class ExecutionPage(Page):
     items: list[Execution]
 
 
+class TenantRun(Output):
+    tenant: str
+    execution_id: str
+    status: State
+    attempts: Annotated[int, Field(description="Tries that were begun.")]
+    max_attempts: int
+    started_at: Instant | None
+    finished_at: Instant | None
+    next_try_at: Instant | None
+    duration_ms: float | None
+    error_message: str | None
+    reason: str | None
+
+
+class TenantPage(Page):
+    items: list[TenantRun]
+    counts: Annotated[dict[str, int], Field(description="How many tenants are in each state.")]
+
+
 class LogLine(Output):
     number: int
     at: Instant

@@ -90,7 +90,15 @@ async def trigger_job(
         view = await call.may_run(id)
         call.check(view)
         made = await call.engine.client.trigger(
-            id, given.params, window=window, by=call.by, trigger="api", traceparent=traceparent, id=execution_id
+            id,
+            given.params,
+            window=window,
+            by=call.by,
+            trigger="api",
+            traceparent=traceparent,
+            id=execution_id,
+            tenant=given.tenant,
+            tenants=given.tenants,
         )
         return _told(await ended(call, made, patience))
 

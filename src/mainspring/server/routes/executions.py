@@ -1,9 +1,9 @@
-"""`/api/v1/executions`: list, read, cancel, retry; log lines, progress and the live stream."""
+"""`/api/v1/executions`: list, read, cancel, retry; tenants, log lines, progress and the live stream."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query
 from starlette.exceptions import HTTPException
@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from ...core.control import EXECUTION_ID
 from ...core.idempotency import Answer
 from ...core.shapes import execution_shape, log_shape
+from ...core.tenant_runs import tenant_shape
 from ...model.errors import ExecutionNotFound
 from ...model.execution import Execution
 from .. import outputs
@@ -19,8 +20,9 @@ from ..call import Call, Posting, Viewing, json
 from ..docs import answers
 from ..errors import respond
 from ..models import Cancel, Empty, ExecutionList, LogList
-from ..paging import execution_page
+from ..paging import execution_page, page
 from ..stream import Streams
+from ..tenant_list import TenantList
 from ..waiting import Wait, ended, seconds
 
 router = APIRouter(prefix="/api/v1/executions", tags=["executions"])
@@ -99,17 +101,41 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
         422,
     ),
 )
-async def retry_execution(call: Posting, id: ExecutionId, body: Empty | None = None, wait: Wait = None) -> Response:
+async def retry_execution(
+    call: Posting,
+    id: ExecutionId,
+    body: Empty | None = None,
+    wait: Wait = None,
+    only: Annotated[
+        Literal["failed"] | None, Query(description="Of a parent: a new one, for the tenants that did not complete.")
+    ] = None,
+) -> Response:
     """Run what failed again, as a new execution with the same parameters, window and tenant."""
     patience = seconds(wait)
 
     async def work(execution_id: str | None) -> Answer:
         await call.may_run((await _found(call, id)).job)
-        made = await call.engine.control.retry_execution(id, by=call.by, as_id=execution_id)
+        retry = call.engine.control.retry_execution if only is None else call.engine.tenants.retry_failed
+        made = await retry(id, by=call.by, as_id=execution_id)
         done = await ended(call, made, patience)
         return json(execution_shape(done), 200 if done.state.final else 202)
 
     return await call.once(work)
+
+
+@router.get(
+    "/{id}/tenants",
+    operation_id="get_execution_tenants",
+    responses=answers({200: (outputs.TenantPage, "Its tenants.")}, 404),
+)
+async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotated[TenantList, Query()]) -> Response:
+    """What became of each tenant of a parent: those that failed first, those that completed last."""
+    await _found(call, id)
+    status = None if wanted.status is None else [state.value for state in wanted.status]
+    found = await call.engine.tenants.page(id, status, wanted.limit, wanted.offset)
+    shapes = [tenant_shape(run) for run in found.items]
+    counts = {state.value: count for state, count in found.counts.items()}
+    return respond(json({**page(shapes, found.total, wanted.limit, wanted.offset, None), "counts": counts}))
 
 
 @router.get(
