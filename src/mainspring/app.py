@@ -21,6 +21,7 @@ from .core.registry import Registry, module_names
 from .core.views import JobView
 from .enqueue_methods import EnqueueMethods
 from .event_loops import new_event_loop
+from .flow_methods import FlowMethods
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
 from .model.triggers import Trigger
@@ -45,6 +46,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Mainspring(
     CalendarMethods,
     EnqueueMethods,
+    FlowMethods,
     MonitoringMethods,
     OccurrenceMethods,
     ServerMethods,

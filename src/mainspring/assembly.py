@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from . import config
 from .core.backfills import Backfills
+from .core.bulk import Bulk
 from .core.calendars import Calendars
 from .core.catalogue import Catalogue
 from .core.client import Client
@@ -34,6 +35,7 @@ from .core.queries import Queries
 from .core.readings import Readings
 from .core.registry import Registry
 from .core.storetime import StoreTime
+from .core.templates import Templates
 from .core.tenant_runs import TenantRuns
 from .core.track import Tracker
 from .core.watching import Watch
@@ -106,6 +108,8 @@ class Parts:
             self.chance,
             settings.timezone,
         )
+        self.templates = Templates(store, self.client, self.creation)
+        self.bulk = Bulk(self.control, self.queries, self.job_lists)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
         self.watch = Watch(store, self.queries, self.calendars, self.time, emit)
         self.metrics: MetricsServer | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .calendar_methods import SyncCalendarMethods
 from .core.views import JobView
+from .flow_methods import SyncFlowMethods
 from .model.backfill import Backfill, Windows
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
 from .model.execution import Execution
@@ -55,7 +56,7 @@ class BackgroundLoop:
         self.loop.close()
 
 
-class SyncMainspring(SyncCalendarMethods, SyncOccurrenceMethods, SyncTenantMethods):
+class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods, SyncTenantMethods):
     def __init__(self, app: Mainspring) -> None:
         self._app = app
         self._background: BackgroundLoop | None = None

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ..model.errors import ExecutionNotFound, InvalidValue, MainspringError, StoreError
-from ..model.job import Job
+from ..model.errors import ExecutionNotFound, InvalidValue, MainspringError, StoreError, nearest
+from ..model.job import Job, JobState
 from ..model.values import choice
 from .control import EXECUTION_ID, Control
 from .job_lists import JobFilter, JobLists
@@ -19,6 +19,7 @@ MOST = 1_000
 
 JOB_COMMANDS = ("pause", "resume", "cancel", "retry")
 EXECUTION_COMMANDS = ("cancel", "retry")
+EXECUTION_FILTERS = ("job", "status", "tenant", "trace_id", "parent_id", "trigger", "since", "until")
 
 Check = Callable[[Job], None]
 One = Callable[[str], Awaitable["BulkItem"]]
@@ -122,6 +123,33 @@ class Bulk:
             if len(page) < MOST:
                 break
         return found
+
+
+def job_filter(given: Mapping[str, Any]) -> JobFilter:
+    """Filters by name, checked. One at least: to steer everything there is must be said in so many words."""
+    _check_filters(given, JobFilter.__struct_fields__)
+    fields = dict(given)
+    if isinstance(status := fields.get("status"), str):
+        fields["status"] = (status,)
+    elif status is not None:
+        fields["status"] = tuple(status)
+    for state in fields.get("status") or ():
+        choice("status", state, tuple(state.value for state in JobState))
+    return JobFilter(**fields)
+
+
+def execution_filters(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    _check_filters(given, EXECUTION_FILTERS)
+    return given
+
+
+def _check_filters(given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            guess = nearest(name, known)
+            raise InvalidValue("filter", name, ", ".join(known), f"Did you mean {guess!r}?" if guess else "")
+    if all(value is None for value in given.values()):
+        raise InvalidValue("filter", None, f"names or ids, or one of {', '.join(known)}", "Say which are meant")
 
 
 def _named(ids: Sequence[str] | None) -> list[str]:
