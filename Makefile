@@ -70,6 +70,7 @@ $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing dependencies into .venv"
 	@$(PIP) install -q -c constraints.txt hatchling editables
 	@$(PIP) install -q -c constraints.txt --no-build-isolation -e ".[dev]"
+	@$(RUN) -m tests.prometheus_server >/dev/null 2>&1 || echo "Prometheus could not be fetched: its tests will say why"
 	@touch $@
 
 test: $(INSTALLED)
