@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -69,13 +70,16 @@ class Mainspring(
         resources: Mapping[str, Any] | None = None,
         observers: Iterable[Callable[[Any], None]] = (),
         tenant_context: Callable[..., Any] | None = None,
+        logger: logging.Logger | None = None,
+        tracer_provider: Any = None,
         clock: Clock | None = None,
         config_file: str | None = None,
         **settings: Any,
     ) -> None:
         """`database` is an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store. `jobs`
-        names modules that declare jobs; `tenant_context` gives what is entered around the handler for a tenant; every
-        other keyword is a setting (see `mainspring.config.Settings`)."""
+        names modules that declare jobs; `tenant_context` gives what is entered around the handler for a tenant; lines go
+        to `logger` instead of the one called `mainspring`, spans to an OpenTelemetry `tracer_provider` instead of the
+        one that is set for the process. Every other keyword is a setting (see `mainspring.config.Settings`)."""
         url, given_store = assembly.database_of(database)
         if url is not None:
             settings = {"database_url": url, **settings}
@@ -85,7 +89,8 @@ class Mainspring(
         self.registry = Registry(tenant_context)
         self.registrar = Registrar(self.registry)
         self.resources = assembly.resources_of(resources)
-        self.emit = Fanout(LogLines(), *assembly.observers_of(observers))
+        self.logger, self.tracer_provider = assembly.logger_of(logger), tracer_provider
+        self.emit = Fanout(LogLines(logger), *assembly.observers_of(observers))
         self._modules = module_names(jobs)
         self._given_store = given_store
         self._parts: Parts | None = None
@@ -191,6 +196,7 @@ class Mainspring(
             declares=names,
             resources=self.resources,
             tracing=parts.tracing,
+            logger=self.logger,
         )
         await node.start()
         return node
@@ -326,7 +332,9 @@ class Mainspring(
         """The parts around an open store; opened by whoever needs it first, anew in a forked child."""
         parts = self._parts
         if parts is None or not parts.here:
-            parts = self._parts = Parts(self._make_store(), self.registry, self.settings, self.clock, self.emit)
+            parts = self._parts = Parts(
+                self._make_store(), self.registry, self.settings, self.clock, self.emit, self.tracer_provider
+            )
         if not parts.opened or (declare and parts.declared != self.registry.revision):
             async with parts.short_turn() if in_transaction else parts.turn():
                 await self._open(parts, declare)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import socket
@@ -69,9 +70,17 @@ class SystemClock:
 class Parts:
     """Everything that hangs on one store in one process. A forked child needs parts of its own."""
 
-    def __init__(self, store: Store, registry: Registry, settings: config.Settings, clock: Clock, emit: Emit) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: config.Settings,
+        clock: Clock,
+        emit: Emit,
+        tracer_provider: Any = None,
+    ) -> None:
         self.wakeups = make_wakeups(settings)
-        self.tracing = make_tracing(settings)
+        self.tracing = make_tracing(settings, tracer_provider)
         self.store = store = traced(announcing(store, self.wakeups), self.tracing)
         self.pid = os.getpid()
         self._settings = settings
@@ -169,8 +178,8 @@ class Parts:
             self.inline.start()
         return self.inline.leases
 
-    def tracker(self, emit: Emit, resources: Mapping[str, Any]) -> Tracker:
-        identity = {"username": self._settings.username, "channel": self._settings.channel}
+    def tracker(self, emit: Emit, resources: Mapping[str, Any], logger: logging.Logger | None) -> Tracker:
+        context = {"username": self._settings.username, "channel": self._settings.channel, "logger": logger}
         return Tracker(
             self.store,
             self.catalogue,
@@ -180,7 +189,7 @@ class Parts:
             self.inline_leases,
             self.tracing,
             resources=resources,
-            **identity,
+            **context,
         )
 
     def outside(self) -> AbstractContextManager[None]:
@@ -255,6 +264,12 @@ def observers_of(given: Any) -> tuple[Callable[[Any], None], ...]:
     return observers
 
 
+def logger_of(given: Any) -> logging.Logger | None:
+    if given is not None and not isinstance(given, logging.Logger):
+        raise InvalidValue("logger", presentable(given), "a logging.Logger")
+    return given
+
+
 def resources_of(given: Any) -> dict[str, Any]:
     """Resources by name, as an application was given them, checked."""
     if given is not None and not isinstance(given, Mapping):
@@ -312,11 +327,11 @@ def announcing(store: Store, wakeups: RedisWakeups | None) -> Store:
     return cast(Store, AnnouncingStore(store, wakeups))
 
 
-def make_tracing(settings: config.Settings) -> Tracing | None:
+def make_tracing(settings: config.Settings, provider: Any = None) -> Tracing | None:
     """Spans, if the settings say so; by themselves where the application has set up OpenTelemetry before. Where nobody
     has even imported it, nothing of it is loaded."""
     wanted = settings.tracing
-    if wanted == "auto":
+    if wanted == "auto" and provider is None:
         if "opentelemetry.trace" not in sys.modules and "OTEL_PYTHON_TRACER_PROVIDER" not in os.environ:
             return None
         from opentelemetry import trace
@@ -328,7 +343,7 @@ def make_tracing(settings: config.Settings) -> Tracing | None:
         from .observe.traces import Tracing
     except ImportError:
         raise ConfigurationError("tracing needs opentelemetry-api: pip install 'mainspring[otel]'") from None
-    return Tracing()
+    return Tracing(provider)
 
 
 def traced(store: Store, tracing: Tracing | None) -> Store:

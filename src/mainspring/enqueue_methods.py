@@ -12,6 +12,8 @@ from .model.execution import Execution
 from .model.policies import Unique
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from .assembly import Parts
     from .observe.fanout import Fanout
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 class EnqueueMethods:
     if TYPE_CHECKING:
         emit: Fanout
+        logger: Logger | None
         resources: Any
 
         async def _ready(self, in_transaction: bool = False) -> Parts: ...
@@ -90,5 +93,5 @@ class EnqueueMethods:
     async def track(self, name: str, **options: Any) -> AsyncIterator[JobContext]:
         """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`."""
         parts = await self._ready()
-        async with parts.tracker(self.emit, self.resources).track(name, **options) as context:
+        async with parts.tracker(self.emit, self.resources, self.logger).track(name, **options) as context:
             yield context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -65,6 +66,7 @@ class Node:
         declares: tuple[str, ...] = (),
         resources: Mapping[str, Any] | None = None,
         tracing: Tracing | None = None,
+        logger: logging.Logger | None = None,
         heart: HeartMaker = ThreadHeart,
         send: Callable[[Beat], Any] | None = None,
     ) -> None:
@@ -93,6 +95,7 @@ class Node:
                 tracing,
                 FanOuts(store, registry, time),
                 resources=resources or {},
+                logger=logger,
                 **settings.identity,
             ),
             self.leases,

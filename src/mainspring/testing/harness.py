@@ -147,7 +147,7 @@ def _seeded_parts(app: Mainspring, store: RecordingStore, seed: int) -> Parts:
     """Made here instead of by the application, so that the very first ids come out of the seed."""
     from ..app import Parts  # type: ignore[attr-defined]
 
-    parts: Parts = Parts(store, app.registry, app.settings, app.clock, app.emit)
+    parts: Parts = Parts(store, app.registry, app.settings, app.clock, app.emit, app.tracer_provider)
     parts.chance.seed(seed)
     return parts
 

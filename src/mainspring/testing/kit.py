@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -189,16 +189,24 @@ class KitBase:
 
     async def _stepping(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:
         await self.app.open()  # what code has declared since is brought to the store
-        settings, registry = self.app.settings, self.app.registry
+        settings, registry, parts = self.app.settings, self.app.registry, self.app._parts
+        assert parts is not None, "it was opened"
+        context = {
+            "resources": self.app.resources,
+            "username": settings.username,
+            "channel": settings.channel,
+            "logger": self.app.logger,
+            "tracing": parts.tracing,
+        }
         stepper = Stepper(
-            self._store,
+            cast(RecordingStore, parts.store),
             registry,
             self.clock,
             self._chance,
             self.app.emit,
             self._patience,
             self._on_run,
-            {"resources": self.app.resources, "username": settings.username, "channel": settings.channel},
+            context,
         )
         try:
             await work(stepper)
