@@ -25,6 +25,7 @@ from .routes import (
     run_handler,
     scheduler,
     sys_job,
+    templates,
 )
 from .stream import Streams
 
@@ -57,6 +58,7 @@ def create_api(app: Application) -> FastAPI:
         executions,
         bulk,
         backfills,
+        templates,
         scheduler,
         cluster,
         audit,

@@ -89,7 +89,7 @@ def add_create(to: APIRouter, open_to_parameters: bool) -> None:
 
 
 @contextmanager
-def _named_as_given() -> Iterator[None]:
+def named_as_given() -> Iterator[None]:
     """Core knows some fields by other names; who asked should read those that they wrote."""
     try:
         yield
@@ -106,7 +106,7 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
 
     async def work(execution_id: str | None) -> Answer:
         try:
-            with _named_as_given():
+            with named_as_given():
                 view, first = await call.engine.creation.create(
                     name, handler, options_of(fields), by=call.by, execution_id=execution_id, check=call.may_make
                 )
@@ -138,7 +138,7 @@ async def get_job(call: Viewing, id: JobId) -> Response:
 async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
     await call.may_run(id)
-    with _named_as_given():
+    with named_as_given():
         view = await call.engine.control.update_job(id, options_of(_given(body)), by=call.by, seen=call.seen)
     return respond(json(job_shape(view), headers=etag(view)))
 

@@ -1,0 +1,29 @@
+"""Templates as plain data, for the command line and the server alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .shapes import instant_text
+from .templates import Template
+
+_OWN = frozenset({"trigger", "tz", "params", "metadata", "description"})
+
+
+def template_shape(template: Template) -> dict[str, Any]:
+    fields, trigger = template.fields, template.trigger
+    return {
+        "name": template.name,
+        "handler": template.handler,
+        "description": fields.get("description", ""),
+        "schedule": None if trigger is None else trigger.expression(),
+        "schedule_description": None if trigger is None else trigger.describe(),
+        "timezone": fields.get("tz"),
+        "params": fields.get("params", {}),
+        "metadata": fields.get("metadata", {}),
+        "options": {name: value for name, value in fields.items() if name not in _OWN},
+        "version": template.version,
+        "updated_by": template.by,
+        "created_at": instant_text(template.created_at),
+        "updated_at": instant_text(template.updated_at),
+    }

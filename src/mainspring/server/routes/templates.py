@@ -1,0 +1,142 @@
+"""`/api/v1/templates`: named sets of a handler and fields of a job, and the jobs made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from ...core.creating import options_of
+from ...core.flow_shapes import template_shape
+from ...core.idempotency import Answer
+from ...core.shapes import job_shape
+from ...model.errors import HandlerNotFound, InvalidValue
+from .. import outputs
+from ..call import Operating, Posting, Viewing, etag, json
+from ..docs import answers
+from ..errors import respond
+from ..models import JobFields
+from ..template_models import Template, TemplateCreate, TemplateJob, Templates, TemplateUpdate
+from .jobs import named_as_given
+
+router = APIRouter(prefix="/api/v1/templates", tags=["templates"])
+
+TemplateName = Annotated[str, Path(description="The template's name.", max_length=100, examples=["nightly-crawl"])]
+
+_ONE: dict[int, tuple[type[BaseModel] | None, str]] = {200: (Template, "The template as it is now.")}
+
+
+_OPTION_OF = {
+    "timezone": "tz",
+    "schedule": "trigger",
+    "interval_minutes": "trigger",
+    "interval_type": "trigger",
+    "max_retries": "max_attempts",
+    "retry_backoff_seconds": "retry",
+}
+
+
+def _given(body: JobFields) -> dict[str, Any]:
+    fields = body.model_dump(exclude_unset=True, include=set(JobFields.model_fields))
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _changes(body: TemplateUpdate) -> dict[str, Any]:
+    """Null takes a field out of the template, unless another field gives the same thing anew."""
+    named = body.model_fields_set & set(JobFields.model_fields)
+    nulls = {_OPTION_OF.get(name, name): None for name in named if getattr(body, name) is None}
+    given = options_of(_given(body))
+    if given.keys() & {"interval_minutes", "trigger"}:
+        nulls.pop("trigger", None)
+    return {**nulls, **given}
+
+
+@contextmanager
+def _named_as_given() -> Iterator[None]:
+    """A handler that nobody has is a bad value here, and not something that is missing."""
+    try:
+        with named_as_given():
+            yield
+    except HandlerNotFound as error:
+        raise InvalidValue("handler", error.name, "a handler that is registered", str(error)) from None
+
+
+@router.get("", operation_id="list_templates", responses=answers({200: (Templates, "By name.")}))
+async def list_templates(call: Viewing) -> Response:
+    found = await call.engine.templates.all()
+    return respond(json({"items": [template_shape(each) for each in found]}))
+
+
+@router.post(
+    "",
+    operation_id="create_template",
+    status_code=201,
+    responses=answers({201: (Template, "The new template.")}, 409, 422),
+)
+async def create_template(call: Posting, body: TemplateCreate) -> Response:
+    """Keep a handler and fields of a job under a name. It is checked as a job would be, but for missing parameters."""
+
+    async def work(_: str | None) -> Answer:
+        with _named_as_given():
+            made = await call.engine.templates.create(body.name, body.handler, options_of(_given(body)), by=call.by)
+        return json(template_shape(made), 201, {"Location": f"{call.request.url.path}/{made.name}"})
+
+    return await call.once(work)
+
+
+@router.get("/{name}", operation_id="get_template", responses=answers(_ONE, 404))
+async def get_template(call: Viewing, name: TemplateName) -> Response:
+    return respond(json(template_shape(await call.engine.templates.get(name))))
+
+
+@router.put("/{name}", operation_id="update_template", responses=answers(_ONE, 404, 409, 422))
+async def update_template(call: Posting, name: TemplateName, body: TemplateUpdate) -> Response:
+    """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
+
+    async def work(_: str | None) -> Answer:
+        with _named_as_given():
+            made = await call.engine.templates.update(name, _changes(body), handler=body.handler, by=call.by)
+        return json(template_shape(made))
+
+    return await call.once(work)
+
+
+@router.delete(
+    "/{name}", operation_id="delete_template", status_code=204, responses=answers({204: (None, "It is gone.")}, 404)
+)
+async def delete_template(call: Operating, name: TemplateName) -> Response:
+    """Remove a template. Jobs that were made from it stay."""
+    await call.engine.templates.remove(name, by=call.by)
+    return respond(Answer(204))
+
+
+@router.post(
+    "/{name}/jobs",
+    operation_id="create_job_from_template",
+    status_code=201,
+    responses=answers(
+        {201: (outputs.CreatedJob, "The job, and the execution of one that runs at once.")}, 404, 409, 422
+    ),
+)
+async def create_job_from_template(call: Posting, name: TemplateName, body: TemplateJob | None = None) -> Response:
+    """A job with what the template says, but for the fields that are given."""
+    wanted = TemplateJob() if body is None else body
+
+    async def work(execution_id: str | None) -> Answer:
+        with _named_as_given():
+            view, first = await call.engine.templates.apply(
+                name,
+                wanted.name,
+                options_of(_given(wanted)),
+                by=call.by,
+                execution_id=execution_id,
+                check=call.may_make,
+            )
+        shape = {**job_shape(view), "execution_id": None if first is None else first.id}
+        return json(shape, 201, {**etag(view), "Location": f"/api/v1/jobs/{view.name}"})
+
+    return await call.once(work)
