@@ -6,11 +6,18 @@ from collections.abc import Callable
 from random import Random
 
 from ...model.execution import FINAL, State
+from ...model.limits import Limit
 from .steps import Add, Advance, Claim, DeleteJob, Exchange, Lock, New, Settle, Shelve, Step, Tell, TidyUp, WriteJob
 
 KEYS = (None, None, None, "k1", "k2")
 ENDINGS = (State.COMPLETED, State.COMPLETED, State.COMPLETED, *sorted(FINAL))
 ARRIVING = (*[State.PENDING] * 8, State.RUNNING, State.WAITING, State.SKIPPED, State.FAILED)
+SLOT, SLOTS, OTHER_SLOT = (Limit("s", concurrency=1), Limit("s", concurrency=2), Limit("o", concurrency=1))
+TOKEN = Limit("t", rate=0.7, burst=2)  # no sum of the steps in time below makes a whole token
+LIMITS: tuple[tuple[Limit, ...], ...] = (
+    *[()] * 8,
+    *((SLOT,), (SLOTS,), (SLOTS, OTHER_SLOT), (OTHER_SLOT, SLOTS), (TOKEN,), (OTHER_SLOT, TOKEN), (TOKEN, SLOTS)),
+)
 STALE = (*[None] * 6, "token", "owner")
 
 
@@ -104,6 +111,10 @@ class Drawing:
             alone=self._rarely() and self._rarely(),
             state=pick(ARRIVING),
             again=self._position() if self._rarely() else None,
+            trigger=pick(("enqueue", "enqueue", "api", "schedule")),
+            share=pick((None, None, "x", "y")),
+            weight=pick((1, 1, 3)),
+            limits=pick(LIMITS),
         )
 
     def _settle(self) -> Settle:

@@ -29,6 +29,7 @@ from ...model.changes import (
 from ...model.execution import Attempt, Execution, State
 from ...model.instants import seconds_to_micros
 from ...model.job import Job, JobSpec, encode_spec
+from ...model.limits import Limit, encode_limits
 from ...model.shelf import Entry, EntryWrite
 from ...model.triggers import encode_trigger, every
 from ..clock import FakeClock
@@ -97,6 +98,10 @@ class New:
     alone: bool
     state: State
     again: int | None
+    trigger: str = "enqueue"
+    share: str | None = None
+    weight: int = 1
+    limits: tuple[Limit, ...] = ()
 
     def execution(self, script: Script) -> Execution:
         known = None if self.again is None else script.row(self.again)
@@ -126,6 +131,10 @@ class New:
             parent_id=self.parent,
             alone=self.alone,
             state=self.state,
+            trigger=self.trigger,
+            share=self.share,
+            weight=self.weight,
+            limits=encode_limits(self.limits),
             **fields,
         )
 
