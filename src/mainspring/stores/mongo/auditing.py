@@ -61,7 +61,8 @@ async def keep(db: Database, records: Sequence[dict[str, Any]]) -> int:
         return int(error.details["nInserted"])
 
 
-async def audits(db: Database, target: str | None, limit: int) -> list[Audit]:
+async def audits(db: Database, target: str | None, limit: int, before: str | None) -> list[Audit]:
     await move_all(db)
-    wanted = {} if target is None else {"target": target}
+    wanted: dict[str, Any] = {} if target is None else {"target": target}
+    wanted |= {} if before is None else {"_id": {"$lt": before}}
     return [audit_of(doc) async for doc in db.audits.find(wanted).sort("_id", -1).limit(limit)] if limit > 0 else []

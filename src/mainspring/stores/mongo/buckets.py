@@ -82,6 +82,7 @@ async def give_back(db: Database, key: str, count: int) -> None:
 
 async def look_by(db: Database, wait: Wait, look: Micros) -> None:
     """Before a row is parked: from now on somebody will look at the rows parked there."""
+    await db.learn_flow()
     again = {"$min": ["$again", look]}  # what is absent is not the least
     change = [{"$set": {"again": again, "touched": db.time.now()}}]
     for tried in range(_TRIES):

@@ -70,12 +70,19 @@ class Database:
         self.purges = self._collection("purges")
         self.meta = self._collection("meta")
         self.claims = self.executions.with_options(write_concern=QUICK)
+        self.knows_flow = False  # whether shares or limits were ever used here, as far as is known
 
     def _collection(self, name: str) -> Collection:
         return self.plain.get_collection(collection_name(self.prefix, name))
 
     async def now(self) -> Micros:
         return self.time.told(await self.plain.command("hello"))
+
+    async def learn_flow(self) -> None:
+        """From now on claims look for rows with shares, and for parked ones: what nobody uses costs nothing."""
+        if not self.knows_flow:
+            await repeated(lambda: self.meta.update_one({"_id": "schema"}, {"$set": {"flow": True}}))
+            self.knows_flow = True
 
     async def close(self) -> None:
         await self.client.close()

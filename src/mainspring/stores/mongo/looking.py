@@ -31,6 +31,7 @@ class Outlook(msgspec.Struct):
     now: Micros = 0
     next_due: Micros | None = None
     next_look: Micros | None = None
+    flow: bool = False
     waiters: bool = False
     woken: bool = False
     lanes: dict[str, list[Candidate[str]]] = {}
@@ -46,17 +47,21 @@ class Outlook(msgspec.Struct):
 
 
 async def look(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Outlook:
-    """`most` rows of each lane; `waiters` asks whether any row waits for a key or a limit."""
+    """`most` rows of each lane; `waiters` asks whether any row waits for a key or a limit. Rows with
+    shares and parked ones are asked for where there have ever been any: the answer tells."""
     outlook = Outlook()
-    around = [_future(db), _looks(db), *([_waiters(db)] if waiters else [])]
+    around = [_future(db), *([_looks(db)] if db.knows_flow else []), *([_waiters(db)] if waiters else [])]
     for doc in await (await _asked(db, request, most, around)).to_list():
         _read(outlook, doc)
+    if outlook.flow and not db.knows_flow:
+        db.knows_flow = True
+        return await look(db, request, most, waiters=waiters)
     return outlook
 
 
 async def _asked(db: Database, request: ClaimRequest | None, most: int, around: list[dict[str, Any]]) -> Cursor:
     """Lanes come first in the pipeline: only there does the server skip from one to the next."""
-    now = [{"$match": {"_id": "schema"}}, {"$project": {"_id": 0, "now": db.time.now()}}]
+    now = [{"$match": {"_id": "schema"}}, {"$project": {"_id": 0, "now": db.time.now(), "flow": 1}}]
     if request is None or not request.handlers or request.queues == frozenset():
         return await db.meta.aggregate([*now, *around])
     clock = {"$unionWith": {"coll": db.meta.name, "pipeline": now}}
@@ -65,7 +70,7 @@ async def _asked(db: Database, request: ClaimRequest | None, most: int, around: 
 
 def _read(outlook: Outlook, doc: dict[str, Any]) -> None:
     if "now" in doc:
-        outlook.now = int(doc["now"])
+        outlook.now, outlook.flow = int(doc["now"]), doc.get("flow", False)
     elif "due" in doc:
         outlook.next_due = int(doc["due"])
     elif "again" in doc:
@@ -125,12 +130,12 @@ def ready_pipeline(db: Database, request: ClaimRequest, most: int) -> list[dict[
         "pipeline": best,
         "as": "rows",
     }
-    return [*lanes_pipeline(request), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}]
+    return [*lanes_pipeline(request, db.knows_flow), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}]
 
 
-def lanes_pipeline(request: ClaimRequest) -> list[dict[str, Any]]:
-    """The lanes that have ready rows this request may claim."""
-    names = _names(request)
+def lanes_pipeline(request: ClaimRequest, fair: bool) -> list[dict[str, Any]]:
+    """The lanes that have ready rows this request may claim; those of shares only if there are any."""
+    names = _names(request, (False, True) if fair else (False,))
     if names is not None:
         return [{"$match": {"ready": {"$in": names}}}, {"$group": {"_id": "$ready"}}]
     parts = {"$split": ["$_id", "/"]}
@@ -146,10 +151,8 @@ def lanes_pipeline(request: ClaimRequest) -> list[dict[str, Any]]:
     ]
 
 
-def _names(request: ClaimRequest) -> list[str] | None:
-    if request.queues is None or len(request.queues) * len(request.handlers) * 4 > _NAMED_LANES:
+def _names(request: ClaimRequest, kinds: tuple[bool, ...]) -> list[str] | None:
+    if request.queues is None or len(request.queues) * len(request.handlers) * 2 * len(kinds) > _NAMED_LANES:
         return None
     names = [lane(queue, handler) for queue in sorted(request.queues) for handler in sorted(request.handlers)]
-    return [
-        lane_name(name, fair=fair, alone=alone) for name in names for fair in (False, True) for alone in (False, True)
-    ]
+    return [lane_name(name, fair=fair, alone=alone) for name in names for fair in kinds for alone in (False, True)]

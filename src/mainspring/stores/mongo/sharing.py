@@ -53,6 +53,7 @@ def entering(executions: Iterable[Execution]) -> list[Entering]:
 
 async def tags(db: Database, rows: Sequence[Entering]) -> dict[str, int]:
     """By id. The rows get theirs one after another, in the order of their ids."""
+    await db.learn_flow()
     levels: dict[Level, set[str]] = {}
     for row in rows:
         levels.setdefault(row.level, set()).add(row.share)

@@ -293,8 +293,8 @@ class MongoStore:
         await running.remove_worker(self._db, id)
 
     @told
-    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        return await auditing.audits(self._db, target, limit)
+    async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
+        return await auditing.audits(self._db, target, limit, before)
 
     # --- shelf --------------------------------------------------------------------------------------------------
 
