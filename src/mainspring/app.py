@@ -78,8 +78,8 @@ class Mainspring(
     ) -> None:
         """`database` is an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store. `jobs`
         names modules that declare jobs; `tenant_context` gives what is entered around the handler for a tenant; lines
-        go to `logger` instead of the one called `mainspring`, spans to an OpenTelemetry `tracer_provider` instead of the
-        one that is set for the process. Every other keyword is a setting (see `mainspring.config.Settings`)."""
+        go to `logger` instead of the one called `mainspring`, spans to an OpenTelemetry `tracer_provider` instead of
+        the one that is set for the process. Every other keyword is a setting (see `mainspring.config.Settings`)."""
         url, given_store = assembly.database_of(database)
         if url is not None:
             settings = {"database_url": url, **settings}
