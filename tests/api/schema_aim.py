@@ -32,6 +32,7 @@ _TEXTS = {
     "grace": ["1h"],
     "window": ["yesterday"],
     "queue": ["default"],
+    "not_before": ["06:00", "23:59:59"],
 }
 
 
@@ -96,9 +97,10 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         ids = known.jobs
     if "/jobs/{id}" in path:  # few jobs are in the one state that some commands are for
         ids = [*APT.get(path.rpartition("/")[2], ()), *ids]
-    names = known.locks if "/locks" in path else known.jobs
+    names = known.locks if "/locks" in path else known.templates if "/templates/{name}" in path else known.jobs
     jobs = ["windows"] * 20 + known.jobs if path.endswith("/backfills") else known.jobs
-    return {**_TEXTS, "id": ids, "ids": ids, "job": jobs, "handler": known.handlers, "name": names}
+    found = {"id": ids, "ids": ids, "job": jobs, "handler": known.handlers, "name": names, "after": ["windows"]}
+    return {**_TEXTS, **found}
 
 
 def _aimed(value: Any, choices: list[str]) -> Any:

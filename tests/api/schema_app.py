@@ -40,6 +40,7 @@ class Known(msgspec.Struct):
     waiting: list[str] = []
     backfills: list[str] = []
     locks: list[str] = []
+    templates: list[str] = []
 
     @property
     def executions(self) -> list[str]:
@@ -96,6 +97,8 @@ async def fill(app: Mainspring) -> Known:
     for name in ("import", "export", "reports/daily"):
         assert await app.try_lock(name, "1h")
         known.locks.append(name)
+    for name in ("hourly-run", "nightly-run"):
+        known.templates.append((await app.create_template(name, "quick", trigger=every(hours=1))).name)
     known.jobs = [view.name for view in await app.jobs()]
     return known
 

@@ -11,12 +11,14 @@ from typing import Any
 import click
 
 from ..app import Mainspring
+from ..core.bulk import BulkResult
 from ..core.shapes import execution_shape, log_shape
 from ..model.changes import LogLine
 from ..model.execution import Execution, State
 from ..model.instants import to_datetime
 from .execution_screen import Shown, print_executions, show_execution, shown
 from .ids import find_execution
+from .many import EXECUTION_FILTER, check_choice, read_filters, show_bulk
 from .output import console, note, progress_text
 from .root import EXIT_CODES, INTERRUPTED, CommandGroup
 from .session import Session, client_options, operator
@@ -24,6 +26,7 @@ from .waiting import say_if_nobody_comes
 
 FOLLOW_INTERVAL = 0.5
 ID = click.argument("execution_id", metavar="ID")
+IDS = click.argument("execution_ids", metavar="ID...", nargs=-1)
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -98,30 +101,53 @@ def logs(session: Session, execution_id: str, follow: bool) -> None:
 
 
 @executions.command("cancel")
-@ID
+@IDS
+@EXECUTION_FILTER
+@click.option("--note", help="Why; kept with what is cancelled.")
 @client_options
-def cancel(session: Session, execution_id: str) -> None:
+def cancel(session: Session, execution_ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
     """End what waits; ask the worker of what runs to stop it."""
+    check_choice(execution_ids, filters, "execution")
+    if filters or len(execution_ids) > 1:
+        return _end_many(session, "cancel", execution_ids, filters, note)
 
     async def work(app: Mainspring) -> Shown:
-        found = await find_execution(app, execution_id)
-        return await shown(app, await app.cancel_execution(found.id, by=operator()))
+        found = await find_execution(app, execution_ids[0])
+        return await shown(app, await app.cancel_execution(found.id, by=operator(), reason=note))
 
     show_execution(session, session.call(work))
+    return 0
 
 
 @executions.command("retry")
-@ID
+@IDS
+@EXECUTION_FILTER
 @click.option("--failed-only", is_flag=True, help="Of a job with tenants: for those only that did not complete.")
 @client_options
-def retry(session: Session, execution_id: str, failed_only: bool) -> None:
+def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str], failed_only: bool) -> int:
     """Run a failed execution again, as a new one with the same parameters and window."""
+    check_choice(execution_ids, filters, "execution")
+    if filters or len(execution_ids) > 1:
+        if failed_only:
+            raise click.UsageError("--failed-only is for one execution")
+        return _end_many(session, "retry", execution_ids, filters, None)
 
     async def work(app: Mainspring) -> Shown:
-        found = await find_execution(app, execution_id)
+        found = await find_execution(app, execution_ids[0])
         return await shown(app, await (app.retry_failed if failed_only else app.retry)(found, by=operator()))
 
     show_execution(session, session.call(work))
+    return 0
+
+
+def _end_many(session: Session, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
+    wanted = read_filters(filters)
+
+    async def work(app: Mainspring) -> BulkResult:
+        found = [await find_execution(app, id) for id in ids] if ids else None
+        return await app.bulk_executions(command, found, by=operator(), note=note, **wanted)
+
+    return show_bulk(session, session.call(work), "EXECUTION")
 
 
 async def waited(app: Mainspring, execution: Execution) -> Execution:

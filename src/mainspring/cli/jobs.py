@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..app import Mainspring
+from ..core.bulk import BulkResult
 from ..core.shapes import job_shape
 from ..core.views import JobView
 from ..model.changes import WorkerInfo
@@ -19,11 +20,13 @@ from ..model.values import duration, instant
 from .execution_screen import Shown, show_execution, shown
 from .executions import leaving, waited
 from .job_screen import print_job, print_jobs
+from .many import JOB_FILTER, check_choice, read_filters, show_bulk
 from .output import note
 from .parameters import as_options, quoting_hint, read_params, textual_parameters
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, operator
 
+NAMES = click.argument("names", metavar="NAME...", nargs=-1)
 AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
 
 
@@ -117,7 +120,8 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
 
 
 @jobs.command("pause")
-@click.argument("name")
+@NAMES
+@JOB_FILTER
 @click.option("--note", help="Why, for those who find it paused.")
 @click.option("--for", "pause_for", metavar="DURATION", help="Resume by itself after this time, such as 2h.")
 @click.option(
@@ -126,26 +130,55 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
     help="Resume by itself at this time, such as 2026-03-01T08:00; without an offset: in the job's zone.",
 )
 @client_options
-def pause_job(session: Session, name: str, note: str | None, pause_for: str | None, until: str | None) -> None:
+def pause_job(
+    session: Session,
+    names: Sequence[str],
+    filters: Sequence[str],
+    note: str | None,
+    pause_for: str | None,
+    until: str | None,
+) -> int:
     """No more ticks until resumed. What runs now ends as usual."""
+    check_choice(names, filters, "job")
     if pause_for and until:
         raise click.UsageError("--for and --until exclude each other; give one of them")
+    if filters or len(names) > 1:
+        if pause_for or until:
+            raise click.UsageError("--for and --until are for one job")
+        return _steer_many(session, "pause", names, filters, note=note)
     resume_after = duration("--for", pause_for) if pause_for else None
     if until:
         instant("--until", until, tz="UTC")  # read in the job's zone later: what is no time at all is refused at once
 
     async def work(app: Mainspring) -> JobView:
-        return await app.pause(name, by=operator(), note=note, resume_at=until, resume_after=resume_after)
+        return await app.pause(names[0], by=operator(), note=note, resume_at=until, resume_after=resume_after)
 
     _show(session, session.call(work))
+    return 0
+
+
+def _steer_many(
+    session: Session, command: str, names: Sequence[str], filters: Sequence[str], note: str | None = None
+) -> int:
+    wanted = read_filters(filters)
+
+    async def work(app: Mainspring) -> BulkResult:
+        return await app.bulk_jobs(command, names or None, by=operator(), note=note, **wanted)
+
+    return show_bulk(session, session.call(work), "JOB")
 
 
 @jobs.command("resume")
-@click.argument("name")
+@NAMES
+@JOB_FILTER
 @client_options
-def resume_job(session: Session, name: str) -> None:
+def resume_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
     """End a pause and plan the next run anew."""
-    _show(session, session.call(lambda app: app.resume(name, by=operator())))
+    check_choice(names, filters, "job")
+    if filters or len(names) > 1:
+        return _steer_many(session, "resume", names, filters)
+    _show(session, session.call(lambda app: app.resume(names[0], by=operator())))
+    return 0
 
 
 @jobs.command("skip")
@@ -185,17 +218,22 @@ def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]
 
 
 @jobs.command("cancel")
-@click.argument("name")
+@NAMES
+@JOB_FILTER
 @client_options
-def cancel_job(session: Session, name: str) -> None:
+def cancel_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
     """Stop a job for good, with everything of it that waits or runs."""
+    check_choice(names, filters, "job")
+    if filters or len(names) > 1:
+        return _steer_many(session, "cancel", names, filters)
 
     async def work(app: Mainspring) -> JobView:
-        await app.job_view(name)  # never an execution, whatever the name looks like
-        await app.cancel(name, by=operator())
-        return await app.job_view(name)
+        await app.job_view(names[0])  # never an execution, whatever the name looks like
+        await app.cancel(names[0], by=operator())
+        return await app.job_view(names[0])
 
     _show(session, session.call(work))
+    return 0
 
 
 @jobs.command("reactivate")
@@ -207,16 +245,21 @@ def reactivate_job(session: Session, name: str) -> None:
 
 
 @jobs.command("retry")
-@click.argument("name")
+@NAMES
+@JOB_FILTER
 @client_options
-def retry_job(session: Session, name: str) -> None:
+def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
     """Run the last failed execution of a job again, as a new one."""
+    check_choice(names, filters, "job")
+    if filters or len(names) > 1:
+        return _steer_many(session, "retry", names, filters)
 
     async def work(app: Mainspring) -> Shown:
-        await app.job_view(name)  # never an execution, whatever the name looks like
-        return await shown(app, await app.retry(name, by=operator()))
+        await app.job_view(names[0])  # never an execution, whatever the name looks like
+        return await shown(app, await app.retry(names[0], by=operator()))
 
     show_execution(session, session.call(work))
+    return 0
 
 
 @jobs.command("remove")

@@ -34,6 +34,7 @@ COMMANDS = {
     "workers": "cluster:workers",
     "locks": "cluster:locks",
     "calendars": "calendars:calendars",
+    "templates": "templates:templates",
     "token": "tokens:token",
     "cron": "cron:cron",
     "simulate": "simulate:simulate",

@@ -1,9 +1,10 @@
-"""Templates as plain data, for the command line and the server alike."""
+"""Templates, and what became of bulk commands, as plain data."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .bulk import BulkResult
 from .shapes import instant_text
 from .templates import Template
 
@@ -26,4 +27,24 @@ def template_shape(template: Template) -> dict[str, Any]:
         "updated_by": template.by,
         "created_at": instant_text(template.created_at),
         "updated_at": instant_text(template.updated_at),
+    }
+
+
+def bulk_shape(result: BulkResult) -> dict[str, Any]:
+    return {
+        "command": result.command,
+        "matched": len(result.items),
+        "done": result.done,
+        "refused": result.refused,
+        "more": result.more,
+        "results": [
+            {
+                "id": item.id,
+                "done": item.done,
+                "status": item.status,
+                "execution_id": item.execution_id,
+                "error": None if item.error is None else str(item.error),
+            }
+            for item in result.items
+        ],
     }

@@ -1,0 +1,82 @@
+"""Commands on several jobs or executions at once: named one after another, or found with `--filter`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from ..core.bulk import BulkResult
+from ..core.flow_shapes import bulk_shape
+from ..model.errors import shown
+from .output import note
+from .session import Session
+from .table import Way, print_table
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SWITCHES = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def filter_option(fields: str) -> Callable[[Command], Command]:
+    """Adds `--filter FIELD=VALUE`, which the command gets as `filters`."""
+    return click.option(
+        "--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All with that, 1,000 at most: {fields}."
+    )
+
+
+JOB_FILTER = filter_option("status, handler, queue, origin, last_status, paused, orphaned or search")
+EXECUTION_FILTER = filter_option("job, status, tenant, trace_id, parent_id, trigger, since or until")
+
+
+def check_choice(names: Sequence[str], filters: Sequence[str], noun: str) -> None:
+    if bool(names) == bool(filters):
+        raise click.UsageError(f"which {noun}? name one or several, or give --filter FIELD=VALUE")
+
+
+def read_filters(pairs: Sequence[str]) -> dict[str, Any]:
+    """The fields of `--filter`; a status given several times means any of them.
+
+    >>> read_filters(["status=failed", "status=paused", "paused=no", "queue=web"])
+    {'status': ['failed', 'paused'], 'paused': False, 'queue': 'web'}
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name or not value:
+            raise click.BadParameter(f"{shown(pair)} is not FIELD=VALUE", param_hint="--filter")
+        if name == "status":
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise click.BadParameter(f"{name} is given twice", param_hint="--filter")
+        else:
+            found[name] = _switch(pair, value) if name in ("paused", "orphaned") else value
+    return found
+
+
+def _switch(pair: str, value: str) -> bool:
+    if value.lower() not in _SWITCHES:
+        raise click.BadParameter(f"{shown(pair)} is neither true nor false", param_hint="--filter")
+    return _SWITCHES[value.lower()]
+
+
+def show_bulk(session: Session, result: BulkResult, noun: str) -> int:
+    """The exit code: 1 if one of them was refused."""
+    session.show(bulk_shape(result), lambda: _print(result, noun))
+    if result.more:
+        note("there are more: give the command again")
+    return 1 if result.refused else 0
+
+
+def _print(result: BulkResult, noun: str) -> None:
+    if not result.items:
+        click.echo("Nothing matches.")
+        return
+    titles: dict[str, Way] = {noun: "keep", "DONE": "keep", "NOW": "cut"}
+    rows = [
+        [item.id, "yes" if item.done else "no", item.execution_id or item.status or str(item.error)]
+        for item in result.items
+    ]
+    print_table(titles, rows)
+    click.echo(f"{result.command}: {result.done} done, {result.refused} refused")

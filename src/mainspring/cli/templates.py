@@ -1,0 +1,170 @@
+"""`mainspring templates`: named sets of a handler and options, and the jobs made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ..app import Mainspring
+from ..core.creating import options_of
+from ..core.flow_shapes import template_shape
+from ..core.shapes import job_shape
+from ..core.templates import Template
+from ..core.views import JobView
+from ..model.errors import InvalidValue
+from .job_screen import print_job
+from .output import compact, moment, print_fields
+from .parameters import read_params, textual_parameters
+from .root import EXIT_CODES, CommandGroup
+from .session import Session, client_options, now, operator
+from .table import Way, print_table
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def templates() -> None:
+    """Named sets of a handler, parameters, schedule and policies, from which jobs are made."""
+
+
+@templates.command("list")
+@client_options
+def list_templates(session: Session) -> None:
+    """Every template, with its handler and schedule."""
+    found = session.call(lambda app: app.templates())
+    session.show([template_shape(each) for each in found], lambda: _print_list(found))
+
+
+@templates.command("show")
+@click.argument("name")
+@client_options
+def show_template(session: Session, name: str) -> None:
+    """One template in full."""
+    _show(session, session.call(lambda app: app.get_template(name)))
+
+
+@templates.command("create")
+@click.argument("name")
+@click.option("--handler", required=True, help="The code that jobs made from it run.")
+@click.option("--schedule", metavar="CRON", help="Cron, such as '0 3 * * *', or '@every 30m'.")
+@click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
+@click.option("--params", metavar="JSON", help="Parameters as one JSON object; may be incomplete.")
+@click.option(
+    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
+)
+@click.option(
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Any field of a job, such as queue=web or timeout=1m.",
+)
+@client_options
+def create_template(session: Session, name: str, handler: str, **given: Any) -> None:
+    """Keep a handler and fields of a job under a name."""
+
+    async def work(app: Mainspring) -> Template:
+        fields = _fields(app, handler, **given)
+        return await app.create_template(name, handler, by=operator(), **fields)
+
+    _show(session, _called(session, work))
+
+
+@templates.command("delete")
+@click.argument("name")
+@client_options
+def delete_template(session: Session, name: str) -> None:
+    """Remove a template. Jobs that were made from it stay."""
+    session.call(lambda app: app.remove_template(name, by=operator()))
+    session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs made from it stay"))
+
+
+@templates.command("apply")
+@click.argument("template")
+@click.argument("name", required=False)
+@click.option("--schedule", metavar="CRON", help="Another schedule.")
+@click.option("--timezone", metavar="ZONE", help="Another zone.")
+@click.option("--params", metavar="JSON", help="Parameters on top of those of the template.")
+@click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter.")
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
+@client_options
+def apply_template(session: Session, template: str, name: str | None, **given: Any) -> None:
+    """Make a job from a template. Its name is made up if none is given."""
+
+    async def work(app: Mainspring) -> JobView:
+        handler = (await app.get_template(template)).handler
+        return await app.apply_template(template, name, by=operator(), **_fields(app, handler, **given))
+
+    view = _called(session, work)
+    session.show(job_shape(view), lambda: print_job(view))
+
+
+def _fields(
+    app: Mainspring,
+    handler: str,
+    schedule: str | None,
+    timezone: str | None,
+    params: str | None,
+    pairs: Sequence[str],
+    options: Sequence[str],
+) -> dict[str, Any]:
+    """What was typed, as options of a declaration: the fields of the HTTP interface are known here too."""
+    fields = read_params(None, options) or {}
+    for field, value in (("schedule", schedule), ("timezone", timezone)):
+        if value is not None:
+            fields[field] = value
+    given = read_params(params, pairs, textual_parameters(app, handler))
+    known = options_of(fields)
+    unknown = fields.keys() - known.keys() - _TOLD_OTHERWISE
+    if unknown:
+        field = sorted(unknown)[0]
+        raise click.BadParameter(f"a job has no field {field!r}", param_hint="--option")
+    return known if given is None else {**known, "params": given}
+
+
+_TOLD_OTHERWISE = {"schedule", "timezone", "max_retries", "retry_backoff_seconds", "interval_type", "interval_minutes"}
+
+
+def _called(session: Session, work: Any) -> Any:
+    """Refusals speak of the options that were typed."""
+    try:
+        return session.call(work)
+    except InvalidValue as error:
+        name = {"tz": "timezone", "trigger": "schedule", "cron": "schedule"}.get(error.field, error.field)
+        raise InvalidValue(name, error.value, error.allowed, error.remedy) from None
+
+
+def _show(session: Session, template: Template) -> None:
+    session.show(template_shape(template), lambda: _print_one(template))
+
+
+def _print_list(found: Sequence[Template]) -> None:
+    if not found:
+        click.echo("No templates. Make one with: mainspring templates create NAME --handler HANDLER")
+        return
+    at = now()
+    titles: dict[str, Way] = {"TEMPLATE": "keep", "HANDLER": "keep", "SCHEDULE": "cut", "CHANGED": "drop", "BY": "drop"}
+    rows = [[each.name, each.handler, _schedule(each) or "", moment(each.updated_at, at), each.by] for each in found]
+    print_table(titles, rows)
+
+
+def _print_one(template: Template) -> None:
+    shape = template_shape(template)
+    print_fields(
+        {
+            "template": template.name,
+            "description": shape["description"],
+            "handler": template.handler,
+            "schedule": _schedule(template),
+            "zone": shape["timezone"],
+            "params": compact(shape["params"]),
+            "metadata": compact(shape["metadata"]),
+            "options": compact(shape["options"]),
+            "changed": f"{moment(template.updated_at, now())} by {template.by}",
+        }
+    )
+
+
+def _schedule(template: Template) -> str | None:
+    trigger = template.trigger
+    return None if trigger is None else f"{trigger.describe()}  [{trigger.expression()}]"
