@@ -1,0 +1,229 @@
+"""`/metrics`: label sets at 0 from registration, totals of the store, numbers of this process, and how it is served."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mainspring import JobContext, Mainspring, Retry, every
+from mainspring.core.readings import LISTED
+from mainspring.model.events import Ended, Fenced, Rescued, Skipped, Started
+from mainspring.model.execution import Execution, State
+from mainspring.observe.counting import DURATIONS, OTHERS, ProcessCounts
+from mainspring.testing import FakeClock
+from tests.api.client import client_of
+from tests.support import ON_A_FAKE_CLOCK, Nodes, run_once
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample by name and labels, as the client library reads them."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+class Page:
+    def __init__(self, text: str) -> None:
+        self.samples = samples(text)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.samples.get((name, frozenset(labels.items())))
+
+    def labels(self, name: str, label: str) -> set[str]:
+        return {dict(labels)[label] for found, labels in self.samples if found == name and label in dict(labels)}
+
+
+async def page(app: Mainspring) -> Page:
+    app._parts.readings._known = None  # type: ignore[union-attr]  # as after a second
+    return Page((await app.metrics_page()).decode())
+
+
+def with_jobs(app: Mainspring) -> Mainspring:
+    def fails() -> None:
+        raise ValueError("as asked")
+
+    def once(ctx: JobContext) -> None:
+        if ctx.attempt == 1:
+            raise ValueError("once")
+
+    app.job("good")(lambda: None)
+    app.job("bad", max_attempts=1)(fails)
+    app.job("again", retry=Retry(initial="1ms"))(once)
+    app.job("nightly", cron="0 3 * * *", window="yesterday")(lambda: None)
+    return app
+
+
+@pytest.mark.req("OBS-4")
+async def test_label_sets_exist_at_0_from_registration(nodes: Nodes) -> None:
+    app = with_jobs(nodes.app())
+    async with client_of(app) as client:
+        answer = await client.ask("GET", "/metrics")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        found = Page(answer.text)
+    await app.close()
+    jobs = {"good", "bad", "again", "nightly"}
+    for name in ("job_execution_total", "job_currently_running", "job_queue_depth", "job_rescued_total"):
+        assert found.labels(name, "job_name") == jobs
+    assert found.value("job_execution_total", job_name="bad", status="failed", trigger_type="enqueue") == 0
+    assert found.value("job_execution_total", job_name="nightly", status="failed", trigger_type="schedule") == 0
+    assert found.value("job_execution_total", job_name="nightly", status="failed", trigger_type="backfill") == 0
+    statuses = {"completed", "partial", "failed", "cancelled", "skipped"}
+    assert found.labels("job_execution_total", "status") == statuses
+    bounds = {f"{bound:g}" for bound in DURATIONS} | {"+Inf"}
+    assert found.labels("job_execution_duration_seconds_bucket", "le") == bounds
+    for name in ("job_execution_duration_seconds_count", "job_lateness_seconds_count", "job_retries_total"):
+        assert {found.value(name, job_name=job) for job in jobs} == {0}
+    assert found.value("job_fenced_writes_total", job_name="good") == 0
+    assert found.value("job_skips_total", job_name="good", reason="overlap") == 0
+    for instant in ("last_success", "oldest_running_start", "oldest_waiting"):
+        assert {found.value(f"job_{instant}_timestamp_seconds", job_name=job) for job in jobs} == {0}
+    assert found.value("job_next_expected_timestamp_seconds", job_name="good") == 0
+    assert (found.value("job_next_expected_timestamp_seconds", job_name="nightly") or 0) > 1e9
+
+
+@pytest.mark.req("OBS-4")
+async def test_totals_come_from_the_store_and_the_rest_from_this_process(nodes: Nodes) -> None:
+    async with with_jobs(nodes.app(roles=["scheduler", "worker"], metrics_port=0)) as app:
+        good = await run_once(app, "good")
+        for name in ("bad", "again"):
+            await run_once(app, name)
+        found = await page(app)
+        assert found.value("job_execution_total", job_name="good", status="completed", trigger_type="enqueue") == 1
+        assert found.value("job_execution_total", job_name="bad", status="failed", trigger_type="enqueue") == 1
+        assert found.value("job_execution_total", job_name="again", status="completed", trigger_type="enqueue") == 1
+        assert found.value("job_execution_duration_seconds_count", job_name="again") == 2  # tries
+        assert found.value("job_lateness_seconds_count", job_name="again") == 2
+        assert found.value("job_retries_total", job_name="again") == 1
+        assert good.finished is not None
+        assert found.value("job_last_success_timestamp_seconds", job_name="good") == good.finished / 1e6
+        assert found.value("mainspring_wakeup_channel_up", channel="store") == 1
+    async with nodes.client() as elsewhere:  # another process, which saw nothing of it
+        found = await page_of(elsewhere)
+        assert found.value("job_execution_total", job_name="bad", status="failed", trigger_type="enqueue") == 1
+        assert found.value("job_execution_duration_seconds_count", job_name="again") in (None, 0)
+
+
+async def page_of(app: Mainspring) -> Page:
+    return Page((await app.metrics_page()).decode())
+
+
+@pytest.mark.req("OBS-4")
+async def test_what_lives_now(nodes: Nodes) -> None:
+    clock = FakeClock()
+    app = with_jobs(nodes.app(clock=clock, **ON_A_FAKE_CLOCK))
+    try:
+        for _ in range(LISTED + 50):  # more than are read one by one
+            await app.enqueue("good")
+            clock.advance(2)
+        await app.enqueue("bad")
+        async with app.track("import", triggered_by="ada"):
+            began = clock.now() / 1e6
+            clock.advance(60)
+            found = await page(app)
+            assert found.value("job_currently_running", job_name="import") == 1
+            assert found.value("job_oldest_running_start_timestamp_seconds", job_name="import") == began
+        assert found.value("job_queue_depth", job_name="good", queue="default") == LISTED + 50
+        oldest = found.value("job_oldest_waiting_timestamp_seconds", job_name="good")
+        waited = clock.now() / 1e6 - (oldest or 0)
+        assert waited == pytest.approx(2 * (LISTED + 50) + 60, rel=0.02)
+        assert found.value("job_oldest_waiting_timestamp_seconds", job_name="bad") == began
+        assert (await page(app)).value("job_last_success_timestamp_seconds", job_name="import") == clock.now() / 1e6
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("OBS-4")
+async def test_the_last_success_is_known_after_a_failure(nodes: Nodes) -> None:
+    app = nodes.app()
+
+    def either(fail: bool = False) -> None:
+        if fail:
+            raise ValueError("as asked")
+
+    app.job("either", max_attempts=1)(either)
+    async with app:
+        good = await run_once(app, "either")
+        await run_once(app, "either", {"fail": True})
+        found = await page(app)
+    assert good.finished is not None
+    assert found.value("job_last_success_timestamp_seconds", job_name="either") == good.finished / 1e6
+
+
+@pytest.mark.req("OBS-4")
+async def test_a_scrape_stays_bounded_and_is_not_repeated_within_a_second(memory_nodes: Nodes) -> None:
+    clock = FakeClock()
+    app = memory_nodes.app(clock=clock, metrics_jobs=3, **ON_A_FAKE_CLOCK)
+    for name in ("a", "b", "c", "d", "e"):
+        app.job(name, trigger=every(hours=1))(lambda: None)
+    try:
+        found = await page_of(app)
+        assert len(found.labels("job_execution_total", "job_name")) == 3
+        assert found.value("mainspring_jobs_left_out") == 2
+        assert found.labels("job_retries_total", "job_name") == {"a", "b", "c", OTHERS}
+        reading = app._parts.readings  # type: ignore[union-attr]
+        first = await reading.read()
+        clock.advance(0.5)
+        assert await reading.read() is first
+        clock.advance(1)
+        assert await reading.read() is not first
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("OBS-4")
+def test_what_this_process_counts() -> None:
+    counts = ProcessCounts(10)
+    run = Execution(id="1", job="a", job_id="1", handler="a", due=1_000_000)
+    counts(Started(run, 1_300_000))
+    counts(Ended(run, State.PENDING, 1, 50.0, retry_in=1.0, reason="failed"))
+    counts(Ended(run, State.PENDING, 1, 50.0, reason="snoozed"))
+    counts(Ended(run, State.COMPLETED, 2, 10.0, reason="completed"))
+    counts(Ended(run, State.COMPLETED, 2, 8_000_000.0, reason="completed"))
+    counts(Rescued(run, 10.0, State.PENDING))
+    counts(Rescued(run, 10.0, State.FAILED))
+    counts(Fenced(run, "ending"))
+    counts(Skipped(run, "overlap"))
+    found = counts.jobs["a"]
+    assert (found.retries, found.fenced, found.skips) == (2, 1, {"overlap": 1, "missed": 0})
+    assert found.durations.counts == [1, 1, *[0] * 11, 1]  # a value at a bound belongs below it
+    assert found.durations.total == pytest.approx(8000.06)
+    assert found.lateness.counts[3] == 1
+
+
+@pytest.mark.req("OBS-4")
+async def test_a_worker_without_the_interface_serves_them_too(memory_nodes: Nodes) -> None:
+    async with with_jobs(memory_nodes.app(roles=["worker"], metrics_port=0)) as app:
+        port = app._parts.metrics.port  # type: ignore[union-attr]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            answer = await client.get("/metrics")
+            assert (answer.status_code, "job_execution_total" in answer.text) == (200, True)
+            assert (await client.get("/healthz")).status_code == 404
+            assert (await client.post("/metrics")).status_code == 405
+            assert (await client.head("/metrics")).content == b""
+            app._parts.readings.read = broken  # type: ignore[union-attr, method-assign]
+            assert (await client.get("/metrics")).status_code == 503
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"x" * 100_000)
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 20) == b""  # it hangs up
+        writer.close()
+
+
+async def broken() -> Any:
+    raise OSError("the store is away")
+
+
+@pytest.mark.req("OBS-4", "SEC-1")
+async def test_other_addresses_get_nothing(memory_nodes: Nodes) -> None:
+    async with with_jobs(memory_nodes.app(metrics_port=0, sys_allow=["10.0.0.0/8"])) as app:
+        port = app._parts.metrics.port  # type: ignore[union-attr]
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(f"http://127.0.0.1:{port}/metrics")
+    assert (answer.status_code, "job" in answer.text) == (403, False)
