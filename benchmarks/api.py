@@ -42,11 +42,35 @@ LISTS = {
     "jobs": "/api/v1/jobs",
     "jobs, 200 a page": "/api/v1/jobs?limit=200",
     "jobs, paused": "/api/v1/jobs?paused=true",
-    "jobs, by state": "/api/v1/jobs?status=scheduled",
+    **{
+        f"jobs, {state}": f"/api/v1/jobs?status={state}"
+        for state in ("pending", "scheduled", "running", "paused", "completed", "failed", "cancelled")
+    },
+    "jobs, of several states": "/api/v1/jobs?status=failed&status=running&status=completed",
+    "jobs, not paused": "/api/v1/jobs?paused=false",
     "jobs, last run failed": "/api/v1/jobs?last_status=failed",
+    "jobs, last run completed": "/api/v1/jobs?last_status=completed",
+    "jobs, last run cancelled": "/api/v1/jobs?last_status=cancelled",
+    "jobs, of a handler": "/api/v1/jobs?handler=noop",
+    "jobs, of a rare handler": "/api/v1/jobs?handler=handler-5",
+    "jobs, of a queue": "/api/v1/jobs?queue=default",
+    "jobs, of a rare queue": "/api/v1/jobs?queue=queue-3",
+    "jobs, of code": "/api/v1/jobs?origin=code",
+    "jobs, of operators": "/api/v1/jobs?origin=api",
+    "jobs, orphaned": "/api/v1/jobs?orphaned=true",
+    "jobs, not orphaned": "/api/v1/jobs?orphaned=false",
     "jobs, searched": "/api/v1/jobs?q=99",
-    "jobs, by next run": "/api/v1/jobs?sort=next_run_at",
-    "jobs, latest run first": "/api/v1/jobs?sort=-last_run_at",
+    "jobs, searched by what is rare": "/api/v1/jobs?q=monthly%20report",
+    "jobs, searched by what is nowhere": "/api/v1/jobs?q=nowhere",
+    **{
+        f"jobs, sorted by {sign}{field}": f"/api/v1/jobs?sort={sign}{field}"
+        for field in ("name", "status", "handler", "next_run_at", "last_run_at", "created_at", "updated_at")
+        for sign in ("", "-")
+    },
+    "jobs, scheduled, sorted by -last_run_at": "/api/v1/jobs?status=scheduled&sort=-last_run_at",
+    "jobs, failed, sorted by -last_run_at": "/api/v1/jobs?last_status=failed&sort=-last_run_at",
+    "jobs, paused, sorted by -updated_at": "/api/v1/jobs?paused=true&sort=-updated_at",
+    "jobs, far down the list": "/api/v1/jobs?offset=10000",
     "executions": "/api/v1/executions",
     "executions, 200 a page": "/api/v1/executions?limit=200",
     "executions, completed": "/api/v1/executions?status=completed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +26,8 @@ CHANCE = random.Random(7)
 
 
 async def fill(url: str, jobs: int, executions: int, audits: int) -> None:
-    """So many jobs, a tenth of them paused; executions of which 1 % failed and 1 % were skipped; audit."""
+    """So many jobs, a tenth of them paused and few of each other kind; executions of which 1 % failed and 1 % were
+    skipped; audit."""
     job, execution = await _templates(url)
     store = make_store(load({"database_url": url}), SystemClock())
     await store.open()
@@ -88,7 +90,7 @@ def _incarnations(jobs: int, each: int, like: Execution) -> Iterator[Record]:
             timed=each,
             last_id=like.id,
             last_state=State.FAILED if failed else State.COMPLETED,
-            last_started=like.started,
+            last_started=(like.started or 0) - number * 6_151 % jobs * SECOND,
             last_finished=like.finished,
         )
         yield Incarnation(job_id=id, job=name_of(number), last_number=each, stats=stats)
@@ -109,8 +111,24 @@ def _executions(jobs: int, executions: int, like: Execution, now: int) -> Iterat
 def _jobs(jobs: int, each: int, like: Job, now: int) -> Iterator[Record]:
     for number in range(jobs):
         name, next_run = name_of(number), now + (3_600 + number) * SECOND
-        paused = now if number % 10 == 0 else None
-        yield replace(like, name=name, id=f"{name}-id", next_run=next_run, paused=paused, last_number=each)
+        at = now - SPAN + number * 7919 % jobs * SPAN // jobs
+        yield replace(
+            like, name=name, id=f"{name}-id", next_run=next_run, last_number=each, created=at, updated=at + SECOND,
+            origin="api" if number % 200 == 3 else "code", overrides=_overrides(number),
+            paused=now if number % 10 == 0 else None, cancelled=now if number % 500 == 1 else None,
+        )  # fmt: skip
+
+
+def _overrides(number: int) -> str:
+    """One job of a hundred has another handler and queue, one of fifty runs on demand, one of 1,000 says what for."""
+    changed: dict[str, Any] = {}
+    if number % 100 == 7:
+        changed |= {"handler": f"handler-{number % 13}", "queue": f"queue-{number % 11}"}
+    if number % 50 < 2:
+        changed["trigger"] = None
+    if number % 1_000 == 5:
+        changed["description"] = "The monthly Report for the office"
+    return json.dumps(changed)
 
 
 def _audits(jobs: int, audits: int, now: int) -> Iterator[Record]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from . import config
+from .core.audit_lists import AuditLists
 from .core.backfills import Backfills
 from .core.bulk import Bulk
 from .core.calendars import Calendars
@@ -38,6 +39,7 @@ from .core.registry import Registry
 from .core.storetime import StoreTime
 from .core.templates import Templates
 from .core.tenant_runs import TenantRuns
+from .core.tokens import Tokens
 from .core.track import Tracker
 from .core.watching import Watch
 from .core.window_queries import WindowQueries
@@ -105,6 +107,8 @@ class Parts:
         self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
         self.job_lists = JobLists(store, self.queries)
+        self.audit_lists = AuditLists(store)
+        self.tokens = Tokens(store, self.chance)
         self.overview = Overview(store, self.queries, self.time, settings.poll_interval)
         self.idempotency = Idempotency(store, self.time)
         self.creation = Creation(

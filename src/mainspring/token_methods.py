@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .core.tokens import NewToken, Token, Tokens
+from .core.tokens import NewToken, Token
 
 if TYPE_CHECKING:
     from .assembly import Parts
+    from .core.tokens import Tokens
 
 
 class TokenMethods:
@@ -35,5 +36,4 @@ class TokenMethods:
         return await (await self._tokens()).used(token)
 
     async def _tokens(self) -> Tokens:
-        parts = await self._ready()
-        return Tokens(parts.store, parts.chance)
+        return (await self._ready()).tokens

@@ -10,6 +10,7 @@ from tests.support import Nodes
 
 EVERY_ROUTE = {"401", "403", "429", "500", "503"}
 WITHOUT_DETAILS = ("/healthz", "/readyz")
+MANAGED = ("CalendarSet", "TokenCreate", "OccurrenceAt", "OccurrenceMove")
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ def test_roles_are_reading_managing_and_administering(document: dict[str, Any]) 
         role = operation["x-required-role"]
         if path in WITHOUT_DETAILS:
             assert role == "anyone"
-        elif path.startswith("/api/v1/locks") and method != "get":
-            assert role == "admin"
+        elif path.startswith("/api/v1/tokens") or (path.startswith("/api/v1/locks") and method != "get"):
+            assert role == "admin", (method, path)
         else:
             assert role == ("viewer" if method == "get" else "operator"), (method, path)
 
@@ -70,7 +71,8 @@ def test_references_lead_somewhere_and_bodies_have_examples(document: dict[str, 
     for reference in _references(document):
         kind, _, name = reference.removeprefix("#/components/").partition("/")
         assert name in document["components"][kind], reference
-    for name in ("JobCreate", "JobUpdate", "Pause", "Cancel", "Trigger", "JobBulk", "ExecutionBulk", "BackfillCreate"):
+    commands = ("JobCreate", "JobUpdate", "Pause", "Cancel", "Trigger", "JobBulk", "ExecutionBulk", "BackfillCreate")
+    for name in (*commands, *MANAGED):
         assert schemas[name]["examples"], name
         assert schemas[name]["additionalProperties"] is False, name
     assert "HTTPValidationError" not in schemas

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from ..app import Mainspring
+from ..core.calendar_shapes import calendar_shape
 from ..core.calendars import CalendarView
-from ..core.shapes import instant_text
 from ..model.calendars import Calendar, calendar
 from .output import moment, note, print_fields, print_lines
 from .root import EXIT_CODES, CommandGroup
@@ -31,7 +31,7 @@ def calendars() -> None:
 def list_calendars(session: Session) -> None:
     """Every calendar, with how many entries it has and who set it."""
     found = session.call(lambda app: app.calendars())
-    session.show([_shape(view) for view in found], lambda: _print_list(found))
+    session.show([calendar_shape(view) for view in found], lambda: _print_list(found))
 
 
 @calendars.command("show")
@@ -40,7 +40,7 @@ def list_calendars(session: Session) -> None:
 def show_calendar(session: Session, name: str) -> None:
     """One calendar with its entries, and the jobs that name it."""
     view, jobs = session.call(lambda app: _with_jobs(app, name))
-    session.show({**_shape(view), "jobs": jobs}, lambda: _print_one(view, jobs))
+    session.show({**calendar_shape(view), "jobs": jobs}, lambda: _print_one(view, jobs))
 
 
 @calendars.command("set")
@@ -60,7 +60,7 @@ def set_calendar(session: Session, name: str, path: str | None, entries: Sequenc
         raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
     blocks = [block for given in _given(path, entries) for block in calendar(name, given).blocks]
     view = session.call(lambda app: app.set_calendar(name, Calendar(tuple(blocks)), by=operator()))
-    session.show(_shape(view), lambda: click.echo(f"calendar {name!r} set: {_count(view)}"))
+    session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} set: {_count(view)}"))
 
 
 def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
@@ -78,7 +78,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
 def revert_calendar(session: Session, name: str) -> None:
     """Back to what the application's code declares."""
     view = session.call(lambda app: app.revert_calendar(name, by=operator()))
-    session.show(_shape(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
+    session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
 
 
 @calendars.command("remove")
@@ -130,17 +130,6 @@ def _print_one(view: CalendarView, jobs: Sequence[str]) -> None:
     more = len(view.entries) - len(lines)
     if lines:
         print_lines("\n".join([*lines, *([f"... and {more} more (all with -o json)"] if more else [])]), "Entries")
-
-
-def _shape(view: CalendarView) -> dict[str, Any]:
-    return {
-        "name": view.name,
-        "origin": view.origin,
-        "declared": view.declared,
-        "updated_by": view.by,
-        "updated_at": instant_text(view.updated_at),
-        "entries": [{"entry": block.text(), "label": block.label} for block in view.calendar.blocks],
-    }
 
 
 def _count(view: CalendarView) -> str:

@@ -270,8 +270,8 @@ class Store(LockBackend, Protocol):
 
     async def remove_worker(self, id: str) -> None: ...
 
-    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        """Audit records, newest id first."""
+    async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
+        """Audit records, newest id first; `before` is a cursor: only ids smaller than it."""
 
     # --- shelf --------------------------------------------------------------------------------------------
     async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:

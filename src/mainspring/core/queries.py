@@ -11,7 +11,7 @@ import msgspec
 from ..model.changes import Audit, ExecutionQuery, LogLine, WorkerInfo
 from ..model.errors import ExecutionNotFound, InvalidValue
 from ..model.execution import Execution, State, TriggeredBy
-from ..model.instants import SECOND, to_micros
+from ..model.instants import SECOND, Micros, to_micros
 from ..model.job import Job, JobStats, LiveCounts
 from ..model.payload import presentable
 from ..model.values import choice, identifier, instant, whole, words
@@ -39,9 +39,9 @@ class Queries:
         """These jobs with their state and numbers."""
         return await self.with_newest(await self._views(jobs, [job.id for job in jobs])) if jobs else []
 
-    async def walk(self) -> AsyncGenerator[list[JobView], None]:
-        """All jobs by name, in pages: others get their turn in between, and who has seen enough may leave."""
-        after = ""
+    async def walk(self, after: str = "") -> AsyncGenerator[list[JobView], None]:
+        """All jobs by name after this one, in pages: others get their turn in between, and who has seen enough may
+        leave."""
         while jobs := await self._store.jobs_after(after, MAX_PAGE):
             yield await self._views(jobs, [job.id for job in jobs])
             after = jobs[-1].name
@@ -177,6 +177,10 @@ class Queries:
                 pass
 
     # --- the rest -----------------------------------------------------------------------------------------
+    async def now(self) -> Micros:
+        """The store's time."""
+        return await self._store.now()
+
     async def workers(self) -> list[WorkerInfo]:
         """Processes heard of within their lease; who says none is judged by that of this process."""
         now = await self._store.now()

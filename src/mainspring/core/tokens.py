@@ -147,6 +147,12 @@ class Tokens:
             if await self._write(revoked, token.version, audit):
                 return revoked
 
+    async def revoke_id(self, id: str, *, by: str) -> Token:
+        """By id alone."""
+        if await self.find(id) is None:
+            raise TokenNotFound(id)
+        return await self.revoke(id, by=by)
+
     async def used(self, token: Token) -> Token:
         """Note that it was used now. Lost to any other write of the entry, which may be its end."""
         noted = msgspec.structs.replace(token, last_used=await self._store.now())

@@ -160,9 +160,15 @@ async def _commanding(call: Annotated[Call, Depends(_posting)], if_match: IfMatc
     return call
 
 
+async def _admin_posting(call: Administering, key: IdempotencyKey = None) -> Call:
+    call.key = key
+    return call
+
+
 Changing = Annotated[Call, Depends(_changing)]
 """For routes that change a job in place: `If-Match` is honoured."""
 Posting = Annotated[Call, Depends(_posting)]
 """For routes that make something: `Idempotency-Key` is honoured."""
+AdminPosting = Annotated[Call, Depends(_admin_posting)]
 Commanding = Annotated[Call, Depends(_commanding)]
 """For commands on a job: both."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ..config import Settings
+from ..core.audit_lists import AuditLists
 from ..core.backfills import Backfills
 from ..core.bulk import Bulk
+from ..core.calendars import Calendars
 from ..core.client import Client
 from ..core.control import Control
 from ..core.creating import Creation
@@ -19,6 +21,8 @@ from ..core.queries import Queries
 from ..core.registry import Registry
 from ..core.templates import Templates
 from ..core.tenant_runs import TenantRuns
+from ..core.tokens import Tokens
+from ..core.window_queries import WindowQueries
 
 
 class Engine(Protocol):
@@ -29,10 +33,14 @@ class Engine(Protocol):
     creation: Creation
     queries: Queries
     job_lists: JobLists
+    audit_lists: AuditLists
     overview: Overview
     idempotency: Idempotency
     locks: Locks
     backfills: Backfills
+    windows: WindowQueries
+    calendars: Calendars
+    tokens: Tokens
     bulk: Bulk
     templates: Templates
     tenants: TenantRuns

@@ -348,17 +348,6 @@ class ExecutionBulk(_Chosen):
 # --- the rest -------------------------------------------------------------------------------------------------
 
 
-class AuditList(Strict):
-    model_config = ConfigDict(strict=False)
-
-    target: Annotated[Short | None, Field(description="Such as job:crawl or lock:import.")] = None
-    actor: Short | None = None
-    action: Short | None = None
-    request_id: Short | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
-    offset: Annotated[int, Field(ge=0, le=800)] = 0
-
-
 class BackfillCreate(Strict):
     model_config = ConfigDict(
         json_schema_extra={

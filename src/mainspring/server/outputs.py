@@ -327,12 +327,6 @@ class Audit(Output):
     request_id: str | None
 
 
-class Audits(Output):
-    items: list[Audit]
-    limit: int
-    offset: int
-
-
 class BulkResult(Output):
     id: str
     done: bool

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from ...core.idempotency import Answer
@@ -12,6 +14,7 @@ from ..access import sys_access
 from ..call import Posting, TraceParent, Viewing, json
 from ..docs import answers
 from ..errors import respond
+from ..management_models import SysJobList
 from ..models import Empty
 from .jobs import JobId
 
@@ -19,9 +22,14 @@ router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_a
 
 
 @router.get("", operation_id="sys_list_jobs", response_model=list[outputs.SysJob], responses=answers({}))
-async def list_jobs(call: Viewing) -> Response:
-    """Every job with its schedule, next run, last run and totals."""
-    return respond(json([sys_job_shape(view) async for page in call.engine.queries.walk() for view in page]))
+async def list_jobs(call: Viewing, wanted: Annotated[SysJobList, Query()]) -> Response:
+    """Every job with its schedule, next run, last run and totals, by id. With `limit` only so many: the next ones come
+    after the last id of these, given as `cursor`."""
+    if wanted.limit is not None:
+        found = await call.engine.job_lists.page(limit=wanted.limit, after=wanted.cursor)
+        return respond(json([sys_job_shape(view) for view in found.jobs]))
+    pages = call.engine.queries.walk(wanted.cursor or "")
+    return respond(json([sys_job_shape(view) async for page in pages for view in page]))
 
 
 @router.post(

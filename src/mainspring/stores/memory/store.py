@@ -279,9 +279,10 @@ class MemoryStore:
         with self._lock:
             self._workers.pop(id, None)
 
-    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+    async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
         with self._lock:
-            chosen = [audit for audit in self._audits if target is None or audit.target == target]
+            known = [audit for audit in self._audits if before is None or audit.id < before]
+            chosen = [audit for audit in known if target is None or audit.target == target]
             return sorted(chosen, key=lambda audit: audit.id, reverse=True)[:limit]
 
     def _audit(self, *audits: Audit | None) -> None:

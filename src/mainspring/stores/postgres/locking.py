@@ -32,6 +32,6 @@ def _lock(row: Row) -> LockRow:
     return LockRow(**dict(zip(LockRow.__struct_fields__, row, strict=True)))
 
 
-async def audits(db: Database, target: str | None, limit: int) -> list[Audit]:
-    rows = await db.rows("audits", target, limit, repeat=True)
+async def audits(db: Database, target: str | None, limit: int, before: str | None) -> list[Audit]:
+    rows = await db.rows("audits", target, limit, before, repeat=True)
     return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]

@@ -214,8 +214,8 @@ class PostgresStore:
     async def remove_worker(self, id: str) -> None:
         await self._db.value("worker_remove", id, repeat=True)
 
-    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        return await locking.audits(self._db, target, limit)
+    async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
+        return await locking.audits(self._db, target, limit, before)
 
     # --- shelf --------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,6 @@ def locks(tx: Transaction) -> list[LockRow]:
     return [LockRow(**dict(zip(fields, row, strict=True))) for row in tx.rows("locks", tx.now)]
 
 
-def audits(tx: Transaction, target: str | None, limit: int) -> list[Audit]:
-    found = tx.rows("audit_all", limit) if target is None else tx.rows("audit_target", target, limit)
+def audits(tx: Transaction, target: str | None, limit: int, before: str | None) -> list[Audit]:
+    found = tx.rows("audit_all", limit, before) if target is None else tx.rows("audit_target", target, limit, before)
     return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in found]

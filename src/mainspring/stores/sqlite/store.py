@@ -327,8 +327,8 @@ class SqliteStore:
     async def remove_worker(self, id: str) -> None:
         await self._write(lambda tx: tx.run("worker_remove", id))
 
-    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        return await self._list(lambda tx: locking.audits(tx, target, limit))
+    async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
+        return await self._list(lambda tx: locking.audits(tx, target, limit, before))
 
     # --- shelf --------------------------------------------------------------------------------------------------
 

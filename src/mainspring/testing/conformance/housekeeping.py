@@ -157,6 +157,9 @@ class AuditTrail(StoreSuite):
         assert await world.store.audits() == audits[::-1]
         assert await world.store.audits("job-1") == audits[::-2]
         assert await world.store.audits(limit=2) == audits[:3:-1]
+        assert await world.store.audits(limit=2, before=audits[4].id) == [audits[3], audits[2]]
+        assert await world.store.audits("job-1", before=audits[3].id) == [audits[1]]
+        assert await world.store.audits(before=audits[0].id) == []
         assert await world.store.audits("nobody") == []
 
     @stored

@@ -1,1 +1,3 @@
-SELECT id, at, actor, action, target, before, after, request_id FROM mainspring_audit ORDER BY id DESC LIMIT ?1
+-- Without a cursor the id is compared with a blob: every text is less than that.
+SELECT id, at, actor, action, target, before, after, request_id FROM mainspring_audit
+WHERE id < ifnull(?2, x'') ORDER BY id DESC LIMIT ?1

@@ -1,0 +1,91 @@
+"""What answers about calendars, tokens, windows and the audit look like, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..model.roles import Role
+from .outputs import Audit, Instant, Output
+
+
+class Audits(Output):
+    items: list[Audit]
+    limit: int
+    offset: int
+    next_cursor: Annotated[
+        str | None, Field(description="Go on from here; a page may be shorter than asked for and not be the last.")
+    ]
+
+
+class CalendarEntry(Output):
+    entry: str
+    label: str
+
+
+class CalendarSummary(Output):
+    name: str
+    origin: Literal["code", "operator"]
+    declared: Annotated[bool, Field(description="Code declares one of this name.")]
+    updated_by: str
+    updated_at: Instant
+    count: Annotated[int, Field(description="How many entries it has.")]
+
+
+class Calendar(CalendarSummary):
+    entries: list[CalendarEntry]
+
+
+class Calendars(Output):
+    items: list[CalendarSummary]
+
+
+class Token(Output):
+    id: str
+    name: str
+    role: Role
+    status: Literal["active", "expired", "revoked"]
+    created_at: Instant
+    created_by: str
+    expires_at: Instant | None
+    last_used_at: Instant | None
+    revoked_at: Instant | None
+    revoked_by: str | None
+
+
+class NewToken(Token):
+    token: Annotated[
+        str | None,
+        Field(description="Its text, told once and stored nowhere; null in an answer repeated for an Idempotency-Key."),
+    ]
+
+
+class Tokens(Output):
+    items: list[Token]
+
+
+class WindowStatus(Output):
+    begin: Instant
+    end: Instant
+    state: Literal["done", "failed", "missing", "running"]
+    execution_id: str | None
+    last_status: str | None
+    runs: int
+    finished_at: Instant | None
+
+
+class WindowCounts(Output):
+    done: int
+    failed: int
+    missing: int
+    running: int
+
+
+class Windows(Output):
+    job: str
+    counts: Annotated[WindowCounts, Field(description="Of the whole range, whatever state is asked for.")]
+    items: list[WindowStatus]
+    total: int
+    limit: int
+    offset: int

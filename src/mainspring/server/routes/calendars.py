@@ -1,0 +1,116 @@
+"""`/api/v1/calendars`: the days and times that jobs name in their hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from ...core.calendar_shapes import calendar_shape
+from ...core.calendars import CalendarView
+from ...core.idempotency import Answer
+from ...model.calendars import Calendar, calendar
+from ...model.errors import InvalidValue
+from .. import management_outputs as outputs
+from ..call import Operating, Posting, Viewing, json
+from ..docs import answers
+from ..errors import respond
+from ..management_models import CalendarSet
+from ..models import Empty
+
+router = APIRouter(prefix="/api/v1/calendars", tags=["calendars"])
+
+CalendarName = Annotated[
+    str, Path(pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="The calendar's name.", examples=["holidays"])
+]
+_ICS = "the text of an .ics file, which begins with BEGIN:VCALENDAR"
+
+
+@router.get(
+    "", operation_id="list_calendars", responses=answers({200: (outputs.Calendars, "Every calendar, by name.")})
+)
+async def list_calendars(call: Viewing) -> Response:
+    """How many entries each has, and who set it."""
+    found = await call.engine.calendars.all()
+    return respond(json({"items": [_summary(view) for view in found]}))
+
+
+@router.get(
+    "/{name}",
+    operation_id="get_calendar",
+    responses=answers({200: (outputs.Calendar, "The calendar with its entries.")}, 404),
+)
+async def get_calendar(call: Viewing, name: CalendarName) -> Response:
+    return respond(json(_whole(await call.engine.calendars.get(name))))
+
+
+@router.put(
+    "/{name}",
+    operation_id="set_calendar",
+    responses=answers({200: (outputs.Calendar, "The calendar as it is now.")}),
+)
+async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -> Response:
+    """Put a calendar in place of what is stored under its name. It stays until it is set again or reverted; schedulers
+    follow within seconds."""
+    blocks: list[Any] = []
+    if body.ics:
+        if not body.ics.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
+            raise InvalidValue("ics", body.ics[:40], _ICS)
+        with _named("ics"):
+            blocks += calendar(name, body.ics).blocks
+    if body.entries:
+        with _named("entries"):
+            blocks += calendar(name, body.entries).blocks
+    if not body.ics and not body.entries:
+        raise InvalidValue("entries", body.entries, "at least one entry, or ics")
+    with _named("entries"):
+        view = await call.engine.calendars.set(name, Calendar(tuple(blocks)), by=call.by)
+    return respond(json(_whole(view)))
+
+
+@router.post(
+    "/{name}/revert",
+    operation_id="revert_calendar",
+    responses=answers({200: (outputs.Calendar, "The calendar as it is now.")}, 404, 409, 422),
+)
+async def revert_calendar(call: Posting, name: CalendarName, body: Empty | None = None) -> Response:
+    """Back to what code declares."""
+
+    async def work(_: str | None) -> Answer:
+        return json(_whole(await call.engine.calendars.revert(name, by=call.by)))
+
+    return await call.once(work)
+
+
+@router.delete(
+    "/{name}",
+    operation_id="remove_calendar",
+    status_code=204,
+    responses=answers({204: (None, "It is gone.")}, 404, 409),
+)
+async def remove_calendar(call: Operating, name: CalendarName) -> Response:
+    """Refused while a job names it. One that code declares comes back at the next start."""
+    await call.engine.calendars.remove(name, by=call.by)
+    return respond(Answer(204))
+
+
+def _whole(view: CalendarView) -> dict[str, Any]:
+    shape = calendar_shape(view)
+    return {**shape, "count": len(shape["entries"])}
+
+
+def _summary(view: CalendarView) -> dict[str, Any]:
+    """There may be thousands of entries: a list tells how many."""
+    return {name: value for name, value in _whole(view).items() if name != "entries"}
+
+
+@contextmanager
+def _named(field: str) -> Iterator[None]:
+    """Core names the calendar where it refuses an entry; who asked should read the field."""
+    try:
+        yield
+    except InvalidValue as error:
+        raise InvalidValue(field, error.value, error.allowed, error.remedy) from None

@@ -1,0 +1,77 @@
+"""`/api/v1/jobs/{id}/occurrences/skip|move|restore`: single runs of a schedule; `/windows`: what became of all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from ...core.idempotency import Answer
+from ...core.shapes import job_shape
+from ...core.views import JobView
+from ...core.window_shapes import status_shape
+from .. import management_outputs, outputs
+from ..call import Call, Commanding, Viewing, etag, json
+from ..docs import answers
+from ..errors import respond
+from ..management_models import OccurrenceAt, OccurrenceMove, WindowList
+from .jobs import JobId
+
+router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"])
+
+_JOB = answers({200: (outputs.Job, "The job as it is now.")}, 404, 409, 412, 422)
+
+
+async def _steer(call: Call, id: str, command: Callable[[], Awaitable[JobView]]) -> Response:
+    async def work(_: str | None) -> Answer:
+        await call.may_run(id)
+        view = await command()
+        return json(job_shape(view), headers=etag(view))
+
+    return await call.once(work)
+
+
+@router.post("/occurrences/skip", operation_id="skip_occurrence", responses=_JOB)
+async def skip_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
+    """Leave out the run that is due then; a record of it says by whom."""
+    return await _steer(call, id, lambda: call.engine.control.skip_occurrence(id, body.at, by=call.by, seen=call.seen))
+
+
+@router.post("/occurrences/move", operation_id="move_occurrence", responses=_JOB)
+async def move_occurrence(call: Commanding, id: JobId, body: OccurrenceMove) -> Response:
+    """Run at another time what is due then; all other runs stay where they are."""
+    return await _steer(
+        call, id, lambda: call.engine.control.move_occurrence(id, body.at, body.to, by=call.by, seen=call.seen)
+    )
+
+
+@router.post("/occurrences/restore", operation_id="restore_occurrence", responses=_JOB)
+async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
+    """Take back a skip or a move."""
+    return await _steer(
+        call, id, lambda: call.engine.control.restore_occurrence(id, body.at, by=call.by, seen=call.seen)
+    )
+
+
+@router.get(
+    "/windows",
+    operation_id="list_windows",
+    responses=answers({200: (management_outputs.Windows, "Windows of the range, oldest first.")}, 404),
+)
+async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Query()]) -> Response:
+    """What became of every window that the schedule has asked for so far: done, failed, missing or running. Without a
+    range it is all of them, of which there may be 100,000 at most."""
+    found = await call.engine.windows.windows(id, wanted.begin, wanted.end)
+    items = [each for each in found if wanted.state in (None, each.state)]
+    shown = items[wanted.offset : wanted.offset + wanted.limit]
+    shape = {
+        "job": id,
+        "counts": found.counts,
+        "items": [status_shape(each) for each in shown],
+        "total": len(items),
+        "limit": wanted.limit,
+        "offset": wanted.offset,
+    }
+    return respond(json(shape))

@@ -1,0 +1,58 @@
+"""`/api/v1/tokens`: API tokens, for administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from ...core.idempotency import Answer
+from ...core.tokens import NewToken, token_shape
+from .. import management_outputs as outputs
+from ..call import Administering, AdminPosting, json
+from ..docs import answers
+from ..errors import respond
+from ..management_models import TokenCreate
+
+router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
+
+TokenId = Annotated[str, Path(max_length=100, description="The id of the token.", examples=["9f86d081884c7d65"])]
+
+
+@router.get("", operation_id="list_tokens", responses=answers({200: (outputs.Tokens, "Oldest first.")}))
+async def list_tokens(call: Administering) -> Response:
+    """Every token there is or was, without its secret."""
+    tokens, now = await call.engine.tokens.all(), await call.engine.queries.now()
+    return respond(json({"items": [token_shape(token, now) for token in tokens]}))
+
+
+@router.post(
+    "",
+    operation_id="create_token",
+    status_code=201,
+    responses=answers({201: (outputs.NewToken, "The token, and the only time its text is told.")}, 409, 422),
+)
+async def create_token(call: AdminPosting, body: TokenCreate) -> Response:
+    """Make a token. What is remembered under an `Idempotency-Key` holds no secret: the same request again tells which
+    token was made, and not its text."""
+    made: NewToken | None = None
+
+    async def work(_: str | None) -> Answer:
+        nonlocal made
+        made = await call.engine.tokens.create(body.name, body.role.value, expires=body.expires, by=call.by)
+        return json({**token_shape(made.token, made.token.created), "token": None}, 201)
+
+    answer = await call.once(work)
+    if made is None:
+        return answer
+    return respond(json({**token_shape(made.token, made.token.created), "token": made.text.reveal()}, 201))
+
+
+@router.delete(
+    "/{id}", operation_id="revoke_token", responses=answers({200: (outputs.Token, "It is revoked.")}, 404, 409)
+)
+async def revoke_token(call: Administering, id: TokenId) -> Response:
+    """End a token. Running servers follow within seconds. What is known of it stays in the list."""
+    revoked = await call.engine.tokens.revoke_id(id, by=call.by)
+    return respond(json(token_shape(revoked, await call.engine.queries.now())))
