@@ -130,9 +130,8 @@ class Lines:
             lines = [self._queue.popleft() for _ in range(min(len(self._queue), 1_000))]
             dropped, self.dropped = self.dropped, 0
             try:
-                if dropped:
-                    lines.insert(0, self._tell_dropped(dropped))
-                self._write("\n".join([*lines, ""]).encode("utf-8", "backslashreplace"))
+                told = [self._tell_dropped(dropped)] if dropped else []
+                self._write("\n".join([*told, *lines, ""]).encode("utf-8", "backslashreplace"))
             except Exception:
                 self.dropped += dropped + len(lines)
 

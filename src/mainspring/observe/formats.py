@@ -62,11 +62,15 @@ class ConsoleFormatter(logging.Formatter):
         return f"{self._dim(moment)} {self._level(record.levelname)} {self._process}{origin}{self._text(record)}"
 
     def _text(self, record: logging.LogRecord) -> str:
-        """Lines of Mainspring begin with the event, lines of handlers with their job."""
+        """Lines of Mainspring begin with the event, lines of handlers with their job; both end with the ids."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
-        if event is not None:
+        if event is not None and record.name.startswith("mainspring"):
             return f"{self._bold(f'{event:<13}')} {record.message.removeprefix(str(event)).lstrip(': ')}"
-        return f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
+        text = f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
+        execution_id, trace_id = getattr(record, "execution_id", None), getattr(record, "trace_id", None)
+        if execution_id is None:
+            return text
+        return f"{text} {self._dim(f'trace_id={trace_id} execution_id={execution_id}')}"
 
     def _level(self, name: str) -> str:
         padded = f"{name:<8}"
