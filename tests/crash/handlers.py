@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mainspring import Execution, JobContext, Mainspring, Retry, State
+from mainspring import Execution, JobContext, Limit, Mainspring, Retry, State
 from mainspring.core.ports import Store
 from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
 from mainspring.model.errors import StoreError
@@ -32,6 +32,8 @@ FAST: dict[str, Any] = {
 }
 FOR_EVER = 600.0
 AT_ONCE = Retry(initial="50ms", multiplier=1)
+NARROW = 3
+PACE, BURST = 50, 5
 
 
 def database(folder: Path) -> str:
@@ -145,6 +147,8 @@ def build(folder: Path, **settings: Any) -> Witnessed:
         app.job(handler.__name__, retry=AT_ONCE, max_attempts=3)(handler)
     app.job("tick")(tick)
     app.job("exclusive", overlap="skip")(exclusive)
+    app.job("narrow", retry=AT_ONCE, max_attempts=100, limits=Limit("narrow", concurrency=NARROW))(work)
+    app.job("paced", retry=AT_ONCE, max_attempts=100, limits=Limit("paced", rate=PACE, burst=BURST))(work)
     return app
 
 

@@ -1,0 +1,91 @@
+"""Limits by key hold across processes, also while these are killed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from mainspring import Execution, State
+from tests.crash.handlers import BURST, NARROW, PACE, Witnessed, build
+from tests.crash.processes import Processes, until
+from tests.crash.tally import TALLY
+
+WORKERS = 3
+PATIENCE = 60.0
+NARROW_EXECUTIONS, KILLS = 50, 2
+PACED_EXECUTIONS = 90
+SECOND = 1_000_000
+
+
+@pytest.mark.req("FLW-3", "TEN-5")
+async def test_no_more_run_at_once_than_may_and_no_slot_is_lost(
+    tmp_path: Path, processes: Processes, database: str
+) -> None:
+    app = build(tmp_path)
+    seen: list[int] = []
+
+    async def running() -> list[Execution]:
+        found = await app.executions(job="narrow", running=True, limit=100)
+        leases = [each for each in found if each.state is State.RUNNING]
+        seen.append(len(leases))
+        assert len(leases) <= NARROW, f"{len(leases)} of at most {NARROW} run at once"
+        return leases
+
+    async def completed(at_least: int) -> bool:
+        await running()
+        return (await app.job_view("narrow")).stats.completed >= at_least
+
+    try:
+        await app.enqueue_many([("narrow", {"n": n, "seconds": 0.03}) for n in range(NARROW_EXECUTIONS)])
+        for _ in range(WORKERS):
+            processes.node(concurrency=8)
+        for number in range(KILLS):
+            await until(lambda done=(number + 1) * 10: completed(done), PATIENCE)
+            await until(lambda: _kill_one_of(app, processes), PATIENCE)
+            processes.node(concurrency=8)
+        await until(lambda: completed(NARROW_EXECUTIONS), PATIENCE, "every execution completes: no slot was lost")
+        assert max(seen) == NARROW, "the limit was never reached: nothing was tried"
+    finally:
+        await app.close()
+
+
+async def _kill_one_of(app: Witnessed, processes: Processes) -> bool:
+    """Stop one first, so that what the store says of it stays true until the kill."""
+    for process in random.sample(alive := processes.alive(), len(alive)):
+        await app.halt(process)
+        mine = await app.running(process)
+        if mine and not any(each.alone for each in mine):
+            process.kill()
+            TALLY.kills += 1
+            return True
+        process.go_on()
+    return False
+
+
+@pytest.mark.req("FLW-3")
+async def test_no_more_begin_in_any_second_than_may(tmp_path: Path, processes: Processes, database: str) -> None:
+    """By the instants at which the store gave them out. How close to the limit it comes is a matter for a benchmark."""
+    app = build(tmp_path)
+    try:
+        for _ in range(WORKERS):
+            processes.node(concurrency=8)
+        await until(lambda: _heard(app), PATIENCE)
+        await app.enqueue_many([("paced", {"n": n, "seconds": 0.0}) for n in range(PACED_EXECUTIONS)])
+
+        async def completed() -> bool:
+            return (await app.job_view("paced")).stats.completed == PACED_EXECUTIONS
+
+        await until(completed, PATIENCE, "every execution completes")
+        ended = await app.executions(job="paced", limit=PACED_EXECUTIONS)
+        begun = sorted(each.claimed for each in ended if each.claimed is not None)
+        assert len(begun) == PACED_EXECUTIONS
+        assert max(sum(at <= other < at + SECOND for other in begun) for at in begun) <= PACE + BURST
+        assert len({each.attempts[0].worker for each in ended}) > 1, "one process did it all: nothing was shared"
+    finally:
+        await app.close()
+
+
+async def _heard(app: Witnessed) -> bool:
+    return len([worker for worker in await app.workers() if "worker" in worker.roles]) == WORKERS
