@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Token
 from functools import lru_cache, partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 from opentelemetry import context as otel
@@ -32,6 +32,8 @@ _OPERATIONS = {"manual": "trigger", "api": "trigger", "schedule": "tick", "catch
 _NO_CONTEXT = otel.Context()
 _GOOD = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
 
+Cause: TypeAlias = tuple[str | None, str]
+"""Trace context and trigger: executions of one batch that have these in common come from one span."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -76,8 +78,11 @@ class Tracing:
         return self._safe(self._send, executions)
 
     def _send(self, executions: Sequence[Execution]) -> Sending | None:
-        contexts = {each.traceparent for each in executions if not each.state.final}
-        spans = {given: self._producer([e for e in executions if e.traceparent == given], given) for given in contexts}
+        groups: dict[Cause, list[Execution]] = {}
+        for each in executions:
+            if not each.state.final:
+                groups.setdefault((each.traceparent, each.trigger), []).append(each)
+        spans = {cause: self._producer(made, cause[0]) for cause, made in groups.items()}
         return Sending(executions, spans, self._safe) if spans else None
 
     def _producer(self, executions: Sequence[Execution], given: str | None) -> Span:
@@ -130,10 +135,10 @@ class Tracing:
 class Sending:
     """Executions on their way to the store, and the spans they come from."""
 
-    def __init__(self, given: Sequence[Execution], spans: Mapping[str | None, Span], safe: Safe) -> None:
+    def __init__(self, given: Sequence[Execution], spans: Mapping[Cause, Span], safe: Safe) -> None:
         self._spans, self._safe = spans, safe
-        contexts = {each: _context_of(span) for each, span in spans.items()}
-        self.executions = [_carrying(each, contexts.get(each.traceparent)) for each in given]
+        contexts = {cause: _context_of(span) for cause, span in spans.items()}
+        self.executions = [_carrying(each, contexts.get((each.traceparent, each.trigger))) for each in given]
 
     def stored(self, added: Sequence[Added]) -> list[Added]:
         """The answer of the store, with what it was really given."""
