@@ -14,6 +14,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from mainspring import Mainspring, Retry
@@ -314,6 +315,77 @@ def test_a_process_that_lists_after_the_parent_was_cancelled_adds_nothing() -> N
         await do_follow_ups(world.store, world.clock.now(), unheard)
         await look_at_open(world.store, world.clock.now(), unheard)
         assert await world.quiet()
+        await world.app.close()
+
+    run(main())
+
+
+@pytest.mark.req("TEN-1")
+def test_of_two_processes_that_list_at_once_one_has_made_the_list() -> None:
+    async def main() -> None:
+        world = World(1, 4, stops=False, lease=8.0)
+        await world.app.open()
+        parent = await world.app.trigger("nightly")
+        [first] = (await world.store.exchange([], claim_of("w0"))).claimed
+        slow, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly(function: Callable[[], Any]) -> Any:
+            names = function()
+            slow.set()
+            await go_on.wait()
+            return names
+
+        fan_outs = FanOuts(world.store, world.app.registry, world.clock)
+        late = asyncio.create_task(fan_outs.spread(JobContext(first, clock=world.clock), slowly, slowly))
+        await slow.wait()
+        await asyncio.sleep(10)
+        await world.rescue(world.store)
+        await asyncio.sleep(10)
+        [second] = (await world.store.exchange([], claim_of("w1"))).claimed
+        await world.execute(world.store, second, "w1")
+        go_on.set()
+        await late
+        found = await world.store.find(ExecutionQuery(parent_id=parent.id, limit=100))
+        assert {each.tenant for each in found} == set(world.listings[1]) != set(world.listings[0])
+        await world.app.close()
+
+    run(main())
+
+
+@pytest.mark.req("TEN-2", "TEN-4")
+@pytest.mark.parametrize("stops", [False, True])
+def test_tenants_that_end_before_their_parent_waits_are_seen_when_it_does(stops: bool) -> None:
+    """Their follow-ups found a parent that ran; nobody else will come by. And a failure cancels those that were added
+    after it."""
+
+    async def main() -> None:
+        world = World(1, 4, stops=stops, lease=1e6)
+        world.bad, world.late = 1.0, 0.0
+        await world.app.open()
+        parent = await world.app.trigger("nightly")
+        [claimed] = (await world.store.exchange([], claim_of("w0"))).claimed
+        began = world.clock.now()
+        outcome = await world.spread(world.store, claimed, "w0")
+        ended = 0
+        while claims := (await world.store.exchange([], claim_of("w1"))).claimed:
+            failed = msgspec.structs.replace(claims[0], failures=TRIES - 1)
+            await world.execute(world.store, failed, "w1")
+            ended += 1
+            if stops:
+                break
+        if not stops:
+            await do_follow_ups(world.store, world.clock.now(), unheard)
+        else:  # the mark of the failure is gone, and its siblings came afterwards
+            await world.store.todo_done([each.id for each in await world.store.todo(10)])
+        change = decide.after_attempt(claimed, outcome(began, world.clock.now()))
+        await world.store.exchange([change], None)
+        assert await world.store.todo(10) == []
+        for _ in range(2):
+            await look_at_open(world.store, world.clock.now(), unheard)
+            await do_follow_ups(world.store, world.clock.now(), unheard)
+        over = await world.app.get(parent.id)
+        assert (over.state, over.counters["failed"]) == (State.FAILED, 4)
+        assert over.counters.get("cancelled", 0) == 4 - ended
         await world.app.close()
 
     run(main())
