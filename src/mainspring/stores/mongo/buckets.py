@@ -1,13 +1,14 @@
 """Token buckets, and when to look at parked rows again: small documents in the collection `limits`.
 
-    _id      what is waited for, as parked rows name it: `token:key`, `slot:key`
+    _id      what is waited for, as parked rows name it: `~token:key`, `slot:key`
     level    how many tokens there were at the instant `since`; absent means full, as a bucket begins
     full     when the bucket will be full again if nobody takes of it: from then on it is as good as none
     again    when to look at the rows parked under this name; absent while there are none
     touched  when somebody was last about to park a row
 
 Tokens are taken before the rows that need them are claimed, and given back when a claim fails. Whoever dies in between
-has lost them: never are there more than the rate allows.
+has lost them: never are there more than the rate allows. They need no confirmation of their own: a majority that has
+the claim has what the primary wrote before it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pymongo.errors import DuplicateKeyError
 from ...model.instants import Micros
 from ...model.limits import Limit
 from ..flow import Bucket, Wait, numbers_of
-from .database import QUICK, Database
+from .database import QUICK, Collection, Database
 from .waking import waited
 
 _NEARLY = 1e-6  # as in flow.tokens_in
@@ -33,12 +34,16 @@ def bucket_of(doc: dict[str, Any] | None, limit: Limit) -> Bucket | None:
     return Bucket(float(doc["level"]), int(doc["since"]), *numbers_of(limit))
 
 
+def _quick(db: Database) -> Collection:
+    return db.limits.with_options(write_concern=QUICK)
+
+
 async def take_tokens(db: Database, limit: Limit, wanted: int) -> int:
     """How many there were, up to so many, in one step by the server's clock."""
     wait = {"_id": waited(Wait(limit.key, "token"))}
     for tried in range(_TRIES):
         try:
-            after = await db.limits.find_one_and_update(
+            after = await _quick(db).find_one_and_update(
                 wait,
                 _taking(db, limit, wanted),
                 projection={"took": 1},
@@ -77,7 +82,7 @@ async def give_back(db: Database, key: str, count: int) -> None:
     again = {"$cond": [{"$eq": [{"$type": "$again"}, "missing"]}, "$$REMOVE", db.time.now()]}
     change = [{"$set": {"level": {"$add": ["$level", count]}, "again": again}}]
     bucket = {"_id": waited(Wait(key, "token")), "level": {"$exists": True}}
-    await db.limits.with_options(write_concern=QUICK).update_one(bucket, change)
+    await _quick(db).update_one(bucket, change)
 
 
 async def look_by(db: Database, wait: Wait, look: Micros) -> None:
@@ -87,7 +92,7 @@ async def look_by(db: Database, wait: Wait, look: Micros) -> None:
     change = [{"$set": {"again": again, "touched": db.time.now()}}]
     for tried in range(_TRIES):
         try:
-            await db.limits.with_options(write_concern=QUICK).update_one({"_id": waited(wait)}, change, upsert=True)
+            await _quick(db).update_one({"_id": waited(wait)}, change, upsert=True)
         except DuplicateKeyError:
             if tried == _TRIES - 1:
                 raise

@@ -88,9 +88,8 @@ async def _look(db: Database, request: ClaimRequest, most: int, left: Sequence[C
     """What there is once those that waited for what was freed are woken, if there were any, and rows whose time has
     come are ready."""
     outlook = await look(db, request, most, waiters=bool(left))
-    woken = outlook.waiters
+    woken = outlook.waiters and bool(await wake_freed(db, left))
     if woken:
-        await wake_freed(db, left)
         outlook = await look(db, request, most, waiters=False)
     for _ in range(_PROMOTIONS):
         late, looks = outlook.is_due(outlook.next_due), outlook.is_due(outlook.next_look)

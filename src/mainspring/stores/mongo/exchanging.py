@@ -53,9 +53,7 @@ async def _without_claim(
     db: Database, applied: Sequence[bool], left: Sequence[Change], topics: set[Topic]
 ) -> tuple[Exchanged, set[Topic]]:
     outlook = await repeated(lambda: look(db, None, 1, waiters=bool(left)))
-    woken = outlook.waiters
-    if woken:
-        await wake_freed(db, left)
+    woken = outlook.waiters and bool(await wake_freed(db, left))
     if outlook.is_due(outlook.next_look):
         woken = bool(await look_at_parked(db, outlook.now)) or woken
         outlook = await repeated(lambda: look(db, None, 1, waiters=False))

@@ -137,6 +137,8 @@ def _own(query: JobQuery) -> list[Condition]:
         conditions.append({"list.search": {"$regex": re.escape(query.search)}})
     if query.without:
         conditions.append({"_id": {"$nin": sorted(query.without)}})
+    if query.code_in is not None:
+        conditions.append({"$or": [{"list.origin": {"$ne": "code"}}, {"_id": {"$in": sorted(query.code_in)}}]})
     return conditions
 
 

@@ -17,6 +17,7 @@ from ...model.instants import Micros
 from ..shared import Candidate
 from .database import Database
 from .documents import ALONE, lane_name
+from .waking import TOKENS
 
 Cursor: TypeAlias = AsyncCommandCursor[dict[str, Any]]
 
@@ -47,7 +48,7 @@ class Outlook(msgspec.Struct):
 
 
 async def look(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Outlook:
-    """`most` rows of each lane; `waiters` asks whether any row waits for a key or a limit. Rows with
+    """`most` rows of each lane; `waiters` asks whether any row waits for what an ending frees. Rows with
     shares and parked ones are asked for where there have ever been any: the answer tells."""
     outlook = Outlook()
     around = [_future(db), *([_looks(db)] if db.knows_flow else []), *([_waiters(db)] if waiters else [])]
@@ -113,7 +114,7 @@ def _looks(db: Database) -> dict[str, Any]:
 
 def _waiters(db: Database) -> dict[str, Any]:
     found = {"$project": {"_id": 0, "waits": {"$literal": True}}}
-    pipeline = [{"$match": {"waits_for": {"$exists": True}}}, {"$limit": 1}, found]
+    pipeline = [{"$match": {"waits_for": {"$lt": TOKENS}}}, {"$limit": 1}, found]
     return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
 
 

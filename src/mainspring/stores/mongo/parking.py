@@ -18,8 +18,8 @@ from ...model.limits import Limit
 from ..flow import LOOK_AGAIN, Wait, limit_of, limits_before, look_at_slots, wait_of
 from .buckets import forget_full_buckets, look_by
 from .database import Database, repeated
-from .room import Room, room_for, wait_named
-from .waking import IN_TURN, waited, wake_parked
+from .room import Room, room_for, room_in
+from .waking import IN_TURN, wait_named, waited, wake_parked
 
 LOOKS_AT_ONCE = 50
 _SLOW = 1.0  # seconds after which a look that was put on record may have been taken off again
@@ -82,20 +82,32 @@ async def _wake_if_freed(db: Database, wait: Wait, limit: Limit, now: Micros) ->
 
 async def look_at_parked(db: Database, now: Micros) -> int:
     """Where a look is due: as many rows as there is room for become ready. How many were woken."""
-    due = db.limits.find({"again": {"$lte": now}}).sort("again").limit(LOOKS_AT_ONCE)
-    return sum(await asyncio.gather(*(_look(db, doc, now) for doc in await due.to_list())))
+    first = {
+        "from": db.executions.name,
+        "localField": "_id",
+        "foreignField": "waits_for",
+        "pipeline": [{"$sort": dict(IN_TURN)}, {"$limit": 1}, {"$project": {"_id": 0, "limits": 1}}],
+        "as": "rows",
+    }
+    due: list[dict[str, Any]] = [
+        {"$match": {"again": {"$lte": now}}},
+        {"$sort": {"again": 1}},
+        {"$limit": LOOKS_AT_ONCE},
+        {"$lookup": first},
+    ]
+    found = await (await db.limits.aggregate(due)).to_list()
+    return sum(await asyncio.gather(*(_look(db, doc, now) for doc in found)))
 
 
 async def _look(db: Database, doc: dict[str, Any], now: Micros) -> int:
     """By the numbers of the first row. Whoever moves the look on does the waking: the others leave it to that one."""
-    first = await db.executions.find_one({"waits_for": doc["_id"]}, {"limits": 1}, sort=IN_TURN)
-    if first is None:
+    if not doc["rows"]:
         await _end_looking(db, doc, now)
         return 0
     wait = wait_named(doc["_id"])
-    limit = limit_of(first["limits"], wait)
+    limit = limit_of(doc["rows"][0]["limits"], wait)
     assert limit is not None  # it waits for it
-    room = await room_for(db, [limit], now)
+    room = await room_for(db, [limit], now) if wait.kind == "slot" else room_in(doc, limit, now)
     free = max(0, room.left(limit))
     seen = {"_id": doc["_id"], "again": doc["again"]}
     moved = await db.limits.update_one(seen, {"$set": {"again": room.next_look(limit, free)}})

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...model.instants import Micros
 from ...model.limits import Limit, decode_limits
-from ..flow import Bucket, Wait, after_taking, keys_of, level_of, look_at_slots, look_at_tokens, tokens_in, wait_of
+from ..flow import Bucket, after_taking, keys_of, level_of, look_at_slots, look_at_tokens, tokens_in, wait_of
 from .buckets import bucket_of
 from .database import Database
 from .waking import waited
@@ -82,6 +82,13 @@ async def room_for(db: Database, limits: Iterable[Limit], now: Micros) -> Room:
     return room
 
 
+def room_in(doc: dict[str, Any], limit: Limit, now: Micros) -> Room:
+    """Of a limit whose bucket is at hand."""
+    room = Room(now)
+    room.buckets[limit.key] = bucket_of(doc, limit)
+    return room
+
+
 async def _numbers(db: Database, keys: list[str]) -> dict[str, set[Any]]:
     numbers: dict[str, set[Any]] = {key: set() for key in keys}
     async for doc in db.executions.find({"slots.key": {"$in": keys}}, {"_id": 0, "slots": 1}):
@@ -89,8 +96,3 @@ async def _numbers(db: Database, keys: list[str]) -> dict[str, set[Any]]:
             if slot["key"] in numbers:
                 numbers[slot["key"]].add(slot["number"])
     return numbers
-
-
-def wait_named(name: str) -> Wait:
-    kind, _, key = name.partition(":")
-    return Wait(key, "slot" if kind == "slot" else "token")

@@ -19,6 +19,7 @@ from .database import Database, repeated
 from .settling import AT_ONCE, READY
 from .sharing import ENTERING, entering_document, tags
 
+TOKENS, _SLOTS = "~token:", "slot:"
 PROMOTED_AT_ONCE = 1_000
 IN_TURN = [("priority", -1), ("tag", 1), ("_id", 1)]
 
@@ -43,8 +44,8 @@ async def promote(db: Database, now: Micros) -> None:
 # --- what has been freed --------------------------------------------------------------------------------------------
 
 
-async def wake_freed(db: Database, left: Sequence[Change]) -> None:
-    """Those that wait for the keys of what has ended, or for the slots of what ran."""
+async def wake_freed(db: Database, left: Sequence[Change]) -> int:
+    """Those that wait for the keys of what has ended, or for the slots of what ran. How many there were."""
     ended = {change.id for change in left if change.to.final}
     ran = {change.id for change in left if change.expect is State.RUNNING}
     fields = {"unique_key": 1, "overlap_key": 1, "limits": 1}
@@ -55,28 +56,35 @@ async def wake_freed(db: Database, left: Sequence[Change]) -> None:
             keys += waited_keys(doc.get("unique_key"), doc.get("overlap_key"))
         if doc["_id"] in ran and "limits" in doc:
             slots.update(keys_of(doc["limits"]))
-    await wake_waiters(db, keys)
+    woken = await wake_waiters(db, keys)
     for key, count in sorted(slots.items()):
-        await wake_parked(db, Wait(key, "slot"), count)
+        woken += await wake_parked(db, Wait(key, "slot"), count)
+    return woken
 
 
 def waited_keys(unique: str | None, overlap: str | None) -> list[str]:
     return [f"{kind}:{key}" for kind, key in (("u", unique), ("o", overlap)) if key is not None]
 
 
-async def wake_waiters(db: Database, keys: Sequence[str]) -> None:
+async def wake_waiters(db: Database, keys: Sequence[str]) -> int:
     """Rows that a claim deferred because of one of these keys are due at once, unless they are due already."""
     if not keys:
-        return
+        return 0
     now = db.time.now()
     waiting = {"waits_for": {"$in": keys}, "future": True, "$expr": {"$gt": ["$due", now]}}
     due: list[dict[str, Any]] = [{"$unset": ["waits_for"]}, {"$set": {"due": now, **AT_ONCE}}]
-    await repeated(lambda: db.claims.update_many(waiting, due))
+    return int((await repeated(lambda: db.claims.update_many(waiting, due))).modified_count)
 
 
 def waited(wait: Wait) -> str:
-    """As parked rows name what they wait for."""
-    return f"{wait.kind}:{wait.key}"
+    """As parked rows name what they wait for. Tokens come last in the order of names: no ending frees any."""
+    return f"{TOKENS if wait.kind == 'token' else _SLOTS}{wait.key}"
+
+
+def wait_named(name: str) -> Wait:
+    if name.startswith(TOKENS):
+        return Wait(name.removeprefix(TOKENS), "token")
+    return Wait(name.removeprefix(_SLOTS), "slot")
 
 
 async def wake_parked(db: Database, wait: Wait, count: int) -> int:
