@@ -133,19 +133,7 @@ class JobLists:
         if not workers or query.origin == "api":
             return None if wanted else query
         declared = frozenset(name for worker in workers for name in worker.declares)
-        orphans = JobQuery(origin="code", without=declared)
-        if wanted:
-            return replace(query, origin=orphans.origin, without=declared)
-        return replace(query, without=frozenset(await self._all_names(orphans)))
-
-    async def _all_names(self, query: JobQuery) -> list[str]:
-        names: list[str] = []
-        while True:
-            page = replace(query, after=names[-1] if names else "", limit=MAX_PAGE)
-            found = (await self._store.find_jobs(page, COUNTED + 1)).names
-            names += found
-            if len(found) < MAX_PAGE:
-                return names
+        return replace(query, origin="code", without=declared) if wanted else replace(query, code_in=declared)
 
 
 def facts_wanted(wanted: JobFilter) -> tuple[JobFacts, ...] | None:

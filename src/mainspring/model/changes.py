@@ -234,8 +234,10 @@ JobOrder: TypeAlias = Literal["name", "handler", "next_run", "last_started", "cr
 class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of the job list. A job is wanted if it meets one of `any_of` (empty: whatever is so of it) and all else.
 
-    `search` is part of its name, handler or description, in lower case. `without` are names that are not wanted.
-    Jobs come by `order`, equal ones by name, those without a value last either way. `after` is a cursor by name.
+    `search` is part of its name, handler or description, in lower case. `without` are names that are not wanted, and of
+    the jobs of code only those in `code_in` are, if it is given.
+    Jobs come by `order`, equal ones by name, those without a value last either way. `next_run` is the `due` of a job
+    that is not paused. `after` is a cursor by name.
     """
 
     any_of: tuple[JobFacts, ...] = ()
@@ -244,6 +246,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None = None
     search: str | None = None
     without: frozenset[str] | None = None
+    code_in: frozenset[str] | None = None
     after: str = ""
     order: JobOrder = "name"
     backwards: bool = False

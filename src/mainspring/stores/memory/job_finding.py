@@ -42,6 +42,7 @@ def _matches(query: JobQuery, job: Job) -> bool:
         and query.origin in (None, job.origin)
         and (query.search is None or _found(query.search, job))
         and (query.without is None or job.name not in query.without)
+        and (query.code_in is None or job.origin != "code" or job.name in query.code_in)
     )
 
 

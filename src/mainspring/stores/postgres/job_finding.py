@@ -38,6 +38,8 @@ _KEYS = {
     "next_run": _NEXT_RUN,
     "last_started": "x.last_started",
 }
+_LOOKED_UP = ("next_run", "last_started")
+_TRIED = 20  # times as many totals as rows wanted are looked up at first, when sorting by what they hold
 _RARE = frozenset(State) - {State.COMPLETED}
 
 
@@ -50,7 +52,13 @@ class Walk(NamedTuple):
 
 
 async def find_jobs(db: Database, query: JobQuery, cap: int) -> JobsFound:
-    count, names = await _all_of_few(db, query, cap)
+    if query.order in _LOOKED_UP:  # which is done for those alone that are to be sorted
+        plain = msgspec.structs.replace(query, order="name", limit=0)
+        count, names = await _all_of_few(db, plain, cap)
+        if 0 < count < cap and query.limit > 0:
+            count, names = await _all_of_few(db, query, cap)
+    else:
+        count, names = await _all_of_few(db, query, cap)
     if count < cap or query.limit < 1:
         return JobsFound(names, count)
     return JobsFound(await _first_of_many(db, query), count)
@@ -94,9 +102,11 @@ async def _first_of_many(db: Database, query: JobQuery) -> list[str]:
     """Those without a value come after all the others, by name."""
     wanted = query.offset + query.limit
     if query.order == "last_started":
-        key = f"({_LAST_STARTED})"
-        found = await _walked(db, query, Walk(_LIST + _WITH_ENDINGS, key, f"{key} IS NOT NULL"), wanted)
-        rest = Walk(_LIST + _WITH_ENDINGS, "j.name", f"{key} IS NULL")
+        bound = await _bound(db, query, _TRIED * wanted)
+        found = await _walked(db, query, _by_last_started(bound), wanted)
+        if len(found) < wanted and bound:
+            found = await _walked(db, query, _by_last_started(""), wanted)
+        rest = Walk(_LIST + _WITH_ENDINGS, "j.name", f"{_LAST_STARTED} IS NULL")
     elif query.order == "next_run":
         source = f"mainspring.job b JOIN {_LIST} ON j.name = b.name"
         found = await _walked(db, query, Walk(source, "b.due", "b.due IS NOT NULL AND NOT j.paused"), wanted)
@@ -107,6 +117,28 @@ async def _first_of_many(db: Database, query: JobQuery) -> list[str]:
         ahead = msgspec.structs.replace(query, backwards=False)
         found += await _walked(db, ahead, rest, wanted - len(found))
     return found[query.offset :]
+
+
+def _by_last_started(bound: str) -> Walk:
+    """`bound` is an operator and a value: what it leaves out is not looked up."""
+    key = f"({_LAST_STARTED})"
+    extra = f"{key} IS NOT NULL"
+    if bound:
+        near = f"SELECT b.job_key FROM mainspring.totals b WHERE b.last_started {bound}"
+        extra = f"{key} {bound} AND j.job_key IN ({near} UNION ALL SELECT m.job_key FROM newest m)"
+    return Walk(_LIST + _WITH_ENDINGS, key, extra)
+
+
+async def _bound(db: Database, query: JobQuery, enough: int) -> str:
+    """So many totals lie on this side of it."""
+    values = Values()
+    down, sign = ("DESC", ">=") if query.backwards else ("ASC", "<=")
+    text = f"""
+        SELECT t.last_started FROM mainspring.totals t WHERE t.last_started IS NOT NULL
+        ORDER BY t.last_started {down} LIMIT 1 OFFSET {values.add(enough, "bigint")}
+    """
+    found = await db.query(in_schema(text, db.schema), values.given, repeat=True)
+    return f"{sign} {int(found[0][0])}" if found else ""
 
 
 async def _walked(db: Database, query: JobQuery, walk: Walk, most: int) -> list[str]:
@@ -143,6 +175,9 @@ def _terms(query: JobQuery, facts: JobFacts, values: Values) -> list[str]:
     if query.without:
         names = values.add(texts(sorted(query.without)), "text::text[]")
         terms.append(f"NOT EXISTS (SELECT FROM unnest({names}) w (name) WHERE w.name = j.name)")
+    if query.code_in is not None:
+        names = values.add(texts(sorted(query.code_in)) or "{}", "text::text[]")
+        terms.append(f"(j.origin <> 'code' OR j.name = ANY (ARRAY(SELECT unnest({names}))))")
     if facts.active is not None:
         terms.append(f"EXISTS {_ACTIVE}" if facts.active else f"NOT EXISTS {_ACTIVE}")
     if facts.pending is not None:

@@ -32,7 +32,8 @@ _KEYS = {
     "next_run": _NEXT_RUN,
     "last_started": "totals.last_started",
 }
-_LOOKED_AT = 20  # times as many totals as rows wanted, before all are
+_LOOKED_UP = ("next_run", "last_started")
+_TRIED = 20  # times as many totals as rows wanted are looked up at first, when sorting by what they hold
 
 Terms = list[tuple[str, tuple[Any, ...]]]
 
@@ -56,7 +57,12 @@ def listed(job: Job) -> Row:
 
 
 def find_jobs(tx: Transaction, query: JobQuery, cap: int) -> JobsFound:
-    count, names = _all_of_few(tx, query, cap)
+    if query.order in _LOOKED_UP:  # which is done for those alone that are to be sorted
+        count, names = _all_of_few(tx, msgspec.structs.replace(query, order="name", limit=0), cap)
+        if 0 < count < cap and query.limit > 0:
+            count, names = _all_of_few(tx, query, cap)
+    else:
+        count, names = _all_of_few(tx, query, cap)
     if count < cap or query.limit < 1:
         return JobsFound(names, count)
     return JobsFound(_first_of_many(tx, query), count)
@@ -117,7 +123,7 @@ def _first_of_many(tx: Transaction, query: JobQuery) -> list[str]:
     """Those without a value come after all the others, by name."""
     wanted = query.offset + query.limit
     if query.order == "last_started":
-        bound = _bound(tx, query, _LOOKED_AT * wanted)
+        bound = _bound(tx, query, _TRIED * wanted)
         found = _walked(tx, query, _by_last_started(bound), wanted)
         if len(found) < wanted and bound:
             found = _walked(tx, query, _by_last_started(""), wanted)
@@ -190,6 +196,9 @@ def _terms(query: JobQuery, facts: JobFacts, driven: str) -> Terms:
         terms.append(("instr(job.search, ?) > 0", (query.search,)))
     if query.without:
         terms.append(("job.name NOT IN (SELECT value FROM json_each(?))", (as_json(sorted(query.without)),)))
+    if query.code_in is not None:
+        declared = "job.name IN (SELECT value FROM json_each(?))"
+        terms.append((f"(+job.origin <> 'code' OR {declared})", (as_json(sorted(query.code_in)),)))
     if facts.active is not None and driven != "active":
         terms.append((f"+job.id {'IN' if facts.active else 'NOT IN'} ({_ACTIVE})", ()))
     if facts.pending is not None:

@@ -45,6 +45,7 @@ class Known:
             and query.origin in (None, job.origin)
             and (query.search is None or any(query.search in place for place in places))
             and job.name not in (query.without or ())
+            and (query.code_in is None or job.origin == "api" or job.name in query.code_in)
             and (not query.any_of or any(self._are_so(facts, job) for facts in query.any_of))
         )
 
@@ -141,6 +142,9 @@ FILTERS: tuple[dict[str, Any], ...] = (
     {"search": "\\", "queue": "slow"},
     {"without": frozenset({"a-00", "b-01", "nobody"})},
     {"without": frozenset(), "origin": "code"},
+    {"code_in": frozenset({"a-00", "b-04", "nobody"})},
+    {"code_in": frozenset(), "handler": "zip"},
+    {"code_in": frozenset({"a-00", "b-04"}), "any_of": (JobFacts(paused=True),)},
     {"any_of": FACTS[:2]},
     {"any_of": (FACTS[3], FACTS[4], FACTS[6])},
     {"any_of": (JobFacts(paused=True), JobFacts(cancelled=True), JobFacts(active=True)), "handler": "mail.send"},
