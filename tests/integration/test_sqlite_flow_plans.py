@@ -86,19 +86,19 @@ def _fields(request: ClaimRequest) -> dict[str, object]:
 HOT = [
     ("next_due", (), ("mainspring_live_scheduled", "mainspring_waits_look")),
     ("candidates", (f'["{LANE}"]', 100), ("mainspring_live_ready (lane=?)",)),
-    ("untagged", (), ("mainspring_live_untagged",)),
-    ("tag_smallest", (LANE, 0), ("mainspring_live_ready (lane=? AND priority=? AND tag>?)",)),
+    ("promoted_shares", (START, 100), ("mainspring_live_scheduled (due<?)",)),
+    ("tag_smallest", (LANE, 0), ("mainspring_live_ready (lane=? AND priority=?)",)),
     ("tag_greatest", (LANE, 0, "tenant-7"), ("mainspring_live_share (lane=? AND share=? AND priority=?)",)),
     ("tag_rows", ("[[1, 2]]",), ("INTEGER PRIMARY KEY (rowid=?)",)),
     ("slots_held", ("slots",), ("PRIMARY KEY (key=?)",)),
     ("slots_leave", ("slots", "[1]"), ("PRIMARY KEY (key=? AND seq=?)",)),
     ("bucket", ("tokens",), ("PRIMARY KEY (key=?)",)),
-    ("park", ('[[1, 4, "slots"]]',), ("INTEGER PRIMARY KEY (rowid=?)",)),
-    ("unpark", ("slots", 4, 1), ("mainspring_live_parked (parked=? AND phase=?)",)),
-    ("parked_first", ("slots", 4), ("mainspring_live_parked (parked=? AND phase=?)",)),
+    ("park", ('[[1, "slot:slots"]]',), ("INTEGER PRIMARY KEY (rowid=?)",)),
+    ("unpark", ("slot:slots", 1), ("mainspring_live_parked (parked=?)",)),
+    ("parked_first", ("slot:slots",), ("mainspring_live_parked (parked=?)",)),
     ("waits_due", (START, 10), ("mainspring_waits_look (look<?)",)),
-    ("wait_look", ("slots", 4, START), ("PRIMARY KEY (key=? AND phase=?)",)),
-    ("wait_end", ("slots", 4), ("PRIMARY KEY (key=? AND phase=?)", "mainspring_live_parked (parked=? AND phase=?)")),
+    ("wait_look", ("slot:slots", START), ("PRIMARY KEY (parked=?)",)),
+    ("wait_end", ("slot:slots",), ("PRIMARY KEY (parked=?)", "mainspring_live_parked (parked=?)")),
     ("endings_some", ('["job-1"]',), ("PRIMARY KEY (job_id=?)",)),
     ("purge_endings", ("job-1",), ("PRIMARY KEY (job_id=?)",)),
 ]
@@ -165,4 +165,4 @@ def test_a_claim_costs_the_same_however_many_rows_are_parked(database: sqlite3.C
 @pytest.mark.req("FLW-3")
 def test_rows_are_woken_one_by_one_however_many_are_parked(database: sqlite3.Connection) -> None:
     wake = sql("unpark")
-    assert steps_of(database, lambda: database.execute(wake, ("slots", 4, 1))) < 1_000, f"not {PARKED} rows"
+    assert steps_of(database, lambda: database.execute(wake, ("slot:slots", 1))) < 1_000, f"not {PARKED} rows"

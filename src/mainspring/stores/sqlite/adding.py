@@ -12,8 +12,8 @@ from ...model.changes import Added, Audit
 from ...model.execution import Execution, State
 from ..shared import ended_delta, in_slot, overlap_choices, skipped_record
 from .limits import hold_slots
-from .rows import Row, execution_row, history_row, is_untouched, live_row, plain_row, shared_row
-from .shares import give_tags
+from .rows import Row, execution_row, history_row, is_untouched, lane_of, live_row, plain_row, shared_row
+from .shares import Untagged, give_tags
 from .transaction import Transaction, as_json
 
 _names = msgspec.json.Decoder(list[str]).decode
@@ -52,8 +52,7 @@ def add(tx: Transaction, executions: Sequence[Execution]) -> list[Added]:
     batch = _Batch(tx, executions)
     added = [batch.add(execution) for execution in executions]
     batch.write()
-    if tx.newly_ready:
-        give_tags(tx)
+    give_tags(tx, batch.untagged)
     if any(item.outcome in _RECORDED for item in added):
         tx.topics.add(Topic.WORK)
     return added
@@ -69,6 +68,7 @@ class _Batch:
         self._executions: list[Row] = []
         self._plain: list[Row] = []
         self._shared: list[Row] = []
+        self.untagged: list[Untagged] = []
 
     def add(self, execution: Execution) -> Added:
         if execution.id in self._known:
@@ -92,8 +92,14 @@ class _Batch:
         if execution.share is None:
             self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
         else:
-            self._shared.append(shared_row(self._note(execution), execution, self._tx.now))
-            self._tx.newly_ready = True
+            seq = self._note(execution)
+            self._shared.append(shared_row(seq, execution, self._tx.now))
+            self._needs_tag(seq, execution)
+
+    def _needs_tag(self, seq: int, execution: Execution) -> None:
+        if execution.state is State.PENDING and execution.due <= self._tx.now:
+            place = (lane_of(execution), execution.priority, execution.share or "", execution.weight)
+            self.untagged.append((seq, *place, execution.id))
 
     def _takes_free_keys(self, execution: Execution) -> bool:
         """False when a key was held before, or taken by another row of this batch."""
@@ -122,7 +128,7 @@ class _Batch:
             return False
         self._note(execution, seq)
         if execution.share is not None:
-            self._tx.newly_ready = True
+            self._needs_tag(seq, execution)
         if execution.state is State.RUNNING:
             hold_slots(self._tx, seq, execution)
         return True

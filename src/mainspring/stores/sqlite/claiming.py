@@ -47,10 +47,10 @@ def promote(tx: Transaction) -> Micros | None:
     next_due: Micros | None = tx.value("next_due")
     if next_due is not None and next_due <= tx.now:
         look_again(tx)
-        tx.newly_ready = tx.run("promote", tx.now, PROMOTED_AT_ONCE) > 0 or tx.newly_ready
+        shared = tx.rows("promoted_shares", tx.now, PROMOTED_AT_ONCE)
+        tx.run("promote", tx.now, PROMOTED_AT_ONCE)
+        give_tags(tx, shared)
         next_due = tx.value("next_due")
-    if tx.newly_ready:
-        give_tags(tx)
     return next_due
 
 

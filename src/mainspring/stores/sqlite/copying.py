@@ -20,7 +20,6 @@ from .finding import read
 from .jobs import jobs_after, restore_job, stats
 from .limits import hold_slots
 from .rows import execution_row, history_row, is_plain, live_row, plain_row
-from .shares import give_tags
 from .transaction import Transaction, as_json
 
 _ids = msgspec.json.Decoder(list[str]).decode
@@ -100,7 +99,6 @@ class _Batch:
         rows = [self._add(record) for record in new]
         self._tx.bulk("execution_insert", rows)
         self._tx.bulk("live_insert_plain", self._plain)
-        give_tags(self._tx)
         self._tx.bulk("history_insert", self._ended)
         lines = [(r.execution.id, seq, line.at, line.level, line.message) for r in new for seq, line in r.logs]
         self._tx.bulk("log_insert", lines)

@@ -17,15 +17,11 @@ from uuid import UUID
 
 from ...model.changes import ExecutionQuery, LogLine
 from ...model.execution import FINAL, LIVE, Execution, State
-from .rows import FUTURE, PARKED_FOR_SLOT, PARKED_FOR_TOKEN, READY, RUNNING, SLACK, WAITING, first_id
+from .rows import FUTURE, PARKED, READY, RUNNING, SLACK, WAITING, first_id
 from .statements import sql
 from .transaction import Transaction, as_json
 
-_PHASES = {
-    State.PENDING: (FUTURE, READY, PARKED_FOR_SLOT, PARKED_FOR_TOKEN),
-    State.RUNNING: (RUNNING,),
-    State.WAITING: (WAITING,),
-}
+_PHASES = {State.PENDING: (FUTURE, READY, PARKED), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
 _PAGE = 50  # executions read per statement
 
 

@@ -14,7 +14,6 @@ from ...model.instants import Micros
 from ...model.limits import Limit, decode_limits
 from ..flow import (
     Bucket,
-    Kind,
     Wait,
     after_taking,
     keys_of,
@@ -26,12 +25,9 @@ from ..flow import (
     tokens_in,
     wait_of,
 )
-from .rows import PARKED_FOR_SLOT, PARKED_FOR_TOKEN
 from .transaction import Transaction, as_json
 
 LOOKS_AT_ONCE = 1_000  # keys per exchange
-_PHASES: dict[Kind, int] = {"slot": PARKED_FOR_SLOT, "token": PARKED_FOR_TOKEN}
-_KINDS: dict[int, Kind] = {phase: kind for kind, phase in _PHASES.items()}
 
 
 class Limits:
@@ -43,7 +39,7 @@ class Limits:
         self._buckets: dict[str, Bucket | None] = {}
         self._held: list[tuple[str, int]] = []
         self._taken: set[str] = set()
-        self._parked: list[tuple[int, int, str]] = []
+        self._parked: list[tuple[int, str]] = []
         self._looks: dict[Wait, Micros] = {}
         self.woken = 0
 
@@ -72,7 +68,7 @@ class Limits:
     def park(self, seq: int, limits: str, full: Limit) -> None:
         """Out of the ready order; the room it had under the limits before goes to the next of those who wait for it."""
         wait = wait_of(full)
-        self._parked.append((seq, _PHASES[wait.kind], wait.key))
+        self._parked.append((seq, _text(wait)))
         look = self.next_look(full)
         self._looks[wait] = min(look, self._looks.get(wait, look))
         before = limits_before(limits, full)
@@ -97,7 +93,7 @@ class Limits:
         if self._parked:
             self._tx.run("park", as_json(self._parked))
         for wait, look in self._looks.items():
-            self._tx.run("wait_begin", wait.key, _PHASES[wait.kind], look)
+            self._tx.run("wait_begin", _text(wait), look)
         self._parked, self._looks = [], {}
 
     def _in_use(self, key: str) -> int:
@@ -131,20 +127,21 @@ def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
 
 def look_again(tx: Transaction) -> None:
     """At what rows are parked for, where it is time to; as many are woken as there is room for."""
-    for key, phase in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE):
-        _look(tx, Wait(key, _KINDS[phase]))
+    for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE):
+        kind, _, key = parked.partition(":")
+        _look(tx, Wait(key, kind))
 
 
 def _look(tx: Transaction, wait: Wait) -> None:
     """By the numbers of the first that waits."""
-    first = tx.value("parked_first", wait.key, _PHASES[wait.kind])
+    first = tx.value("parked_first", _text(wait))
     limit = None if first is None else limit_of(first, wait)
     if limit is None:
         end_waits(tx, [wait])
         return
     limits = Limits(tx)
     room = max(0, limits.room(limit))
-    tx.run("wait_look", wait.key, _PHASES[wait.kind], limits.next_look(limit, room))
+    tx.run("wait_look", _text(wait), limits.next_look(limit, room))
     wake(tx, wait, room)
 
 
@@ -152,7 +149,7 @@ def wake(tx: Transaction, wait: Wait, count: int) -> int:
     """The first that wait become ready; how many there were."""
     if count == 0:
         return 0
-    woken = tx.run("unpark", wait.key, _PHASES[wait.kind], count)
+    woken = tx.run("unpark", _text(wait), count)
     if woken:
         end_waits(tx, [wait])
         tx.topics.add(Topic.WORK)
@@ -162,10 +159,15 @@ def wake(tx: Transaction, wait: Wait, count: int) -> int:
 def parked_row_left(tx: Transaction, rows: Iterable[Execution]) -> None:
     """These were parked and are not any longer, for another reason than room."""
     keys = {row.parked for row in rows if row.parked is not None}
-    end_waits(tx, [Wait(key, kind) for key in sorted(keys) for kind in _PHASES])
+    end_waits(tx, [wait for key in sorted(keys) for wait in (Wait(key, "slot"), Wait(key, "token"))])
 
 
 def end_waits(tx: Transaction, waits: Iterable[Wait]) -> None:
     """Those that nobody waits for."""
     for wait in waits:
-        tx.run("wait_end", wait.key, _PHASES[wait.kind])
+        tx.run("wait_end", _text(wait))
+
+
+def _text(wait: Wait) -> str:
+    """As it stands in the column `parked`."""
+    return f"{wait.kind}:{wait.key}"

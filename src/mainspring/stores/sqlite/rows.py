@@ -20,7 +20,7 @@ from ...model.instants import Micros
 
 Row: TypeAlias = tuple[Any, ...]
 
-FUTURE, READY, RUNNING, WAITING, PARKED_FOR_SLOT, PARKED_FOR_TOKEN = range(6)
+FUTURE, READY, RUNNING, WAITING, PARKED = range(5)
 SLACK = 600_000  # milliseconds by which the time in an id may differ from that of its creation
 _TIME_IN_ID = 13  # characters
 _LAST_MILLI = (1 << 48) - 1
@@ -171,7 +171,6 @@ def live_row(seq: int, execution: Execution, now: Micros) -> Row:
         execution.cancel_reason,
         live_tail(execution),
         execution.share,
-        0 if execution.share is None else None,
     )
 
 
@@ -219,8 +218,9 @@ def move_row(seq: int, change: Change) -> Row:
 
 
 def phase_of(execution: Execution, now: Micros) -> int:
+    """One that has a share is ready as soon as it has a tag, and not before."""
     if execution.state is State.PENDING:
-        return READY if execution.due <= now else FUTURE
+        return READY if execution.due <= now and execution.share is None else FUTURE
     return _PHASES[execution.state]
 
 

@@ -70,7 +70,6 @@ class _Batch:
         for after in self._changed.values():
             self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:
-            self._tx.newly_ready = True
             self._tx.topics.add(Topic.WORK)
         if self._ended:
             self._move()
@@ -100,5 +99,4 @@ def free_keys(tx: Transaction, ended: Sequence[Execution]) -> None:
     if overlap:
         freed += tx.run("unblock_overlap", tx.now, as_json(overlap))
     if freed:
-        tx.newly_ready = True
         tx.topics.add(Topic.WORK)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TypeAlias
+
 from ..flow import next_tag
 from .transaction import Transaction, as_json
 
+Untagged: TypeAlias = tuple[int, str, int, str, int, str]
+"""Of a row whose time has come: seq, lane, priority, share, weight and id."""
 
-def give_tags(tx: Transaction) -> None:
-    """To the rows with a share that have become ready, one after another in the order of their ids."""
-    tx.newly_ready = False
-    found = tx.rows("untagged")
-    if found:
+_id = itemgetter(-1)
+
+
+def give_tags(tx: Transaction, rows: Sequence[Untagged]) -> None:
+    """Rows with a share become ready, one after another in the order of their ids."""
+    if rows:
         tags = _Tags(tx)
-        tx.run("tag_rows", as_json([(seq, tags.give(*place)) for seq, *place in found]))
+        ordered = sorted(rows, key=_id)
+        given = [(seq, tags.give(lane, level, share, weight)) for seq, lane, level, share, weight, _ in ordered]
+        tx.run("tag_rows", as_json(given))
 
 
 class _Tags:

@@ -41,7 +41,6 @@ class Transaction:
         self.now: Micros = clock.now()
         self.topics: set[Topic] = set()
         self.after_commit: list[Callable[[], None]] = []
-        self.newly_ready = False  # rows that may have a share have become ready: they need their tags
 
     def tick(self) -> None:
         """Read the clock again: the next step of this transaction begins."""

@@ -23,21 +23,19 @@ FROM mainspring_history AS history CROSS JOIN mainspring_executions AS execution
 GROUP BY 1, 2;
 
 -- Shares. Ready rows of a lane are claimed by priority, tag and id. A row without a share has tag 0; one with a share is
--- in a lane of its own kind (queue/handler//fair), and has no tag until it is ready.
+-- in a lane of its own kind (queue/handler//fair) and comes into phase 1 when it gets its tag, never before.
 ALTER TABLE mainspring_live ADD COLUMN share TEXT;
-ALTER TABLE mainspring_live ADD COLUMN tag INTEGER DEFAULT 0;
+ALTER TABLE mainspring_live ADD COLUMN tag INTEGER NOT NULL DEFAULT 0;
 
 DROP INDEX mainspring_live_ready;
 CREATE INDEX mainspring_live_ready ON mainspring_live (lane, priority DESC, tag, id) WHERE phase = 1;
 CREATE INDEX mainspring_live_share ON mainspring_live (lane, share, priority, tag)
-    WHERE phase = 1 AND share IS NOT NULL;
-CREATE INDEX mainspring_live_untagged ON mainspring_live (id) WHERE phase = 1 AND tag IS NULL;
+    WHERE share IS NOT NULL AND phase = 1;
 
--- Limits. Two more phases: 4 pending, parked for a slot of the key; 5 pending, parked for a token of it.
+-- Limits. One more phase, 4: pending and parked; `parked` is "slot:" or "token:" and the key that it waits for.
 ALTER TABLE mainspring_live ADD COLUMN parked TEXT;
 
-CREATE INDEX mainspring_live_parked ON mainspring_live (parked, phase, priority DESC, tag, id)
-    WHERE parked IS NOT NULL;
+CREATE INDEX mainspring_live_parked ON mainspring_live (parked, priority DESC, tag, id) WHERE parked IS NOT NULL;
 
 -- Which running rows hold a slot of which key: one row each, written and deleted with the phase of the row.
 CREATE TABLE mainspring_slots (
@@ -57,10 +55,8 @@ CREATE TABLE mainspring_buckets (
 
 -- What rows are parked for, and when to look whether there is room.
 CREATE TABLE mainspring_waits (
-    key   TEXT NOT NULL,
-    phase INTEGER NOT NULL,
-    look  INTEGER NOT NULL,
-    PRIMARY KEY (key, phase)
+    parked TEXT PRIMARY KEY,
+    look   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE INDEX mainspring_waits_look ON mainspring_waits (look);

@@ -1,3 +1,3 @@
--- As live_insert_plain.sql, with a share; the tag follows.
-INSERT INTO mainspring_live (seq, id, job_id, phase, lane, priority, due, unique_key, overlap_key, share, tag)
-VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)/*end*/
+-- As live_insert_plain.sql, with a share.
+INSERT INTO mainspring_live (seq, id, job_id, phase, lane, priority, due, unique_key, overlap_key, share)
+VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/

@@ -1,2 +1,6 @@
-UPDATE mainspring_live SET phase = 1, blocked = 0, tag = iif(share IS NULL, 0, NULL)
-WHERE seq IN (SELECT seq FROM mainspring_live WHERE phase = 0 AND due <= ?1 ORDER BY due LIMIT ?2)
+-- Those of the next rows that have no share; the others come with their tags.
+UPDATE mainspring_live SET phase = 1, blocked = 0
+WHERE seq IN (
+    SELECT seq FROM (SELECT seq, share FROM mainspring_live WHERE phase = 0 AND due <= ?1 ORDER BY due LIMIT ?2)
+    WHERE share IS NULL
+)

@@ -1,2 +1,2 @@
-INSERT INTO mainspring_waits (key, phase, look) VALUES (?1, ?2, ?3)
-ON CONFLICT (key, phase) DO UPDATE SET look = min(look, excluded.look)
+INSERT INTO mainspring_waits (parked, look) VALUES (?1, ?2)
+ON CONFLICT (parked) DO UPDATE SET look = min(look, excluded.look)

@@ -1,1 +1,1 @@
-UPDATE mainspring_waits SET look = ?3 WHERE key = ?1 AND phase = ?2
+UPDATE mainspring_waits SET look = ?2 WHERE parked = ?1

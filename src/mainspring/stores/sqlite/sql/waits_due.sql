@@ -1,1 +1,1 @@
-SELECT key, phase FROM mainspring_waits WHERE look <= ?1 ORDER BY look LIMIT ?2
+SELECT parked FROM mainspring_waits WHERE look <= ?1 ORDER BY look LIMIT ?2
