@@ -43,6 +43,7 @@ class Catalogue:
             while left:
                 left = await self._declare_batch(left, update)
         await self.dependents.mark_parents(specs)
+        self.forget(parent for _, spec in specs for parent in spec.after)
 
     async def _declare_batch(self, specs: dict[str, JobSpec], update: bool) -> dict[str, JobSpec]:
         """Returns what lost a race and has to be looked at again."""

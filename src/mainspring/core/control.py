@@ -25,6 +25,7 @@ from .edits import edited_fields
 from .eras import revision
 from .ports import Store
 from .queries import Queries, id_of
+from .tenant_endings import close_parent
 from .views import JobView
 
 EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -153,7 +154,7 @@ class Control:
             )
             await self._keep_timing(view.job, made.job, now)
             if (await self._store.write_jobs([msgspec.structs.replace(made, audit=audit)]))[0].won:
-                self._catalogue.forget([name])
+                self._catalogue.forget([name, *made.job.spec.after])
                 return await self._queries.job(name)
 
     async def _keep_timing(self, before: Job, after: Job | None, now: Micros) -> None:
@@ -226,7 +227,10 @@ class Control:
                 change = msgspec.structs.replace(decision, audit=audit)
                 done = (await self._store.exchange([change], None)).applied[0]
             if done:
-                return await self._queries.get(id)
+                ended = await self._queries.get(id)
+                if ended.state.final and ended.fans_out:  # its mark sees to it too, somewhat later
+                    await close_parent(self._store, ended, now)
+                return ended
 
     async def retry(self, ref: str | Execution, *, by: str) -> Execution:
         """Run a failed execution again, or the last one of a job, as a new execution."""

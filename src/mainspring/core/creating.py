@@ -127,7 +127,7 @@ class Creation:
         made = msgspec.structs.replace(write, executions=executions, audit=audit)
         if not (await self._store.write_jobs([made]))[0].won:
             raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
-        self._catalogue.forget([name])
+        self._catalogue.forget([name, *spec.after])
         return await self._queries.job(name), first
 
     def _first(self, job: Job, by: str, now: int, id: str | None) -> Execution:
