@@ -79,7 +79,7 @@ class _Claim:
 
     def take(self) -> None:
         found = self._pick()
-        if any(row.limits is not None for _, row in found):
+        if [row for _, row in found if row.limits is not None]:
             self._take_limited(found)
             return
         plain = [seq for seq, row in found if not row.staged]

@@ -6,6 +6,7 @@ too: the copy takes only rows that still run under the token and the owner of th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -79,5 +80,7 @@ def completed_delta(job_id: str, endings: Sequence[Ending]) -> JobStats:
 
 def _by_trigger(endings: Sequence[Ending]) -> dict[str, int]:
     """Executions of one job mostly come from one trigger."""
-    triggers = [row.trigger for _, row, _ in endings]
-    return {ending_of(trigger, State.COMPLETED): triggers.count(trigger) for trigger in set(triggers)}
+    kinds = {row.trigger for _, row, _ in endings}
+    if len(kinds) == 1:
+        return {ending_of(kinds.pop(), State.COMPLETED): len(endings)}
+    return dict(Counter(ending_of(row.trigger, State.COMPLETED) for _, row, _ in endings))
