@@ -185,14 +185,12 @@ class Control:
             if not purge:
                 await self._keep_timing(view.job, None, now)
             if await self._store.delete_job(name, view.job.version, purge=purge, audit=audit):
-                if purge:
-                    await self._purge_windows(name)
+                await self._clear_shelf(name, ("join", "window", "revision") if purge else ("join",))
                 self._catalogue.forget([name])
                 return
 
-    async def _purge_windows(self, name: str) -> None:
-        """The ledger and the revisions of a job whose whole history goes."""
-        kinds: tuple[ShelfKind, ...] = ("window", "revision")
+    async def _clear_shelf(self, name: str, kinds: tuple[ShelfKind, ...]) -> None:
+        """What its parents had come to; the ledger and the revisions too of a job whose whole history goes."""
         for kind in kinds:
             while entries := await self._store.shelf(kind, name):
                 await self._store.shelve([EntryWrite(entry=entry, remove=True) for entry in entries])
