@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, Non
 from mainspring.assembly import SystemClock
 from mainspring.core.dependents import Dependents
 from mainspring.core.hand_over import KEPT_FOR, prune_joins
+from mainspring.core.janitor import Janitor
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import harness
 
@@ -357,6 +359,11 @@ async def test_endings_that_waited_too_long_are_forgotten() -> None:
         assert await prune_joins(store, end, "", now) == ""
         assert len(await store.shelf("join", "end")) == 1
         await prune_joins(store, end, "", now + KEPT_FOR + 1_000_000)
+        assert await store.shelf("join", "end") == []
+        await flow.app.enqueue("left")
+        await kit.run_until_idle()
+        kit.clock.advance(15 * 86_400)
+        await Janitor(store, kit.clock, Random(1), print).retain_once()
         assert await store.shelf("join", "end") == []
         with pytest.raises(CommandRefused, match="job 'end'"):
             await flow.app.retry("end")

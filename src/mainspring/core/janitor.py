@@ -19,6 +19,7 @@ from ..model.job import Job
 from . import decide, tenant_lists
 from .cancelling import cancel_all, sweep_job
 from .followups import do_follow_ups
+from .hand_over import prune_joins
 from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store
 from .tenant_endings import look_at_open
@@ -53,6 +54,7 @@ class Janitor:
         self._retention_interval = retention_interval
         self._trust = ClockTrust(clock, heartbeat, rescue_interval)
         self._pruned_up_to = ""
+        self._joins_up_to: dict[str, str] = {}
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
         self._looks = 0
@@ -156,6 +158,8 @@ class Janitor:
         for job, rules in planned:
             for rule in rules:
                 pruned += await self._prune(spared(rule, oldest.get(job.id)))
+            if len(job.spec.after) > 1:
+                self._joins_up_to[job.id] = await prune_joins(self._store, job, self._joins_up_to.get(job.id, ""), now)
         await self._store.prune_workers(WORKER_SILENCE)
         return pruned
 
