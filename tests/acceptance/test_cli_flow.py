@@ -1,0 +1,122 @@
+"""Templates and many at once on the command line, in-process, on a SQLite file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainspring.cli import main
+
+URL = "--database-url=sqlite:///shop.db"
+APP = "--app=flow_shop:app"
+SHOP = """
+from mainspring import Mainspring
+
+app = Mainspring("sqlite:///shop.db")
+
+@app.job("crawl")
+async def crawl(ctx, url: str, depth: int = 1) -> None: ...
+
+for name in ("north", "south", "west"):
+    app.schedule(name, crawl, cron="0 3 * * *", queue="web", params={"url": f"/{name}"})
+app.schedule("mail", crawl, after=["north", "south"], not_before="06:00", params={"url": "/mail"})
+"""
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., tuple[int, Any]]]:
+    """Runs one command; returns its exit code and what it says: the data behind it with `-o json`."""
+    (tmp_path / "flow_shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+    for name in ("MAINSPRING_APP", "MAINSPRING_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    handlers = logging.getLogger("mainspring").handlers[:]
+
+    def run(*arguments: str) -> tuple[int, Any]:
+        capsys.readouterr()
+        code = main(list(arguments))
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if "json" in arguments and out else out + err
+
+    code, _ = run("jobs", "list", APP)
+    assert code == 0
+    yield run
+    logging.getLogger("mainspring").handlers[:] = handlers
+
+
+@pytest.mark.req("FLW-5")
+def test_templates(cli: Callable[..., tuple[int, Any]]) -> None:
+    made = cli(
+        *("templates", "create", "nightly", "--handler", "crawl", "--schedule", "30 3 * * *", "--timezone"),
+        *(
+            "Europe/Paris",
+            "--param",
+            "depth=2",
+            "--option",
+            "queue=web",
+            "--option",
+            "max_retries=5",
+            APP,
+            "-o",
+            "json",
+        ),
+    )
+    assert made[0] == 0
+    assert (made[1]["schedule"], made[1]["params"], made[1]["timezone"]) == ("30 3 * * *", {"depth": 2}, "Europe/Paris")
+    assert made[1]["options"] == {"max_attempts": 6, "queue": "web"}
+    code, said = cli("templates", "show", "nightly", URL)
+    assert code == 0
+    assert "At 03:30  [30 3 * * *]" in said
+    code, job = cli("templates", "apply", "nightly", "crawl-news", "--param", "url=/news", APP, "-o", "json")
+    assert (code, job["params"], job["metadata"]) == (0, {"depth": 2, "url": "/news"}, {"template": "nightly"})
+    assert cli("templates", "list", URL)[1].split()[:2] == ["TEMPLATE", "HANDLER"]
+    code, said = cli("templates", "apply", "nightly", "other", APP)
+    assert (code, "url" in said) == (2, True), "a parameter is missing"
+    code, said = cli("templates", "create", "wrong", "--handler", "crawl", "--option", "colour=red", APP)
+    assert (code, "no field 'colour'" in said) == (2, True)
+    code, said = cli("templates", "create", "wrong", "--handler", "crawl", "--schedule", "daily", APP)
+    assert (code, "error: schedule" in said) == (2, True)
+    assert cli("templates", "delete", "nightly", URL)[0] == 0
+    assert cli("templates", "show", "nightly", URL)[0] == 2
+    assert cli("jobs", "show", "crawl-news", URL)[0] == 0
+
+
+@pytest.mark.req("FLW-6")
+def test_many_jobs_and_executions_at_once(cli: Callable[..., tuple[int, Any]]) -> None:
+    assert cli("jobs", "pause", "north", URL)[0] == 0
+    code, said = cli("jobs", "pause", "--filter", "queue=web", "--note", "the site moves", URL)
+    assert code == 1
+    assert "pause: 2 done, 1 refused" in said
+    code, done = cli("jobs", "resume", "--filter", "paused=true", "--filter", "status=paused", URL, "-o", "json")
+    assert (code, done["done"], [each["id"] for each in done["results"]]) == (0, 3, ["north", "south", "west"])
+    for name in ("north", "south", "west"):
+        assert cli("jobs", "trigger", name, URL)[0] == 0
+    code, rows = cli("executions", "list", URL, "-o", "json")
+    assert code == 0
+    code, done = cli("executions", "cancel", rows[0]["id"], rows[1]["id"], "--note", "enough", URL, "-o", "json")
+    assert (code, done["done"]) == (0, 2)
+    code, done = cli("executions", "retry", "--filter", "status=cancelled", "--filter", "job=west", URL, "-o", "json")
+    assert (code, done["matched"] in (0, 1)) == (0, True)
+    code, done = cli("jobs", "cancel", "west", "nope", URL, "-o", "json")
+    assert (code, [each["done"] for each in done["results"]]) == (1, [True, False])
+    assert "no job named 'nope'" in done["results"][1]["error"]
+    for wrong in (["jobs", "pause"], ["jobs", "pause", "a", "--filter", "queue=x"], ["jobs", "retry", "--filter", "x"]):
+        assert cli(*wrong, URL)[0] == 2
+    code, said = cli("jobs", "cancel", "--filter", "colour=red", URL)
+    assert (code, "handler, queue" in said) == (2, True)
+
+
+@pytest.mark.req("FLW-1")
+def test_a_job_is_shown_with_what_it_comes_after_and_what_comes_after_it(cli: Callable[..., tuple[int, Any]]) -> None:
+    said = " ".join(cli("jobs", "show", "mail", URL)[1].split())
+    assert "after north and south, not before 06:00; skipped if one of them did not complete" in said
+    assert "dependents mail" in " ".join(cli("jobs", "show", "north", URL)[1].split())
