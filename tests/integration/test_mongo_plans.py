@@ -13,28 +13,33 @@ from typing import Any
 
 import pymongo
 import pytest
+from msgspec.structs import replace
 from pymongo import AsyncMongoClient, monitoring
 
-from mainspring.model.changes import Beat, Change, ClaimRequest, ExecutionQuery, Note, PruneRule, WorkerInfo
+from mainspring.model.changes import Beat, ClaimRequest, ExecutionQuery, Note, PruneRule, WorkerInfo
 from mainspring.model.execution import Execution, State
 from mainspring.model.ids import tick_id
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.triggers import encode_trigger, every
 from mainspring.stores.mongo import MongoStore
 from mainspring.stores.mongo.documents import SLACK, document
 from mainspring.stores.mongo.jobs import job_document
+from tests.integration.mongo_support import ending
 from tests.mongo_server import mongo
 
 ROWS = 100_000
 NOW = time.time_ns() // 1000
 SECOND = 1_000_000
 JOBS = 1_000
+SHARES = 10_000
 PAGE = 20
+HELD = encode_limits([Limit("k", concurrency=PAGE)])
 MOST = 60 * PAGE
 """Keys and documents that one statement may look at: some for each row of a page, none for rows that are in the way."""
 MOST_BY_TIME = MOST + 4 * SLACK
 """Ids tell the time of creation give or take two seconds; here there is a row for every millisecond of them."""
-WATCHED = (".executions", ".jobs", ".logs", ".audits")
+WATCHED = (".executions", ".jobs", ".logs", ".audits", ".limits")
 READS = ("find", "aggregate", "count", "distinct", "update", "delete", "findAndModify")
 KEPT_OUT = ("lsid", "txnNumber", "$clusterTime", "$db", "$readPreference", "writeConcern", "readConcern", "stmtIds")
 
@@ -68,6 +73,19 @@ def everything() -> Iterator[Execution]:
     yield from rows(ROWS * 4 + ROWS // 20, 50, handler="mine")
     yield from rows(ROWS * 4 + ROWS // 20 + 50, 5, handler="mine", due=NOW + 1, created=NOW)
     yield from rows(ROWS * 4 + ROWS // 20 + 60, 3, **{**owned, "owner": "w1", "lease": NOW - 1})
+    for n, row in enumerate(rows(ROWS * 5, ROWS // 10, handler="fair")):
+        yield replace(row, share=f"t{n % SHARES}")
+    yield from rows(ROWS * 6, ROWS // 20, handler="held", limits=HELD)
+    yield from rows(ROWS * 7, PAGE, **{**owned, "handler": "held", "owner": "w1"}, limits=HELD)
+
+
+def stored(row: Execution) -> dict[str, Any]:
+    """Endings are counted, turns given, and rows without room parked."""
+    doc = document(row, tag=0 if row.share is not None else None)
+    doc.pop("delta", None)
+    if row.handler == "held" and doc.pop("ready", None):
+        doc |= {"parked": "k", "waits_for": ["slot:k"]}
+    return doc
 
 
 def full_database() -> str:
@@ -79,13 +97,13 @@ def full_database() -> str:
         database = client.get_default_database()
         batch: list[dict[str, Any]] = []
         for row in everything():
-            doc = document(row)
-            doc.pop("delta", None)
-            batch.append(doc)
+            batch.append(stored(row))
             if len(batch) == 5_000:
                 database["mainspring.executions"].insert_many(batch, ordered=False)
                 batch = []
         database["mainspring.executions"].insert_many(batch, ordered=False)
+        database["mainspring.limits"].insert_one({"_id": "slot:k", "again": NOW + 3600 * SECOND, "touched": NOW})
+        database["mainspring.meta"].update_one({"_id": "schema"}, {"$set": {"flow": True}})
         database["mainspring.jobs"].insert_many(_jobs())
         names = [{"_id": f"job{n}-1", "job": f"job{n}", "last_number": 0, "folds": 0} for n in range(JOBS)]
         database["mainspring.incarnations"].insert_many(names)
@@ -207,21 +225,29 @@ def request(**fields: Any) -> ClaimRequest:
 async def claim_and_settle(store: MongoStore) -> None:
     answer = await store.exchange([], request())
     assert answer.claimed
-    changes = [
-        Change(
-            id=row.id,
-            expect=row.state,
-            token=row.token,
-            owner=row.owner,
-            to=State.COMPLETED if n % 2 else State.PENDING,
-            at=NOW,
-            failures=0,
-            crashes=0,
-        )
-        for n, row in enumerate(answer.claimed)
-    ]
+    changes = [ending(row, State.COMPLETED if n % 2 else State.PENDING) for n, row in enumerate(answer.claimed)]
     assert all((await store.exchange(changes, request(queues=frozenset({"default"})))).applied)
     await store.fold(PAGE)
+
+
+async def claim_fairly(store: MongoStore) -> None:
+    """Some of one lane whose rows have ten thousand shares; one of them goes back, and others come."""
+    answer = await store.exchange([], request(handlers=frozenset({"fair"})))
+    assert len(answer.claimed) == PAGE
+    back = [ending(answer.claimed[0], State.PENDING)]
+    assert len((await store.exchange(back, request(handlers=frozenset({"fair"})))).claimed) == PAGE
+    await store.add([replace(next(rows(ROWS * 9 + 10 + n, 1, handler="fair")), share=f"t{n}") for n in range(3)])
+
+
+async def end_and_wake(store: MongoStore) -> None:
+    """Thousands are parked under the key; as many of them follow as end."""
+    running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=3))
+    assert [row.handler for row in running] == ["held"] * 3
+    ends = [ending(row, State.COMPLETED) for row in running]
+    assert len((await store.exchange(ends, request(handlers=frozenset({"held"})))).claimed) == 3
+    await store._db.limits.update_one({"_id": "slot:k"}, {"$set": {"again": 1}})
+    assert (await store.exchange([], request(handlers=frozenset({"held"})))).claimed == ()
+    await store.prune_workers(3600.0)
 
 
 async def beat(store: MongoStore) -> None:
@@ -259,6 +285,8 @@ def pruned(state: State, older_than: int | None) -> Step:
 
 STEPS: dict[str, Step] = {
     "claim and settle": claim_and_settle,
+    "claim fairly": claim_fairly,
+    "end and wake": end_and_wake,
     "expired": lambda store: store.expired(PAGE),
     "due jobs": lambda store: store.due_jobs(PAGE),
     "swept": lambda store: store.swept(PAGE),
