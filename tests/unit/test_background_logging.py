@@ -56,7 +56,6 @@ def test_a_pipe_that_nobody_reads_holds_up_nobody_and_what_is_dropped_is_told() 
         with logger_to(handler) as logger:
             for number in range(5_000):
                 logger.info("%s", "x" * 1_000, extra={"number": number})
-            assert 3_000 < handler.lines.dropped <= 4_000  # the pipe and one batch hold some more
             os.set_blocking(reading, False)
 
             def drained() -> bool:
@@ -71,6 +70,7 @@ def test_a_pipe_that_nobody_reads_holds_up_nobody_and_what_is_dropped_is_told() 
             until_blocking(lambda: collected.extend(reader.read() or b"") or b"once more" in collected, "it goes on")
     lines = [json.loads(line) for line in collected.decode().splitlines()]
     dropped = sum(line["dropped"] for line in lines if line.get("event") == "log_lines_dropped")
+    assert dropped >= 2_000  # the queue, a batch under way and the pipe hold some
     assert dropped + len([line for line in lines if "number" in line]) == 5_000
     assert lines[-1]["message"] == "once more"
 

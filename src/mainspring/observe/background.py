@@ -92,7 +92,7 @@ class Lines:
         self._queue.clear()
         self._some, self._urgent, self._written = threading.Event(), threading.Event(), threading.Event()
         self._written.set()
-        self._closed = self._stuck = False
+        self._closed = self._stuck = self._told = False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -103,7 +103,8 @@ class Lines:
         self._queue.append(line)
         if urgent and not self._urgent.is_set():
             self._urgent.set()
-        if not self._some.is_set():
+        if not self._told:
+            self._told = True
             self._written.clear()
             self._some.set()
             if self._thread is None:
@@ -121,6 +122,7 @@ class Lines:
             self._urgent.wait(LINGER)
             self._some.clear()
             self._urgent.clear()
+            self._told = False
             self._write_all()
             if not self._queue:
                 self._written.set()

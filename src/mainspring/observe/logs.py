@@ -62,7 +62,8 @@ class LogLines:
         return kind is not Enqueued or self._logger.isEnabledFor(DEBUG)
 
     def __call__(self, event: Event, /) -> None:
-        if _is_routine(event) and self._routine(event):  # type: ignore[arg-type]
+        kind = type(event)
+        if (kind is Started or kind is Ended) and self._routine(event):  # type: ignore[arg-type]
             return
         match event:
             case Enqueued():
@@ -108,16 +109,19 @@ class LogLines:
     def _routine(self, event: Started | Ended) -> bool:
         """Two events of every execution: unheard, they cost next to nothing, and written by Mainspring's own handler
         alone they need no record. False when they are lines as any other."""
-        if not self._logger.isEnabledFor(INFO):
+        logger = self._logger
+        if type(event) is Ended and (event.state is not State.COMPLETED or event.reason != "completed"):
+            return False
+        if not logger.isEnabledFor(INFO):
             return True
-        handler = _only_handler(self._logger)
+        handler = _only_handler(logger)
         if handler is None or (lines := handler.routine) is None:
             return False
-        if type(event) is Started:
-            line = lines.line(self._logger.name, "job_start", event.execution)
+        if type(event) is Ended:
+            tail = f', "duration_ms": {round(event.duration_ms, 3)}, "state": "completed"'
+            line = lines.line(logger.name, "job_end", event.execution, tail)
         else:
-            tail = f', "duration_ms": {round(event.duration_ms, 3)}, "state": "completed"'  # type: ignore[union-attr]
-            line = lines.line(self._logger.name, "job_end", event.execution, tail)
+            line = lines.line(logger.name, "job_start", event.execution)
         handler.lines.put(line)
         return True
 
@@ -196,13 +200,6 @@ class LogLines:
         record = logger.makeRecord(logger.name, level, __file__, 0, text, (), None, name, extra)
         record.exc_text = traceback.rstrip("\n") if traceback else None  # every formatter appends it
         logger.handle(record)
-
-
-def _is_routine(event: Event) -> bool:
-    kind = type(event)
-    if kind is Started:
-        return True
-    return kind is Ended and event.state is State.COMPLETED and event.reason == "completed"  # type: ignore[union-attr]
 
 
 def _only_handler(logger: logging.Logger) -> BackgroundHandler | None:

@@ -20,29 +20,29 @@ class RoutineLines:
     def __init__(self, process: int | None = None) -> None:
         self._process = "" if process is None else f', "process": {process}'
         self._heads: dict[tuple[str, str, str, str], str] = {}
-        self._second = (0, "")
+        self._moment = (0, "")
 
     def line(self, logger: str, event: str, execution: Execution, tail: str = "") -> str:
         """`tail` is JSON text of more fields."""
         key = (logger, event, execution.job, execution.trigger)
         head = self._heads.get(key) or self._made_head(key)
+        moment, now = self._moment
+        if (here := int(time.time() * 1000)) != moment:
+            now = self._told(here)
         trace = execution.trace_id
         quoted = f'"{trace}"' if trace.isalnum() and trace.isascii() else json.dumps(trace)
         tenant = "null" if execution.tenant is None else json.dumps(execution.tenant)
         return (
-            f'{{"time": "{self._now()}+00:00"{head}{quoted}, "execution_id": "{execution.id}", '
-            f'"attempt": {execution.attempt}, "tenant": {tenant}{tail}}}'
+            f'{{"time": "{now}+00:00"{head}{quoted}, "execution_id": "{execution.id}", '
+            f'"attempt": {execution.failures + 1}, "tenant": {tenant}{tail}}}'
         )
 
-    def _now(self) -> str:
-        """The calendar is asked once a second."""
-        moment = time.time()
-        second, text = self._second
-        if int(moment) != second:
-            second = int(moment)
-            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            self._second = (second, text)
-        return f"{text}.{int((moment - second) * 1000):03d}"
+    def _told(self, moment: int) -> str:
+        """Many lines share their millisecond."""
+        text = datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        now = f"{text}.{moment % 1000:03d}"
+        self._moment = (moment, now)
+        return now
 
     def _made_head(self, key: tuple[str, str, str, str]) -> str:
         logger, event, job, trigger = map(json.dumps, key)

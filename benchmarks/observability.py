@@ -1,0 +1,167 @@
+"""What it costs to be watched: one drain with observability off, with logs, with metrics, with traces, and with all.
+
+    python -m benchmarks.observability [--executions 10000] [--rounds 5] [--store sqlite|memory|postgresql://...]
+
+Each round drains the same number of no-op executions in every mode, one after another in one process, so that a noisy
+machine is noisy for all of them. What counts is CPU time of the process per execution, the least of all rounds, since
+noise only ever adds to it; rates are shown beside. Spans go through the OpenTelemetry SDK into an exporter that does
+nothing; what the SDK takes for one bare span without Mainspring is measured in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanKind
+
+from mainspring import Mainspring
+from mainspring.observe.background import BackgroundHandler
+from mainspring.observe.counting import ProcessCounts
+from mainspring.observe.fanout import Fanout
+from mainspring.observe.formats import JsonFormatter
+
+BARS = {"off": 1.02, "metrics": 1.05, "all": 1.25}
+"""Times the CPU of a drain in which nothing even asks whether anybody listens. `off` is to cost nothing measurable."""
+
+
+class NoExporter(SpanExporter):
+    def export(self, spans: Any) -> SpanExportResult:
+        return SpanExportResult.SUCCESS
+
+
+class Mode:
+    """What is switched on. `bare` is without observers at all, which an application cannot have."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.logs, self.metrics = name in ("logs", "all"), name in ("metrics", "all")
+        self.logger = logging.getLogger(f"benchmark.{name}")
+        self.logger.propagate, self.logger.handlers = False, []
+        self.logger.setLevel(logging.INFO if self.logs else logging.WARNING)
+        self._file = open(folder / f"{name}.log", "w")  # noqa: SIM115 - closed with the mode
+        if self.logs:
+            handler = BackgroundHandler(self._file, room=1_000_000)
+            handler.setFormatter(JsonFormatter())
+            self.logger.addHandler(handler)
+        self.provider = self._provider() if name in ("traces", "all") else None
+
+    def _provider(self) -> TracerProvider:
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(NoExporter()))
+        return provider
+
+    def application(self, url: str, concurrency: int) -> Mainspring:
+        app = Mainspring(url, logger=self.logger, tracer_provider=self.provider, concurrency=concurrency)
+        if self.metrics:
+            app.observe(ProcessCounts(1_000))
+        if self.name == "bare":
+            app.emit = Fanout()
+        return app
+
+    def close(self) -> None:
+        for handler in self.logger.handlers:
+            handler.close()
+        self._file.close()
+        if self.provider is not None:
+            self.provider.shutdown()
+
+
+async def drain(app: Mainspring, executions: int) -> tuple[float, float]:
+    """Microseconds of CPU for each execution, and how many a second."""
+    left, done = executions, asyncio.Event()
+
+    @app.job("noop")
+    async def noop(number: int) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set()
+
+    await app.enqueue_many([("noop", {"number": number}) for number in range(executions)])
+    cpu, wall = time.process_time(), time.perf_counter()
+    async with app:
+        await done.wait()
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return cpu / executions * 1e6, executions / wall
+
+
+def one_span(executions: int) -> float:
+    """Microseconds for a bare span: started, ended, handed to the processor."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(NoExporter()))
+    tracer = provider.get_tracer("benchmark")
+    began = time.process_time()
+    for _ in range(executions):
+        tracer.start_span("process default", kind=SpanKind.CONSUMER).end()
+    spent = time.process_time() - began
+    provider.shutdown()
+    return spent / executions * 1e6
+
+
+def measure(arguments: argparse.Namespace, folder: Path, show: Callable[[str], None]) -> dict[str, Any]:
+    cpu: dict[str, list[float]] = {name: [] for name in arguments.modes}
+    rate: dict[str, list[float]] = {name: [] for name in arguments.modes}
+    spans: list[float] = []
+    for number in range(arguments.rounds):
+        names = arguments.modes if number % 2 else arguments.modes[::-1]
+        for name in names:
+            mode = Mode(name, folder)
+            app = mode.application(address(arguments.store, folder, f"{name}{number}"), arguments.concurrency)
+            spent, per_second = asyncio.run(drain(app, arguments.executions))
+            mode.close()
+            cpu[name].append(spent)
+            rate[name].append(per_second)
+        spans.append(one_span(arguments.executions))
+        show(f"round {number + 1} of {arguments.rounds}")
+    return {
+        "cpu_us": {name: min(values) for name, values in cpu.items()},
+        "per_second": {name: max(values) for name, values in rate.items()},
+        "sdk_span_us": min(spans),
+    }
+
+
+def address(store: str, folder: Path, name: str) -> str:
+    return f"sqlite:///{folder / name}.db" if store == "sqlite" else "memory://" if store == "memory" else store
+
+
+def told(figures: dict[str, Any]) -> list[str]:
+    cpu = figures["cpu_us"]
+    base = cpu.get("bare") or next(iter(cpu.values()))
+    lines = [f"{'mode':10} {'us of CPU':>10} {'ratio':>7} {'a second':>10}  bar"]
+    for name, spent in cpu.items():
+        bar = BARS.get(name)
+        verdict = "" if bar is None else f"at most {bar:.2f}: {'met' if spent / base <= bar else 'MISSED'}"
+        lines.append(f"{name:10} {spent:10.1f} {spent / base:7.2f} {figures['per_second'][name]:10,.0f}  {verdict}")
+    lines.append(
+        f"a bare span of the SDK alone: {figures['sdk_span_us']:.1f} us, {figures['sdk_span_us'] / base:.0%} of a drain"
+    )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--executions", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--concurrency", type=int, default=100)
+    parser.add_argument("--store", default="sqlite")
+    parser.add_argument("--modes", nargs="+", default=["bare", "off", "logs", "metrics", "traces", "all"])
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
+        figures = measure(arguments, Path(folder), lambda line: None if arguments.json else print(line, flush=True))
+        print(json.dumps(figures) if arguments.json else "\n".join(told(figures)))
+
+
+if __name__ == "__main__":
+    main()
