@@ -1,0 +1,81 @@
+"""`mainspring watch`, `alerts export` and `grafana export`, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command_line import CommandLine
+from tests.prometheus_server import program
+
+URL = "--database-url=sqlite:///watched.db"
+WATCHED = """
+from mainspring import Mainspring, every
+
+app = Mainspring("sqlite:///watched.db")
+
+
+@app.job("often", trigger=every(seconds=1), grace=0)
+def often() -> None: ...
+
+
+@app.job("nightly", cron="0 3 * * *", timeout="1h")
+def nightly() -> None: ...
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[CommandLine]:
+    command_line = CommandLine(tmp_path)
+    (tmp_path / "watched.py").write_text(WATCHED)
+    yield command_line
+    command_line.close()
+
+
+@pytest.mark.req("OBS-6")
+def test_watch_tells_once_and_exits_with_1_while_a_job_is_late(cli: CommandLine) -> None:
+    cli.text("jobs", "list", "--app", "watched:app")  # declared, and nobody schedules
+    cli.until(lambda: cli("watch", "--once", URL).returncode == 1)
+    (late,) = cli.json("watch", "--once", URL, code=1)
+    assert (late["job"], late["count"] >= 1) == ("often", True)
+
+    watcher = cli.start("watch", "--interval", "200ms", "-o", "json", URL)
+    rival = cli.start("watch", "--interval", "200ms", "-o", "json", URL)
+
+    def told() -> list[dict[str, str]]:
+        lines = [json.loads(line) for number in (0, 1) for line in cli.log(number).read_text().splitlines()]
+        return [line for line in lines if line.get("event") == "job_missed"]
+
+    cli.until(lambda: len(told()) >= 2, watcher)
+    for process in (watcher, rival):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+    assert {(line["job"], line["level"], line["schedulers"]) for line in told()} == {("often", "ERROR", 0)}
+    firsts = [line["missed_from"] for line in told()]
+    assert len(set(firsts)) == len(firsts), "no tick is told twice"
+
+
+@pytest.mark.req("OBS-6")
+def test_watch_is_content_while_a_scheduler_runs(cli: CommandLine) -> None:
+    cli.text("jobs", "pause", "often", "--app", "watched:app")
+    assert cli.text("watch", "--once", URL) == "No job is late.\n"
+    assert cli.json("watch", "--once", URL) == []
+
+
+@pytest.mark.req("OBS-5")
+def test_rules_and_a_dashboard_are_written_from_the_jobs(cli: CommandLine) -> None:
+    rules = cli.text("alerts", "export", "--app", "watched:app", "--slack", "30s")
+    assert "> 30 or (time()" in rules  # `often` has no grace
+    assert "> 4020" in rules  # an hour and a tenth, and twice the slack
+    assert cli.text("alerts", "export", URL, "-o", "rules.yml") == ""
+    checked = subprocess.run([program("promtool"), "check", "rules", "rules.yml"], cwd=cli.folder, capture_output=True)
+    assert checked.returncode == 0, checked.stdout
+    assert cli.text("grafana", "export", URL, "-o", "board.json") == ""
+    board = json.loads((cli.folder / "board.json").read_text())
+    assert board["templating"]["list"][1]["query"] == "nightly,often"
+    assert cli("alerts", "export", URL, "--slack", "soon").returncode == 2
