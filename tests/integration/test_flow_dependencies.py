@@ -367,3 +367,25 @@ async def test_endings_that_waited_too_long_are_forgotten() -> None:
         assert await store.shelf("join", "end") == []
         with pytest.raises(CommandRefused, match="job 'end'"):
             await flow.app.retry("end")
+
+
+@pytest.mark.req("FLW-1", "API-10")
+async def test_why_a_job_that_comes_after_others_is_not_running() -> None:
+    flow = Flow()
+    flow.job("left")
+    flow.job("right")
+    flow.job("end", after=("left", "right"))
+
+    async def told() -> list[tuple[str, Any]]:
+        _, reasons = await (await flow.app.engine()).overview.why("end")
+        return [(each.code, each.details) for each in reasons if each.code in ("after", "waits_for_parent")]
+
+    async with flow.harness() as kit:
+        assert await told() == [("after", {"after": ["left", "right"]})]
+        waiting = await flow.app.enqueue("left", start_at="1h")
+        assert waiting is not None
+        alive = {"job": "left", "execution_id": waiting.id, "state": "pending"}
+        assert await told() == [("waits_for_parent", alive)]
+        await kit.advance("2h")
+        half = {"group": f"flow:{waiting.id}", "ended": {"left": waiting.id}, "missing": ["right"]}
+        assert await told() == [("waits_for_parent", half)]

@@ -19,6 +19,7 @@ from .opening import Closing
 from .ports import Store
 from .queries import Queries
 from .views import JobView
+from .waiting_for import WaitingFor, waiting_for
 
 LOOKED_AT = 100
 LOOKED_AT_RUNNING = 1_000
@@ -55,6 +56,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What runs under the keys that executions of the job wait for, on all jobs."""
     places: Mapping[str, Place] = {}
     """Where those of its executions stand that are ready and take turns with other shares, by id."""
+    waiting_for: WaitingFor = WaitingFor()
+    """Of a job that comes after others."""
 
 
 async def facts(store: Store, queries: Queries, name: str) -> Facts:
@@ -68,6 +71,7 @@ async def facts(store: Store, queries: Queries, name: str) -> Facts:
         alive=alive,
         holders=await _holders(store, alive),
         places=await _places(store, alive, now),
+        waiting_for=await waiting_for(store, view.job) if view.after else WaitingFor(),
     )
 
 
@@ -103,7 +107,14 @@ def is_ready(execution: Execution, now: Micros) -> bool:
 
 def reasons(known: Facts) -> list[Reason]:
     """Ordered: what an operator did, what the schedule says, what the job's own rules say, what is missing."""
-    return [*_controls(known), *_schedule(known), *_held(known), *_workers(known), *_running(known)]
+    return [
+        *_controls(known),
+        *_schedule(known),
+        *_parents(known),
+        *_held(known),
+        *_workers(known),
+        *_running(known),
+    ]
 
 
 # ---------------------------------------------------------------- what operators did
@@ -136,7 +147,8 @@ def _controls(known: Facts) -> list[Reason]:
 def _schedule(known: Facts) -> list[Reason]:
     job = known.view.job
     if job.trigger is None:
-        return [] if known.alive else [Reason("on_demand", "it has no schedule: it runs when it is triggered", False)]
+        on_demand = Reason("on_demand", "it has no schedule: it runs when it is triggered", False)
+        return [] if known.alive or job.spec.after else [on_demand]
     if not job.ticking:
         return []
     if job.next_run is None:
@@ -159,6 +171,32 @@ def _closed(closing: Closing, hours: str | None) -> Reason:
     until = None if closing.until is None else closing.until.isoformat().replace("+00:00", "Z")
     details = {"until": until, "by": closing.by, "hours": hours}
     return Reason("hours_closed", f"closed until {until or 'further notice'} by {closing.by}", details=details)
+
+
+def _parents(known: Facts) -> list[Reason]:
+    """Of a job that comes after others: which of their executions it waits for."""
+    after, waits = known.view.after, known.waiting_for
+    if not after:
+        return []
+    found = [
+        Reason(
+            "waits_for_parent",
+            f"it follows execution {each.id} of job {each.job!r}, which is {each.state}",
+            details={"job": each.job, "execution_id": each.id, "state": each.state.value},
+        )
+        for each in waits.alive
+    ]
+    found += [
+        Reason(
+            "waits_for_parent",
+            f"{', '.join(half.ended)} ended for {half.group}; it waits for {', '.join(half.missing)}",
+            details={"group": half.group, "ended": half.ended, "missing": list(half.missing)},
+        )
+        for half in waits.half
+    ]
+    if not found and not known.alive:
+        found = [Reason("after", f"it runs when {' and '.join(after)} ended", False, {"after": list(after)})]
+    return found
 
 
 # ---------------------------------------------------------------- its own rules
