@@ -39,16 +39,26 @@ FILL = """
     INSERT INTO mainspring.job (name, id, version, origin, declared, overrides, release, anchor, sweep, created,
         updated, due, defaults)
     SELECT 'idle' || n, 'idle-' || n, 1, 'code', '{"handler":"work"}', '{}', '', 0, false, 0, 0,
-        mainspring.now_micros() + 3600000000 + n, '{}' FROM generate_series(1, %(rows)s) n;
+        mainspring.now_micros() + 3600000000 + n, '{"handler":"work","queue":"default"}' FROM generate_series(1, %(rows)s) n;
     INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, body)
     SELECT mainspring.new_id(t), t, CASE n %% 3 WHEN 0 THEN t + 7200000000000 ELSE 0 END, 1 + n %% 50, n %% 7 %% 2,
         CASE n %% 3 WHEN 0 THEN 0 ELSE 1 END, CASE n %% 3 WHEN 1 THEN 'default/excluded' ELSE 'default/work' END,
         '{"job":"job","job_id":"job-1","handler":"work","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s) n) x;
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, share, weight, tag, body)
+    SELECT mainspring.new_id(t), t, 0, 1, 0, 1, 'default/share//fair', 's' || n %% 10000, 1, n / 10000 * 1000000,
+        '{"job":"job","job_id":"job-1","handler":"share","params":"{}","share":"s' || n %% 10000 || '"'
+    FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, limits, parked, for_token, body)
+    SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/limit//limited', '[{"key":"full","concurrency":3}]', 'full', false,
+        '{"job":"job","job_id":"job-1","handler":"limit","params":"{}"'
+    FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
+    INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('full', 0, 0);
     INSERT INTO mainspring.history (id, created, due, started, finished, token, job_key, failures, crashes, alone,
-        staged, todo, keep, stray, state, tenant, parent_id, body)
+        staged, todo, keep, stray, state, trigger, tenant, parent_id, body)
     SELECT mainspring.new_id(t), t, 0, 1, 2, 1, 1 + n %% 50, 0, 0, false, false, false, true, false,
         CASE WHEN n %% 100 = 0 THEN 'failed' ELSE 'completed' END,
+        CASE WHEN n %% 1000 = 1 THEN 'manual' WHEN n %% 10 = 1 THEN 'schedule' END,
         CASE WHEN n %% 10 = 0 THEN 't' || n %% 1000 END, CASE WHEN n %% 10 = 0 THEN 'p' || n / 100 END,
         '{"job":"job","job_id":"job-1","handler":"work","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s) n) x;
@@ -164,6 +174,26 @@ async def claim_from_two_lanes(store: PostgresStore) -> None:
     await store.exchange([Change(**{**_fields(ending(row)), "to": State.PENDING}) for row in rows], None)
 
 
+async def claim_from_shares(store: PostgresStore) -> None:
+    await store.add([execution(handler="share", share="newcomer")])
+    rows = (await store.exchange([], request(handlers=frozenset({"share"})))).claimed
+    assert len(rows) == 10
+    assert sum(row.share == "newcomer" for row in rows) <= 1
+    await store.exchange([Change(**{**_fields(ending(row)), "to": State.PENDING}) for row in rows], None)
+
+
+async def claim_under_a_limit(store: PostgresStore) -> None:
+    """A look finds room, a settle frees it again, and each time others are woken."""
+    rows: tuple[Execution, ...] = ()
+    for _ in range(3):
+        rows = (await store.exchange([ending(row) for row in rows], request(handlers=frozenset({"limit"})))).claimed
+        assert len(rows) == 3
+    await store.exchange([Change(**{**_fields(ending(row)), "to": State.PENDING}) for row in rows], None)
+    parked = await store.exchange([], request(handlers=frozenset({"limit"}), limit=20))
+    assert len(parked.claimed) == 3
+    await store.exchange([ending(row) for row in parked.claimed], None)
+
+
 def _fields(change: Change) -> dict[str, Any]:
     return {name: getattr(change, name) for name in change.__struct_fields__}
 
@@ -197,6 +227,12 @@ STEPS: dict[str, Any] = {
     "claim from two lanes": claim_from_two_lanes,
     "settle": settle,
     "add": lambda store: store.add([execution() for _ in range(20)]),
+    "claim from shares": claim_from_shares,
+    "claim under a limit": claim_under_a_limit,
+    "add for shares": lambda store: store.add([execution(handler="share", share=f"s{n}") for n in range(20)]),
+    "triggered by hand": lambda store: store.find(ExecutionQuery(trigger="manual", limit=20)),
+    "triggered by hand, of a job": lambda store: store.find(ExecutionQuery(job="job2", trigger="manual", limit=20)),
+    "count of triggered by schedule": lambda store: store.count(ExecutionQuery(trigger="schedule"), 100),
     "add with a key": lambda store: store.add([execution(unique_key="k", overlap_key="o") for _ in range(3)]),
     "add for a tenant": lambda store: store.add([execution(tenant="t1", parent_id="p1") for _ in range(20)]),
     "due jobs": lambda store: store.due_jobs(100),

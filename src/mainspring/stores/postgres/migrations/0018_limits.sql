@@ -157,85 +157,103 @@ CREATE FUNCTION mainspring.judge(
     OUT woken uuid[], OUT left_ready integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    states mainspring.limit_state[] := mainspring.hold_keys(ARRAY(
-        SELECT l.limits FROM mainspring.live l WHERE l.id = ANY (picked) AND l.limits IS NOT NULL
-    ));
-    keys text[] := ARRAY(SELECT s.key FROM unnest(states) s);
-    one uuid;
+    -- of each key that was locked
+    keys text[]; used integer[]; levels double precision[]; sinces bigint[]; rates double precision[]; bursts integer[];
+    slot_looks bigint[]; token_looks bigint[];
+    -- of the limits of one row, which are nearly always those of the row before
+    read text := ''; ns integer[]; slots integer[]; its_rates double precision[]; its_bursts integer[];
+    -- rows to be parked, together as long as nobody is woken
+    parked uuid[] := '{}'; parked_keys text[] := '{}'; parked_kinds boolean[] := '{}';
     r record;
-    e record;  -- one of its limits
     n integer;
     level double precision;
-    passed integer[];
-    counted integer[];
-    room boolean;
     holder uuid;
 BEGIN
+    SELECT array_agg(s.key), array_agg(s.running), array_agg(s.level), array_agg(s.since), array_agg(s.rate),
+        array_agg(s.burst), array_agg(s.slot_look), array_agg(s.token_look)
+    INTO keys, used, levels, sinces, rates, bursts, slot_looks, token_looks
+    FROM unnest(mainspring.hold_keys(ARRAY(
+        SELECT DISTINCT l.limits FROM mainspring.live l WHERE l.id = ANY (picked) AND l.limits IS NOT NULL
+    ))) s;
     left_ready := 0;
     <<each_row>>
-    FOREACH one IN ARRAY picked LOOP
-        SELECT l.limits, l.staged INTO r FROM mainspring.live l WHERE l.id = one;
-        passed := '{}';
-        FOR e IN
-            SELECT array_position(keys, x->>'key') AS n, (x->>'concurrency')::integer AS slots,
-                (x->>'rate')::double precision AS rate, (x->>'burst')::integer AS burst
-            FROM json_array_elements(r.limits::json) x
-        LOOP
-            IF e.n IS NULL THEN
+    FOR r IN
+        SELECT l.id, l.limits, l.staged FROM unnest(picked) WITH ORDINALITY p (id, n)
+        JOIN mainspring.live l ON l.id = p.id ORDER BY p.n
+    LOOP
+        IF r.limits IS DISTINCT FROM read THEN
+            read := r.limits;
+            SELECT coalesce(array_agg(coalesce(array_position(keys, x->>'key'), 0)), '{}'),
+                array_agg((x->>'concurrency')::integer), array_agg((x->>'rate')::double precision),
+                array_agg((x->>'burst')::integer)
+            INTO ns, slots, its_rates, its_bursts FROM json_array_elements(read::json) x;
+        END IF;
+        FOR i IN 1 .. cardinality(ns) LOOP
+            n := ns[i];
+            IF n = 0 THEN
                 left_ready := left_ready + 1;
                 CONTINUE each_row;
             END IF;
-            level := CASE WHEN e.slots IS NULL
-                THEN mainspring.refilled(states[e.n].level, states[e.n].since, now, e.rate, e.burst) END;
-            room := CASE WHEN e.slots IS NULL THEN mainspring.tokens_in(level) > 0 ELSE states[e.n].running < e.slots END;
-            IF NOT room THEN
-                UPDATE mainspring.live l SET phase = -1, parked = keys[e.n], for_token = e.slots IS NULL WHERE l.id = one;
-                IF e.slots IS NULL THEN
-                    states[e.n].token_look := least(states[e.n].token_look, mainspring.next_look(level, now, e.rate));
-                ELSE
-                    states[e.n].slot_look := least(states[e.n].slot_look, mainspring.next_look(NULL, now, NULL));
-                END IF;
-                FOREACH n IN ARRAY passed LOOP
-                    woken := woken || mainspring.wake(keys[abs(n)], n < 0, 1);
-                END LOOP;
-                CONTINUE each_row;
+            IF slots[i] IS NOT NULL THEN
+                CONTINUE WHEN used[n] < slots[i];
+                slot_looks[n] := least(slot_looks[n], now + 5000000);
+            ELSE
+                level := mainspring.refilled(levels[n], sinces[n], now, its_rates[i], its_bursts[i]);
+                CONTINUE WHEN mainspring.tokens_in(level) > 0;
+                token_looks[n] := least(token_looks[n], mainspring.next_look(level, now, its_rates[i]));
             END IF;
-            passed := passed || CASE WHEN e.slots IS NULL THEN -e.n ELSE e.n END;
+            parked := parked || r.id;
+            parked_keys := parked_keys || keys[n];
+            parked_kinds := parked_kinds || (slots[i] IS NULL);
+            IF i > 1 THEN
+                PERFORM mainspring.park(parked, parked_keys, parked_kinds);
+                parked := '{}'; parked_keys := '{}'; parked_kinds := '{}';
+                FOR j IN 1 .. i - 1 LOOP
+                    woken := woken || mainspring.wake(keys[ns[j]], slots[j] IS NULL, 1);
+                END LOOP;
+            END IF;
+            CONTINUE each_row;
         END LOOP;
         IF r.staged THEN
-            holder := mainspring.claim_staged(one, new_owner, until, now);
-            IF EXISTS (SELECT FROM mainspring.live l WHERE l.id = one AND l.phase <> 2) THEN
-                blocked := blocked || one;
+            holder := mainspring.claim_staged(r.id, new_owner, until, now);
+            IF EXISTS (SELECT FROM mainspring.live l WHERE l.id = r.id AND greatest(l.phase, 0::smallint) <> 2) THEN
+                blocked := blocked || r.id;
                 holders := holders || holder;
                 CONTINUE each_row;
             END IF;
         ELSE
-            claimable := claimable || one;
+            claimable := claimable || r.id;
         END IF;
-        CONTINUE WHEN r.limits IS NULL;
-        counted := '{}';
-        FOR e IN
-            SELECT array_position(keys, x->>'key') AS n, (x->>'rate')::double precision AS rate,
-                (x->>'burst')::integer AS burst
-            FROM json_array_elements(r.limits::json) x
-        LOOP
-            IF e.n <> ALL (counted) THEN
-                states[e.n].running := states[e.n].running + 1;
-                counted := counted || e.n;
+        FOR i IN 1 .. cardinality(ns) LOOP
+            n := ns[i];
+            IF array_position(ns, n) = i THEN  -- once for a key, whatever kinds of limits name it
+                used[n] := used[n] + 1;
             END IF;
-            IF e.rate IS NOT NULL THEN
-                states[e.n].level := mainspring.refilled(states[e.n].level, states[e.n].since, now, e.rate, e.burst) - 1;
-                states[e.n].since := greatest(states[e.n].since, now);
-                states[e.n].rate := e.rate;
-                states[e.n].burst := e.burst;
+            IF slots[i] IS NULL THEN
+                levels[n] := mainspring.refilled(levels[n], sinces[n], now, its_rates[i], its_bursts[i]) - 1;
+                sinces[n] := greatest(sinces[n], now);
+                rates[n] := its_rates[i];
+                bursts[n] := its_bursts[i];
             END IF;
         END LOOP;
     END LOOP;
+    IF parked <> '{}' THEN
+        PERFORM mainspring.park(parked, parked_keys, parked_kinds);
+    END IF;
     UPDATE mainspring.limit_state s SET
         running = x.running, level = x.level, since = x.since, rate = x.rate, burst = x.burst,
         slot_look = CASE WHEN x.slot_look IS NOT NULL AND mainspring.is_awaited(x.key, false) THEN x.slot_look END,
         token_look = CASE WHEN x.token_look IS NOT NULL AND mainspring.is_awaited(x.key, true) THEN x.token_look END
-    FROM unnest(states) x WHERE s.key = x.key AND s IS DISTINCT FROM x;
+    FROM unnest(keys, used, levels, sinces, rates, bursts, slot_looks, token_looks)
+        x (key, running, level, since, rate, burst, slot_look, token_look)
+    WHERE s.key = x.key;
+END
+$$;
+
+CREATE FUNCTION mainspring.park(ids uuid[], keys text[], kinds boolean[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE mainspring.live l SET phase = -1, parked = x.key, for_token = x.kind
+    FROM unnest(ids, keys, kinds) x (id, key, kind) WHERE l.id = x.id;
 END
 $$;
 
@@ -355,7 +373,7 @@ BEGIN
     WHERE l.id = ANY (claimable);
     SELECT string_agg(mainspring.as_json(l), ',' ORDER BY p.n) INTO claimed
     FROM unnest(picked) WITH ORDINALITY p (id, n) JOIN mainspring.live l ON l.id = p.id
-    WHERE l.phase = 2;
+    WHERE greatest(l.phase, 0::smallint) = 2;
 END
 $$;
 

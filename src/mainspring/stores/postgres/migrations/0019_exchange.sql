@@ -228,7 +228,7 @@ BEGIN
     next_due := least(next_due, look);
     woken := woken || woken_late;
     IF woken IS NOT NULL AND freed IS DISTINCT FROM true THEN
-        freed := EXISTS (SELECT FROM mainspring.live l WHERE l.id = ANY (woken) AND l.phase = 1);
+        freed := EXISTS (SELECT FROM mainspring.live l WHERE l.id = ANY (woken) AND greatest(l.phase, 0::smallint) = 1);
     END IF;
 END
 $$;
