@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -227,3 +228,19 @@ async def test_other_addresses_get_nothing(memory_nodes: Nodes) -> None:
         async with httpx.AsyncClient() as client:
             answer = await client.get(f"http://127.0.0.1:{port}/metrics")
     assert (answer.status_code, "job" in answer.text) == (403, False)
+
+
+@pytest.mark.req("OBS-4")
+async def test_every_metric_is_documented(memory_nodes: Nodes) -> None:
+    app = with_jobs(memory_nodes.app())
+    try:
+        await app.open()
+        text = (await app.metrics_page()).decode()
+    finally:
+        await app.close()
+    documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) > 15
+    assert [name for name in names if f"`{name}`" not in documented] == []
+    series = [line for line in text.splitlines() if 'job_name="good"' in line]
+    assert f"A job on demand has {len(series)} series" in documented
