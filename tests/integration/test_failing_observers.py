@@ -15,10 +15,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from mainspring import JobContext, Mainspring, Retry, every
-from mainspring.model.events import Enqueued
+from mainspring.model.events import Enqueued, Ticked
 from mainspring.observe.background import BackgroundHandler
 from mainspring.observe.formats import JsonFormatter
 from mainspring.observe.logs import LogLines
+from mainspring.testing import harness
 from tests.support import Nodes, Seen, run_once, until
 
 MANY = 200
@@ -192,7 +193,26 @@ class OnlyEnds:
         self.enqueued += isinstance(event, Enqueued)
 
 
-@pytest.mark.req("OBS-3")
+@pytest.mark.req("OBS-7")
+async def test_every_way_to_make_an_execution_is_told() -> None:
+    seen = Seen()
+    app = Mainspring("memory://", observers=[seen])
+    add_jobs(app)
+    app.schedule("after", "async", after="plain", overlap="allow")
+    app.schedule("tenants", "plain", tenants=["a", "b"])
+    app.schedule("daily", "plain", cron="0 3 * * *", window="yesterday", missed="skip")
+    async with harness(app, start="2026-03-05T12:00Z") as kit:
+        await app.enqueue("plain")
+        await app.trigger("tenants")
+        await app.backfill("daily", "2026-03-01", "2026-03-03")
+        await kit.advance("10s")
+        made = [each.id for each in await app.executions(limit=100)]
+    told = [event.execution.id for event in (*seen.of(Enqueued), *seen.of(Ticked))]
+    assert sorted(told) == sorted(made)
+    assert {event.execution.trigger for event in seen.of(Enqueued)} == {"enqueue", "manual", "backfill", "dependency"}
+
+
+@pytest.mark.req("OBS-7")
 async def test_what_was_enqueued_is_told_only_if_somebody_listens(memory_nodes: Nodes) -> None:
     deaf, seen = OnlyEnds(), Seen()
     app = memory_nodes.app(observers=[deaf])

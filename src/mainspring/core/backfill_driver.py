@@ -32,6 +32,7 @@ from .backfill_rules import is_child
 from .cancelling import cancel_all
 from .loop import Emit, Loop, trouble
 from .ports import Store
+from .telling import tell_enqueued
 
 __all__ = ["BackfillDriver", "drive", "is_child"]
 
@@ -111,7 +112,7 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
     alive = await _alive(store, record)
     after, again = await _counted(store, record, alive, now), False
     if after.state == "running":
-        after, again = await _moved_on(store, after, alive, now)
+        after, again = await _moved_on(store, after, alive, now, emit)
     stopped = after.state == "cancelling" and not again and await _stop(store, after, now)
     if not after.in_flight and (stopped or after.position == after.total):
         after = msgspec.structs.replace(after, state=rules.verdict(after), finished=now)
@@ -179,7 +180,9 @@ async def _entries(store: Store, job: str, windows: list[ledger.Stretch]) -> dic
 # ---------------------------------------------------------------- what is next
 
 
-async def _moved_on(store: Store, record: Backfill, alive: list[Execution], now: Micros) -> tuple[Backfill, bool]:
+async def _moved_on(
+    store: Store, record: Backfill, alive: list[Execution], now: Micros, emit: Emit
+) -> tuple[Backfill, bool]:
     """The record with the next windows handed out, and whether more can be done at once."""
     jobs = await store.jobs([record.job])
     job = jobs[0] if jobs else None
@@ -192,7 +195,7 @@ async def _moved_on(store: Store, record: Backfill, alive: list[Execution], now:
     if len(windows) < count:
         return rules.cancelling(record, "its list of windows is incomplete"), True
     taken = await _taken(store, record, list(windows.values()), alive)
-    last_due, passed = await _hand_out(store, record, job, windows, taken, now)
+    last_due, passed = await _hand_out(store, record, job, windows, taken, now, emit)
     return rules.handed_out(record, count, last_due, now), passed or count == BATCH
 
 
@@ -203,6 +206,7 @@ async def _hand_out(
     windows: dict[int, ledger.Stretch],
     taken: dict[ledger.Stretch, tuple[str, str]],
     now: Micros,
+    emit: Emit,
 ) -> tuple[Micros | None, bool]:
     """Insert a row for each of these windows. Returns when the last of those that run is due, and whether some were
     passed over."""
@@ -217,6 +221,7 @@ async def _hand_out(
         else:
             rows.append(rules.passed_over(rules.child(record, job, position, window, now, now), reason, now))
     added = await store.add(rows)
+    tell_enqueued(emit, rows, added)
     held = [row for row, each in zip(rows, added, strict=True) if each.outcome == "unique_taken"]
     if held:
         await store.add([rules.passed_over(row, rules.RUNNING_ELSEWHERE, now) for row in held])

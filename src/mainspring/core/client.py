@@ -11,7 +11,7 @@ import msgspec
 
 from ..model.changes import Added, Audit
 from ..model.errors import CommandRefused, HandlerNotFound, InvalidValue, JobNotFound
-from ..model.events import Enqueued, Skipped
+from ..model.events import Skipped
 from ..model.execution import Execution, State
 from ..model.ids import Chance, random_id
 from ..model.instants import Micros, seconds_to_micros, to_micros
@@ -21,7 +21,7 @@ from ..model.policies import Unique
 from ..model.values import duration, identifier, instant, whole, words
 from . import plan
 from .catalogue import Catalogue
-from .loop import Emit, heard
+from .loop import Emit
 from .periods import Periods, check_lasting, refuse_lasting
 from .ports import CallerTransaction, Store
 from .queries import Queries
@@ -31,6 +31,7 @@ from .series import Draft, Series, made_of, overlapped, read_item
 from .signature import Signature
 from .storetime import StoreTime
 from .supersede import cancel_superseded
+from .telling import tell_enqueued
 from .tenant_options import check_tenant
 from .triggering import Triggering
 
@@ -217,15 +218,11 @@ class Client(Triggering):
         return caller.add_in(connection, executions)
 
     def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]:
-        results = [
+        tell_enqueued(self._emit, executions, added)
+        return [
             each.execution or execution if each.outcome == "added" else self._result(execution, each)
             for execution, each in zip(executions, added, strict=True)
         ]
-        if heard(self._emit, Enqueued):
-            for result, each in zip(results, added, strict=True):
-                if result is not None and each.outcome == "added":
-                    self._emit(Enqueued(result))
-        return results
 
     async def _job_of(self, handler: object) -> Job:
         """The job of a handler, or any job by name: also of handlers that only other processes have."""

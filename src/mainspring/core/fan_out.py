@@ -22,10 +22,12 @@ from ..model.limits import Limit
 from . import tenant_lists
 from .context import JobContext
 from .limiting import added_limit
+from .loop import Emit
 from .plan import tenant_policy, with_limits
 from .ports import Clock, Store
 from .registry import Registry
 from .shape import is_async
+from .telling import tell_enqueued
 from .tenant_options import TenantProvider, context_wanted, tenant_names
 
 BATCH = 500
@@ -50,8 +52,8 @@ class TenantsUnknown(MainspringError):
 class FanOuts:
     """What a worker needs for parents."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
-        self._store, self._registry, self._clock = store, registry, clock
+    def __init__(self, store: Store, registry: Registry, clock: Clock, emit: Emit = lambda _: None) -> None:
+        self._store, self._registry, self._clock, self._emit = store, registry, clock, emit
 
     def context_of(self, execution: Execution) -> Callable[..., Any] | None:
         """What is entered around the handler of a tenant's execution."""
@@ -73,7 +75,8 @@ class FanOuts:
             for start in range(0, len(some), BATCH):
                 context.check()
                 now = self._clock.now()
-                await self._store.add([blank.child(name, now) for name in some[start : start + BATCH]])
+                children = [blank.child(name, now) for name in some[start : start + BATCH]]
+                tell_enqueued(self._emit, children, await self._store.add(children))
         return known.total
 
     async def _listed(self, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:

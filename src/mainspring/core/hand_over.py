@@ -25,6 +25,7 @@ from .dependents import KIND, Dependents
 from .handed_tenants import hand_tenants
 from .loop import Emit, trouble
 from .ports import Store
+from .telling import tell_enqueued
 
 KEPT_FOR = 14 * 86_400 * SECOND
 """How long the endings of several parents wait for each other, counted from the last one."""
@@ -84,6 +85,7 @@ async def _added(store: Store, rows: list[Execution], emit: Emit) -> list[Execut
     cancel what was.
     """
     added = await store.add(rows)
+    tell_enqueued(emit, rows, added)
     for row, each in zip(rows, added, strict=True):
         if row.state.final and each.outcome == "added":
             emit(Skipped(row, row.reason or "", None))

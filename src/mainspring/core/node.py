@@ -93,7 +93,7 @@ class Node:
                 self._threads,
                 self.id,
                 tracing,
-                FanOuts(store, registry, time),
+                FanOuts(store, registry, time, emit),
                 resources=resources or {},
                 logger=logger,
                 **settings.identity,

@@ -12,9 +12,8 @@ from .instants import Micros
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
-    """An execution was made that no tick asked for: enqueued, triggered, retried by hand; its `trigger` says which.
-
-    Made only if somebody listens: see `core.loop.heard`.
+    """An execution was made that no tick asked for: enqueued, triggered, retried by hand, one of a backfill, for one of
+    many tenants, or after another job; its `trigger` says which. Told only if somebody listens: see `core.telling`.
     """
 
     execution: Execution

@@ -103,7 +103,7 @@ class OneByOne:
         self._store, self._registry, self._clock = store, registry, clock
         self._chance, self._emit, self._patience = chance, emit, patience
         self._threads = Threads(1)
-        self._runner = Runner(clock, self._threads, OWNER, fan_outs=FanOuts(store, registry, clock), **context)
+        self._runner = Runner(clock, self._threads, OWNER, fan_outs=FanOuts(store, registry, clock, emit), **context)
         self._turn = 0
 
     def close(self) -> None:
