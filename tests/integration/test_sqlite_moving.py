@@ -117,6 +117,7 @@ async def test_of_two_changes_of_one_execution_the_first_counts(tmp_path: Path) 
 
 def test_the_statistics_of_many_are_those_of_each() -> None:
     rows = [execution(n, state=State.RUNNING, token=1, owner="w", started=n * 1_000) for n in range(1, 4)]
+    rows[1] = replace(rows[1], trigger="api")
     endings = [(n, row, replace(ending(row), at=10_000)) for n, row in enumerate(rows)]
     assert moving.completed_delta("job-1", endings) == JobStats(
         job_id="job-1",
@@ -127,4 +128,5 @@ def test_the_statistics_of_many_are_those_of_each() -> None:
         last_state=State.COMPLETED,
         last_started=3_000,
         last_finished=10_000,
+        by_trigger={"enqueue:completed": 2, "api:completed": 1},
     )
