@@ -57,12 +57,12 @@ async def tags(db: Database, rows: Sequence[Entering]) -> dict[str, int]:
     levels: dict[Level, set[str]] = {}
     for row in rows:
         levels.setdefault(row.level, set()).add(row.share)
-    smallest = dict(zip(levels, await asyncio.gather(*(_smallest(db, level) for level in levels)), strict=True))
-    greatest = {
-        (level, share): tag
-        for level, shares in levels.items()
-        for share, tag in await _greatest(db, level, sorted(shares))
-    }
+    first, last = await asyncio.gather(
+        asyncio.gather(*(_smallest(db, level) for level in levels)),
+        asyncio.gather(*(_greatest(db, level, sorted(shares)) for level, shares in levels.items())),
+    )
+    smallest = dict(zip(levels, first, strict=True))
+    greatest = {(level, share): tag for level, found in zip(levels, last, strict=True) for share, tag in found}
     given: dict[str, int] = {}
     for row in sorted(rows):
         place, least = (row.level, row.share), smallest[row.level]
