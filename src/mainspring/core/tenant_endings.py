@@ -24,10 +24,10 @@ ABANDONED_AFTER: Micros = 3_600 * SECOND
 
 async def settle_parent(store: Store, parent_id: str, now: Micros, emit: Emit) -> bool:
     """End a waiting parent if its last child has ended; says whether it did."""
-    if await store.find(ExecutionQuery(parent_id=parent_id, states=LIVE, limit=1)):
-        return False
     parent = await store.execution(parent_id)
     if parent is None or parent.state is not State.WAITING:
+        return False
+    if await store.find(ExecutionQuery(parent_id=parent_id, states=LIVE, limit=1)):
         return False
     change = decide.after_children(parent, await store.children(parent_id), now)
     if change is None or not (await store.exchange([change], None)).applied[0]:

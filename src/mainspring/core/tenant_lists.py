@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from ..model.execution import Execution
+from ..model.ids import tenant_id
 from ..model.instants import SECOND, Micros
 from ..model.shelf import Entry, EntryWrite, ShelfKind
 from .ports import Store
@@ -48,8 +49,11 @@ async def stored(store: Store, parent_id: str) -> TenantList | None:
 
 
 async def made(store: Store, parent: Execution, names: Sequence[str], by: str, now: Micros) -> TenantList:
-    """The list of this parent: these names, or those that somebody else was first with."""
-    await store.shelve([_opened(parent, now), *_chunks(parent.id, names, by)])
+    """The list of this parent: these names, or those that somebody else was first with. They are kept in the order of
+    the ids of their executions: in that order they go to the end of every index, which costs half as much as here and
+    there where there are ten thousand."""
+    ordered = sorted(names, key=lambda name: tenant_id(parent.id, name))
+    await store.shelve([_opened(parent, now), *_chunks(parent.id, ordered, by)])
     mine = TenantList(by, len(names))
     if (await store.shelve([_header(parent.id, mine)]))[0]:
         return mine

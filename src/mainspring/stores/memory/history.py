@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec.structs import replace
@@ -118,9 +118,10 @@ class Catalogue:
     def after(self, id: str) -> Iterable[str]:
         return self._ids[bisect_right(self._ids, id) :]
 
-    def newest_first(self, before: str | None) -> Sequence[str]:
+    def newest_first(self, before: str | None) -> Iterator[str]:
+        """Read while nobody writes: it looks at no more of them than are asked for."""
         end = len(self._ids) if before is None else bisect_left(self._ids, before)
-        return self._ids[:end][::-1]
+        return map(self._ids.__getitem__, range(end - 1, -1, -1))
 
 
 def _remove_sorted(items: list[str], item: str) -> None:
