@@ -1,6 +1,6 @@
 """Fair share and rate limits over several worker processes, with the default configuration.
 
-    python -m benchmarks.flow                                # both, on SQLite and PostgreSQL: some minutes
+    python -m benchmarks.flow                                # both, on every store: some minutes
     python -m benchmarks.flow --part fairness --store sqlite --seconds 10
 
 `fairness`: ten tenants, one of them with 100,000 executions waiting, nine that enqueue one each per 100 ms; how long
@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mainspring import Execution, Mainspring
+from tests.mongo_server import mongo
 from tests.servers import new_postgres
 from tests.support import until
 
@@ -29,6 +30,7 @@ from .flow_app import BURST, RATE, declare
 LIGHT = [f"light-{n}" for n in range(9)]
 BACKLOG = 100_000
 EVERY = 0.1
+STORES = ["sqlite", "postgres", "mongo"]
 SECOND = 1_000_000
 
 
@@ -51,6 +53,9 @@ def database(kind: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="mainspring-flow-") as folder:
         if kind == "sqlite":
             yield f"sqlite:///{Path(folder) / 'flow.db'}"
+            return
+        if kind == "mongo":
+            yield mongo("replica_set").new_database()
             return
         server = new_postgres(fsync="on", full_page_writes="on")
         server.start()
@@ -146,12 +151,12 @@ async def rate(kind: str, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["fairness", "rate"])
-    parser.add_argument("--store", choices=["sqlite", "postgres"])
+    parser.add_argument("--store", choices=STORES)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--work", type=float, default=0.005, help="seconds that a handler of `fairness` takes")
     parser.add_argument("--backlog", type=int, default=BACKLOG)
     options = parser.parse_args()
-    for kind in [options.store] if options.store else ["sqlite", "postgres"]:
+    for kind in [options.store] if options.store else STORES:
         if options.part != "rate":
             asyncio.run(fairness(kind, options.seconds, options.work, options.backlog))
         if options.part != "fairness":
