@@ -1,4 +1,4 @@
-"""What a tenant costs: python -m benchmarks.fan_out [sqlite memory postgresql://... mongodb://...] [--rounds 3]
+"""What a tenant costs: python -m benchmarks.fan_out [memory] [sqlite] [postgres] [mongo] [--rounds 3]
 
 A parent with 1,000 tenants and one with 10,000, in turn, with a handler that does nothing: wall time and CPU time from
 the trigger to the last follow-up, per tenant. The cost of one may not grow with how many there are.
@@ -16,6 +16,8 @@ from typing import Any
 
 from mainspring import JobContext, Mainspring
 from mainspring.core.ports import Store
+from tests.mongo_server import mongo
+from tests.servers import postgres
 
 FEW, MANY = 1_000, 10_000
 PATIENCE = 600.0
@@ -58,19 +60,26 @@ async def compared(address: str, rounds: int, concurrency: int) -> dict[str, Any
     return {"wall": (middle[0], middle[2], wall), "cpu": (middle[1], middle[3], cpu)}
 
 
+def address_of(store: str, folder: Path) -> str:
+    """Servers are those of the tests: started for this, on this machine."""
+    if store == "postgres":
+        return postgres().new_database()
+    if store == "mongo":
+        return mongo("replica_set").new_database()
+    return {"memory": "memory://", "sqlite": f"sqlite:///{folder / 'fan-out.db'}"}[store]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stores", nargs="*", default=["memory", "sqlite"])
+    parser.add_argument("stores", nargs="*", default=["memory", "sqlite", "postgres", "mongo"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=50)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for store in given.stores:
-            address = {"memory": "memory://", "sqlite": f"sqlite:///{Path(folder) / 'fan-out.db'}"}.get(store, store)
-            found = asyncio.run(compared(address, given.rounds, given.concurrency))
+            found = asyncio.run(compared(address_of(store, Path(folder)), given.rounds, given.concurrency))
             for kind, (few, many, ratio) in found.items():
-                name = store.partition(":")[0]
-                print(f"{name:12} {kind:5} {few:8.1f} us at {FEW:,}  {many:8.1f} us at {MANY:,}  x {ratio:.2f}")
+                print(f"{store:12} {kind:5} {few:8.1f} us at {FEW:,}  {many:8.1f} us at {MANY:,}  x {ratio:.2f}")
 
 
 if __name__ == "__main__":
