@@ -27,7 +27,7 @@ from ..flow import (
 )
 from .transaction import Transaction, as_json
 
-LOOKS_AT_ONCE = 1_000  # keys per exchange
+LOOKS_AT_ONCE = 200  # keys per exchange: looks must not hold up a claim either
 
 
 class Limits:
