@@ -304,6 +304,7 @@ async def test_a_cycle_over_two_applications_or_after_a_revert_is_refused() -> N
     assert (await first.job_view("a")).after == ("c",)
     assert (await first.job_view("c")).dependents == ("a",)
     assert (await first.job_view("b")).dependents == ("c",)
+    assert {view.name: view.dependents for view in await first.jobs()} == {"a": (), "b": ("c",), "c": ("a",)}
     await first.close()
     await second.close()
 

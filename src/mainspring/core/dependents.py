@@ -55,6 +55,8 @@ class Dependents:
     # --- writing ------------------------------------------------------------------------------------------
     async def declared(self, specs: Sequence[tuple[str, JobSpec]]) -> list[tuple[str, JobSpec]]:
         """Jobs of code, checked, with the mark on those that others come after. Their links are laid."""
+        if not specs:
+            return []
         wanted = {(parent, name) for name, spec in specs for parent in spec.after}
         known = {link async for link in self._links()}
         if wanted:

@@ -18,7 +18,7 @@ from ..model.values import choice, identifier, instant, whole, words
 from .catalogue import Catalogue
 from .opening import has_hours
 from .ports import Clock, Store, Topic
-from .views import JobView
+from .views import JobView, with_dependents
 
 MAX_PAGE = 1_000
 MAX_OFFSET = 10_000
@@ -33,7 +33,7 @@ class Queries:
 
     # --- jobs ---------------------------------------------------------------------------------------------
     async def jobs(self) -> list[JobView]:
-        return await self._views(await self._store.jobs(), None)
+        return with_dependents(await self._views(await self._store.jobs(), None))
 
     async def views(self, jobs: Sequence[Job]) -> list[JobView]:
         """These jobs with their state and numbers."""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ..model.calendars import Calendar
+from ..model.errors import MainspringError
 from ..model.execution import Execution
 from ..model.instants import Micros, maybe_datetime, to_datetime
 from ..model.job import Job, JobState, JobStats, LiveCounts
@@ -29,7 +30,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     alive: Execution | None = None
     """Its newest execution, if that has not ended; lists of all jobs leave it out."""
     dependents: tuple[str, ...] = ()
-    """The jobs that come after it; lists of all jobs leave them out."""
+    """The jobs that come after it."""
 
     @property
     def name(self) -> str:
@@ -161,3 +162,25 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def updated_at(self) -> datetime:
         return self.job.updated_at
+
+
+def with_dependents(views: list[JobView]) -> list[JobView]:
+    """All jobs there are, each with those that come after it."""
+    children: dict[str, list[str]] = {}
+    for view in views:
+        for parent in _after(view):
+            children.setdefault(parent, []).append(view.name)
+    if not children:
+        return views
+    return [
+        msgspec.structs.replace(view, dependents=tuple(children[view.name])) if view.name in children else view
+        for view in views
+    ]
+
+
+def _after(view: JobView) -> tuple[str, ...]:
+    """Nothing for a job that this release cannot read: it is listed all the same."""
+    try:
+        return view.after
+    except (MainspringError, msgspec.MsgspecError):
+        return ()
