@@ -39,7 +39,8 @@ FILL = """
     INSERT INTO mainspring.job (name, id, version, origin, declared, overrides, release, anchor, sweep, created,
         updated, due, defaults)
     SELECT 'idle' || n, 'idle-' || n, 1, 'code', '{"handler":"work"}', '{}', '', 0, false, 0, 0,
-        mainspring.now_micros() + 3600000000 + n, '{"handler":"work","queue":"default"}' FROM generate_series(1, %(rows)s) n;
+        mainspring.now_micros() + 3600000000 + n, '{"handler":"work","queue":"default"}'
+    FROM generate_series(1, %(rows)s) n;
     INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, body)
     SELECT mainspring.new_id(t), t, CASE n %% 3 WHEN 0 THEN t + 7200000000000 ELSE 0 END, 1 + n %% 50, n %% 7 %% 2,
         CASE n %% 3 WHEN 0 THEN 0 ELSE 1 END, CASE n %% 3 WHEN 1 THEN 'default/excluded' ELSE 'default/work' END,
@@ -50,8 +51,8 @@ FILL = """
         '{"job":"job","job_id":"job-1","handler":"share","params":"{}","share":"s' || n %% 10000 || '"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
     INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, limits, parked, for_token, body)
-    SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/limit//limited', '[{"key":"full","concurrency":3}]', 'full', false,
-        '{"job":"job","job_id":"job-1","handler":"limit","params":"{}"'
+    SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/limit//limited', '[{"key":"full","concurrency":3}]', 'full',
+        false, '{"job":"job","job_id":"job-1","handler":"limit","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
     INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('full', 0, 0);
     INSERT INTO mainspring.history (id, created, due, started, finished, token, job_key, failures, crashes, alone,

@@ -103,7 +103,8 @@ BEGIN
     r.tenant := request->>'tenant';
     r.metadata := request->'metadata';
     r.share := coalesce(request->>'share', r.tenant);
-    r.weight := coalesce((d->'weights'->>r.share)::integer, (d->'weights'->>'*')::integer, 1);
+    r.weight := CASE WHEN r.share IS NULL THEN 1
+                     ELSE coalesce((d->'weights'->>r.share)::integer, (d->'weights'->>'*')::integer, 1) END;
     IF json_array_length(d->'limits') > 0 THEN
         r.limits := (
             SELECT json_agg(json_strip_nulls(json_build_object(
