@@ -32,6 +32,10 @@ _TEXTS = {
     "grace": ["1h"],
     "window": ["yesterday"],
     "queue": ["default"],
+    "at": [f"2090-01-{day:02}T03:00:00Z" for day in range(1, 9)],
+    "to": ["2089-12-31T12:00:00Z", "2090-02-01T12:30:00+00:00"],
+    "entries": ["12-25", "2026-04-03", "sat-sun", "2026-12-24/2027-01-02"],
+    "expires": ["90d", "1h"],
     "not_before": ["06:00", "23:59:59"],
 }
 
@@ -97,7 +101,19 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         ids = known.jobs
     if "/jobs/{id}" in path:  # few jobs are in the one state that some commands are for
         ids = [*APT.get(path.rpartition("/")[2], ()), *ids]
-    names = known.locks if "/locks" in path else known.templates if "/templates/{name}" in path else known.jobs
+    if path.startswith("/api/v1/tokens"):
+        ids = known.tokens
+    if "/occurrences/" in path or path.endswith("/windows"):
+        ids = ["windows"] * 20 + known.jobs
+    names = (
+        known.calendars
+        if "/calendars/{name}" in path
+        else known.locks
+        if "/locks" in path
+        else known.templates
+        if "/templates/{name}" in path
+        else known.jobs
+    )
     jobs = ["windows"] * 20 + known.jobs if path.endswith("/backfills") else known.jobs
     found = {"id": ids, "ids": ids, "job": jobs, "handler": known.handlers, "name": names, "after": ["windows"]}
     return {**_TEXTS, **found}

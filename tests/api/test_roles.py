@@ -17,8 +17,8 @@ pytestmark = pytest.mark.req("SEC-2")
 class Someone:
     """A person with a role, far away."""
 
-    def __init__(self, app: Mainspring, role: str) -> None:
-        self._app, self._headers = app, {"Authorization": f"Bearer {signed(role=role)}"}
+    def __init__(self, app: Mainspring, role: str, bearer: str | None = None) -> None:
+        self._app, self._headers = app, {"Authorization": f"Bearer {bearer or signed(role=role)}"}
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         transport = httpx.ASGITransport(self._app.asgi(), client=(STRANGER, 4_711))
@@ -55,6 +55,7 @@ async def test_a_job_that_asks_for_a_higher_role_has_no_back_door(memory_nodes: 
             ("POST", "/api/v1/jobs/payout/trigger", None),
             ("POST", "/api/v1/jobs/payout/retry", None),
             ("POST", "/api/v1/jobs/payout/revert", None),
+            ("POST", "/api/v1/jobs/payout/occurrences/skip", {"at": "2090-01-01T00:00:00Z"}),
             ("PUT", "/api/v1/jobs/payout", {"queue": "mine"}),
             ("DELETE", "/api/v1/jobs/payout", None),
             ("POST", f"/api/v1/executions/{failed.id}/retry", None),

@@ -40,6 +40,9 @@ READ_BY_CORE = (
     *("begin", "end", "since", "until"),  # instants, and their order
     *("handler", "params"),  # whether it is registered, and its signature
     "metadata",  # texts anywhere inside it
+    *("at", "to"),  # instants of a schedule
+    *("entries", "ics", "expires"),  # dates, the text of a file, a duration
+    "range",  # of windows: how many there are in it
     "limits",  # a burst goes with a rate, and what a key may hold
     *("after", "not_before"),  # jobs that exist and do not come after this one; a time of day
     "job",  # a backfill is for jobs with windows
