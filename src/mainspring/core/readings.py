@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Sequence
 
 import msgspec
 
 from ..model.changes import ExecutionQuery
 from ..model.errors import MainspringError
-from ..model.execution import Execution, State
-from ..model.instants import SECOND, Micros, to_micros
+from ..model.execution import State
+from ..model.instants import Micros, to_micros
 from ..model.job import Job, JobStats, LiveCounts
+from .backlog import Backlog
 from .calendars import Calendars
 from .ports import Clock, Store
 from .views import JobView
@@ -28,11 +28,8 @@ CHOSEN_FOR = 60.0
 PAGE = 1_000
 RUNNING_PAGES = 5
 LOOKED_UP = 100
-"""Jobs whose last success, or whose oldest waiting execution, is looked for in one go."""
-LISTED = 100
-"""Waiting executions of one job that are all read. Where there are more, the oldest is searched for by time."""
-SEARCHES = 48
-_RUNNING, _PENDING, _COMPLETED = (frozenset({state}) for state in (State.RUNNING, State.PENDING, State.COMPLETED))
+"""Jobs whose last success is looked for in one go."""
+_RUNNING, _COMPLETED = frozenset({State.RUNNING}), frozenset({State.COMPLETED})
 
 
 class JobReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +58,7 @@ class Readings:
         self._known: tuple[Reading, float] | None = None
         self._working = asyncio.Lock()
         self._chosen: tuple[list[str], int, float] | None = None
+        self._backlog = Backlog(store)
         self._successes: dict[str, tuple[int, Micros | None]] = {}
 
     async def read(self) -> Reading:
@@ -78,7 +76,7 @@ class Readings:
         calendars = await self._calendars.of(jobs)
         now = await self._store.now()
         running = await self._oldest_running()
-        waiting = await self._oldest_waiting(live, now)
+        waiting = await self._backlog.oldest(live, now)
         successes = await self._last_successes(stats)
         stale: dict[str, int] = {}
         for execution in await self._store.expired(PAGE):
@@ -145,41 +143,6 @@ class Readings:
             before = page[-1].id
         return oldest
 
-    async def _oldest_waiting(self, live: dict[str, LiveCounts], now: Micros) -> dict[str, Micros]:
-        """Since when the oldest execution has been ready, by job; of many jobs, those with most of them."""
-        with_work = [(counts.pending, id) for id, counts in live.items() if counts.pending]
-        found: dict[str, Micros] = {}
-        for pending, id in heapq.nlargest(LOOKED_UP, with_work):
-            ready = _ready(await self._pending(id, None, LISTED), now)
-            if ready and pending > LISTED:
-                ready = await self._search(id, ready, now)
-            if ready:
-                found[id] = min(ready)
-        return found
-
-    async def _search(self, job_id: str, ready: list[Micros], now: Micros) -> list[Micros]:
-        """Further and further back in time, until nothing older is there; then between the two, to a hundredth. What
-        was planned for later when it was made may hide what is a little older."""
-        age, seen, nothing = SECOND, 0, None
-        for _ in range(SEARCHES):
-            found = _ready(await self._pending(job_id, now - age, 1), now)
-            if found:
-                ready, seen = found, age
-            else:
-                nothing = age
-            if nothing is None:
-                age *= 2
-            elif nothing - seen <= max(nothing // 100, SECOND // 10):
-                break
-            else:
-                age = (seen + nothing) // 2
-        return ready
-
-    async def _pending(self, job_id: str, until: Micros | None, limit: int) -> list[Execution]:
-        return await self._store.find(
-            ExecutionQuery(job_id=job_id, states=_PENDING, created_to=until, limit=limit),
-        )
-
     # --- what has ended -----------------------------------------------------------------------------------
     async def _last_successes(self, stats: dict[str, JobStats]) -> dict[str, Micros]:
         """Statistics know the newest ending. Where that was no success the newest one is looked up, once for as long
@@ -198,10 +161,6 @@ class Readings:
     def _before(self, job_id: str) -> Micros | None:
         """What was known, of a job that keeps no successes."""
         return self._successes.get(job_id, (0, None))[1]
-
-
-def _ready(executions: Sequence[Execution], now: Micros) -> list[Micros]:
-    return [execution.due for execution in executions if execution.due <= now]
 
 
 def _rank(job: Job, stats: JobStats | None) -> tuple[bool, Micros, str]:
