@@ -29,17 +29,16 @@ def check_ping(value: Any) -> dict[str, str]:
     return {choice("ping", when, WHEN): _address(url) for when, url in given.items()}
 
 
-def address_of(event: Any) -> str | None:
+def address_of(event: Started | Ended | Rescued) -> str | None:
     """The address that this event calls for. A try that will be repeated has neither succeeded nor failed."""
-    kind = type(event)
-    if kind is Started:
-        when = "start"
-    elif kind is Ended or kind is Rescued:
-        when = {State.COMPLETED: "success", State.FAILED: "failure", State.PARTIAL: "failure"}.get(event.state, "")
-    else:
+    execution = event.execution
+    if '"ping"' not in execution.policy:  # nearly always: it need not be read
         return None
-    pings = event.execution.rules.ping if when else ()
-    return dict(pings).get(when) if pings else None
+    when = "start" if isinstance(event, Started) else _ENDINGS.get(event.state)
+    return dict(execution.rules.ping).get(when or "")
+
+
+_ENDINGS = {State.COMPLETED: "success", State.FAILED: "failure", State.PARTIAL: "failure"}
 
 
 def _address(url: Any) -> str:
