@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -269,6 +271,23 @@ async def test_without_a_provider_nothing_is_traced_and_the_trace_id_is_its_own(
         assert app._parts is not None
         assert app._parts.tracing is None
     assert (done.traceparent, done.trace_id) == (None, done.id.replace("-", ""))
+
+
+@pytest.mark.req("OBS-3")
+def test_where_nobody_traces_nothing_of_opentelemetry_is_loaded() -> None:
+    program = """
+import asyncio, sys
+from mainspring import Mainspring
+app = Mainspring("memory://")
+app.job("fine")(lambda: None)
+async def main():
+    async with app:
+        await app.wait(await app.enqueue("fine"))
+asyncio.run(main())
+print([name for name in sys.modules if name.startswith("opentelemetry")])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.req("OBS-3")
