@@ -122,8 +122,8 @@ async def test_a_slot_that_was_free_a_moment_ago_is_refused_and_the_token_given_
         real = room_for
         stale: list[Room] = []
 
-        async def outdated(db: Any, limits: Iterable[Limit], now: int) -> Room:
-            room = await real(db, limits, now)
+        async def outdated(db: Any, limits: Iterable[Limit], now: int, **options: Any) -> Room:
+            room = await real(db, limits, now, **options)
             if not stale:  # as if it had been read before the first row was claimed
                 room.numbers["k"].clear()
                 stale.append(room)

@@ -87,16 +87,17 @@ def _learn(answer: Claimed, request: ClaimRequest, outlook: Outlook, left: int) 
 async def _look(db: Database, request: ClaimRequest, most: int, left: Sequence[Change]) -> Outlook:
     """What there is once those that waited for what was freed are woken, if there were any, and rows whose time has
     come are ready."""
+    woken = db.expects_look() and bool(await look_at_parked(db))
     outlook = await look(db, request, most, waiters=bool(left))
-    woken = outlook.waiters and bool(await wake_freed(db, left))
-    if woken:
+    if outlook.waiters and await wake_freed(db, left):
+        woken = True
         outlook = await look(db, request, most, waiters=False)
     for _ in range(_PROMOTIONS):
         late, looks = outlook.is_due(outlook.next_due), outlook.is_due(outlook.next_look)
         if not late and not looks:
             break
         if looks:
-            woken = bool(await look_at_parked(db, outlook.now)) or woken
+            woken = bool(await look_at_parked(db)) or woken
         if late:
             await promote(db, outlook.now)
         outlook = await look(db, request, most, waiters=False)

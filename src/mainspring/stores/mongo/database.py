@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time as machine
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -70,6 +71,7 @@ class Database:
         self.purges = self._collection("purges")
         self.meta = self._collection("meta")
         self.claims = self.executions.with_options(write_concern=QUICK)
+        self._look_at: float | None = None
         self.knows_flow = False  # whether shares or limits were ever used here, as far as is known
 
     def _collection(self, name: str) -> Collection:
@@ -77,6 +79,14 @@ class Database:
 
     async def now(self) -> Micros:
         return self.time.told(await self.plain.command("hello"))
+
+    def look_at(self, delay: Micros | None) -> None:
+        """Parked rows have to be looked at so long from now."""
+        self._look_at = None if delay is None else machine.monotonic() + delay / 1_000_000
+
+    def expects_look(self) -> bool:
+        """Whether it is time, as far as this process can tell. It need not be right: the next look at all rows is."""
+        return self._look_at is not None and self._look_at <= machine.monotonic()
 
     async def learn_flow(self) -> None:
         """From now on claims look for rows with shares, and for parked ones: what nobody uses costs nothing."""

@@ -55,7 +55,7 @@ async def _without_claim(
     outlook = await repeated(lambda: look(db, None, 1, waiters=bool(left)))
     woken = outlook.waiters and bool(await wake_freed(db, left))
     if outlook.is_due(outlook.next_look):
-        woken = bool(await look_at_parked(db, outlook.now)) or woken
+        woken = bool(await look_at_parked(db)) or woken
         outlook = await repeated(lambda: look(db, None, 1, waiters=False))
     if woken:
         topics = {*topics, Topic.WORK}

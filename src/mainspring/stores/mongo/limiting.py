@@ -62,19 +62,22 @@ class Chosen(NamedTuple):
 async def take_limited(db: Database, request: ClaimRequest, ids: Sequence[str], now: Micros) -> Outcome:
     outcome = Outcome()
     left = list(ids)
-    for _ in range(_TRIES):
+    for tried in range(_TRIES):
         if left:
-            left = await _try(db, request, left, now, outcome)
+            left = await _try(db, request, left, now, outcome, hopeful=tried == 0)
     return outcome
 
 
-async def _try(db: Database, request: ClaimRequest, ids: list[str], now: Micros, outcome: Outcome) -> list[str]:
-    """Those that have to be tried once more."""
+async def _try(
+    db: Database, request: ClaimRequest, ids: list[str], now: Micros, outcome: Outcome, *, hopeful: bool
+) -> list[str]:
+    """Those that have to be tried once more. At first buckets are taken to be full, without a look at them: rows that
+    were woken for their tokens find them, and whoever does not is tried once more."""
     fields = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1}
     found = db.executions.find({"_id": {"$in": ids}, "ready": {"$exists": True}}, fields)
     docs = {doc["_id"]: doc async for doc in found}
     rows = [docs[id] for id in ids if id in docs]
-    room = await room_for(db, [limit for doc in rows for limit in decode_limits(doc["limits"])], now)
+    room = await room_for(db, [limit for doc in rows for limit in decode_limits(doc["limits"])], now, hopeful=hopeful)
     full: list[Full] = []
     chosen: list[Chosen] = []
     again: list[str] = []

@@ -54,6 +54,7 @@ async def look(db: Database, request: ClaimRequest | None, most: int, *, waiters
     around = [_future(db), *([_looks(db)] if db.knows_flow else []), *([_waiters(db)] if waiters else [])]
     for doc in await (await _asked(db, request, most, around)).to_list():
         _read(outlook, doc)
+    db.look_at(None if outlook.next_look is None else outlook.next_look - outlook.now)
     if outlook.flow and not db.knows_flow:
         db.knows_flow = True
         return await look(db, request, most, waiters=waiters)

@@ -22,6 +22,7 @@ from .room import Room, room_for, room_in
 from .waking import IN_TURN, wait_named, waited, wake_parked
 
 LOOKS_AT_ONCE = 50
+_AT_HAND = 20  # rows that a look reads in case there is room for them
 _SLOW = 1.0  # seconds after which a look that was put on record may have been taken off again
 
 
@@ -80,23 +81,25 @@ async def _wake_if_freed(db: Database, wait: Wait, limit: Limit, now: Micros) ->
 # --- looks ----------------------------------------------------------------------------------------------------------
 
 
-async def look_at_parked(db: Database, now: Micros) -> int:
+async def look_at_parked(db: Database) -> int:
     """Where a look is due: as many rows as there is room for become ready. How many were woken."""
+    now = db.time.now()
     first = {
         "from": db.executions.name,
         "localField": "_id",
         "foreignField": "waits_for",
-        "pipeline": [{"$sort": dict(IN_TURN)}, {"$limit": 1}, {"$project": {"_id": 0, "limits": 1}}],
+        "pipeline": [{"$sort": dict(IN_TURN)}, {"$limit": _AT_HAND}, {"$project": {"limits": 1}}],
         "as": "rows",
     }
     due: list[dict[str, Any]] = [
-        {"$match": {"again": {"$lte": now}}},
+        {"$match": {"again": {"$exists": True}, "$expr": {"$lte": ["$again", now]}}},
         {"$sort": {"again": 1}},
         {"$limit": LOOKS_AT_ONCE},
         {"$lookup": first},
+        {"$set": {"now": now}},
     ]
     found = await (await db.limits.aggregate(due)).to_list()
-    return sum(await asyncio.gather(*(_look(db, doc, now) for doc in found)))
+    return sum(await asyncio.gather(*(_look(db, doc, int(doc["now"])) for doc in found)))
 
 
 async def _look(db: Database, doc: dict[str, Any], now: Micros) -> int:
@@ -111,7 +114,7 @@ async def _look(db: Database, doc: dict[str, Any], now: Micros) -> int:
     free = max(0, room.left(limit))
     seen = {"_id": doc["_id"], "again": doc["again"]}
     moved = await db.limits.update_one(seen, {"$set": {"again": room.next_look(limit, free)}})
-    return await wake_parked(db, wait, free) if moved.modified_count else 0
+    return await wake_parked(db, wait, free, [row["_id"] for row in doc["rows"]]) if moved.modified_count else 0
 
 
 async def _end_looking(db: Database, doc: dict[str, Any], now: Micros) -> None:
@@ -127,5 +130,5 @@ async def _end_looking(db: Database, doc: dict[str, Any], now: Micros) -> None:
 
 async def tidy(db: Database, now: Micros) -> None:
     """Looks under which nothing is parked any more, and buckets that are full."""
-    await look_at_parked(db, now)
+    await look_at_parked(db)
     await forget_full_buckets(db, now)

@@ -68,17 +68,20 @@ class Room:
         return number
 
 
-async def room_for(db: Database, limits: Iterable[Limit], now: Micros) -> Room:
+async def room_for(db: Database, limits: Iterable[Limit], now: Micros, *, hopeful: bool = False) -> Room:
+    """`hopeful`: buckets are not read and taken to be full."""
     room = Room(now)
     by_wait = {wait_of(limit): limit for limit in limits}
     slots = [wait.key for wait in by_wait if wait.kind == "slot"]
     if slots:
         room.numbers = await _numbers(db, slots)
-    if tokens := [waited(wait) for wait in by_wait if wait.kind == "token"]:
-        found = {doc["_id"]: doc async for doc in db.limits.find({"_id": {"$in": tokens}}, {"level": 1, "since": 1})}
-        for wait, limit in by_wait.items():
-            if wait.kind == "token":
-                room.buckets[wait.key] = bucket_of(found.get(waited(wait)), limit)
+    tokens = {waited(wait): limit for wait, limit in by_wait.items() if wait.kind == "token"}
+    found: dict[str, dict[str, Any]] = {}
+    if tokens and not hopeful:
+        some = db.limits.find({"_id": {"$in": list(tokens)}}, {"level": 1, "since": 1})
+        found = {doc["_id"]: doc async for doc in some}
+    for name, limit in tokens.items():
+        room.buckets[limit.key] = bucket_of(found.get(name), limit)
     return room
 
 

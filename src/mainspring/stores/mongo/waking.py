@@ -87,16 +87,18 @@ def wait_named(name: str) -> Wait:
     return Wait(name.removeprefix(_SLOTS), "slot")
 
 
-async def wake_parked(db: Database, wait: Wait, count: int) -> int:
+async def wake_parked(db: Database, wait: Wait, count: int, first: Sequence[str] = ()) -> int:
     """So many of them become ready, each under the tag it had. Those that somebody else has woken meanwhile are not
-    counted: what that one freed is for others."""
-    woken = 0
+    counted: what that one freed is for others. `first` are those whose turn it is, as far as they are known."""
+    name = {"waits_for": waited(wait)}
+    ready: list[dict[str, Any]] = [{"$set": {"ready": READY}}, {"$unset": ["waits_for", "parked"]}]
+    woken, ids = 0, list(first[:count])
     while woken < count:
-        name = {"waits_for": waited(wait)}
-        found = await db.executions.find(name, {"_id": 1}).sort(IN_TURN).limit(count - woken).to_list()
-        if not found:
+        if not ids:
+            found = db.executions.find(name, {"_id": 1}).sort(IN_TURN).limit(count - woken)
+            ids = [doc["_id"] async for doc in found]
+        if not ids:
             break
-        ready: list[dict[str, Any]] = [{"$set": {"ready": READY}}, {"$unset": ["waits_for", "parked"]}]
-        ids = [doc["_id"] for doc in found]
         woken += (await db.claims.update_many({"_id": {"$in": ids}, **name}, ready)).modified_count
+        ids = []
     return woken
