@@ -18,7 +18,7 @@ from mainspring.model.execution import Execution, State
 from mainspring.observe.counting import DURATIONS, OTHERS, ProcessCounts
 from mainspring.testing import FakeClock
 from tests.api.client import client_of
-from tests.support import ON_A_FAKE_CLOCK, Nodes, run_once
+from tests.support import ON_A_FAKE_CLOCK, Nodes, run_once, until
 
 
 def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -104,7 +104,11 @@ async def test_totals_come_from_the_store_and_the_rest_from_this_process(nodes: 
         assert found.value("job_retries_total", job_name="again") == 1
         assert good.finished is not None
         assert found.value("job_last_success_timestamp_seconds", job_name="good") == good.finished / 1e6
-        assert found.value("mainspring_wakeup_channel_up", channel="store") == 1
+
+        async def is_woken() -> bool:
+            return (await page(app)).value("mainspring_wakeup_channel_up", channel="store") == 1
+
+        await until(is_woken, "the line to the store works")
     async with nodes.client() as elsewhere:  # another process, which saw nothing of it
         found = await page_of(elsewhere)
         assert found.value("job_execution_total", job_name="bad", status="failed", trigger_type="enqueue") == 1

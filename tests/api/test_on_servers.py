@@ -35,6 +35,10 @@ from tests.api.test_jobs import (
     test_if_match_is_honoured_and_not_required,
     test_jobs_are_filtered_sorted_and_paged,
 )
+from tests.api.test_metrics import (
+    test_the_last_success_is_known_after_a_failure,
+    test_totals_come_from_the_store_and_the_rest_from_this_process,
+)
 from tests.mongo_server import mongo
 from tests.servers import postgres
 from tests.support import Nodes

@@ -27,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 logger = logging.getLogger("mainspring")
 
-SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop", "host", "port")
+SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop", "host", "port", "metrics_port")
 SCHEDULERS = 2
 """Of many equal processes so many also tick: one may crash and no tick is late, and the others spare the database."""
 
@@ -42,6 +42,7 @@ def shared_options(command: Command) -> Command:
             click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many processes to run."),
             click.option("--stop-timeout", metavar="DURATION", help="How long a stop may take in all, such as 30s."),
             click.option("--uvloop/--no-uvloop", default=None, help="The event loop; uvloop where it is installed."),
+            click.option("--metrics-port", metavar="N", help="Serve /metrics there; each further process one above."),
             click.option("--log-format", type=click.Choice(["console", "json"]), help="Lines for people or programs."),
             click.option("--log-level", metavar="LEVEL", help="debug, info, warning, error or critical."),
             click.option("--process-index", type=int, hidden=True),
@@ -91,6 +92,8 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         if index >= SCHEDULERS and "roles" not in settings and "worker" in app.settings.roles:
             settings["roles"] = "worker"
         settings |= _beside_the_first(checked.get("roles", app.settings.roles)) if index else {}
+        if first_port := checked.get("metrics_port", app.settings.metrics_port):
+            settings["metrics_port"] = first_port + index  # each process has numbers of its own
     if not app.settings.enabled:
         click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
     elif app.idle:
