@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.command_line import CommandLine
 from tests.prometheus_server import program
+from tests.servers import free_port
 
 URL = "--database-url=sqlite:///watched.db"
 WATCHED = """
@@ -79,3 +83,28 @@ def test_rules_and_a_dashboard_are_written_from_the_jobs(cli: CommandLine) -> No
     board = json.loads((cli.folder / "board.json").read_text())
     assert board["templating"]["list"][1]["query"] == "nightly,often"
     assert cli("alerts", "export", URL, "--slack", "soon").returncode == 2
+
+
+@pytest.mark.req("OBS-4")
+def test_each_of_several_processes_has_a_port_of_its_own(cli: CommandLine) -> None:
+    port = adjacent_ports()
+    cli.start("worker", "watched:app", "--processes", "2", "--metrics-port", str(port))
+    pages = [cli.until(lambda at=each: scraped(at)) for each in (port, port + 1)]
+    assert all('job_currently_running{job_name="often"} 0' in page for page in pages)
+
+
+def scraped(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
+
+
+def adjacent_ports() -> int:
+    """The first of two that are free, one above the other."""
+    while True:
+        first = free_port()
+        with socket.socket() as probe, suppress(OSError, OverflowError):
+            probe.bind(("127.0.0.1", first + 1))
+            return first
