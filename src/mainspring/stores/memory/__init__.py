@@ -2,6 +2,7 @@
 
 executions.py  live and finished rows together: adding, changing, reading, forgetting
 live.py sorted_queue.py         rows that have not ended: lanes, due times, keys
+shares.py limits.py             turns between shares; slots, tokens and what is parked for them
 history.py     rows that have, their log lines, what retention deletes
 statistics.py  totals by job, deltas not folded yet, execution numbers
 jobs.py locks.py wakeups.py     one table each

@@ -8,6 +8,7 @@ transaction.py  one open transaction: statements, time, what is written once at 
 rows.py         how an execution lies in the tables
 adding.py settling.py moving.py claiming.py claimed.py working.py jobs.py locking.py finding.py pruning.py
                 the primitives, by subject
+shares.py limits.py                turns between shares; slots, tokens and what is parked for them
 caller.py       enqueue inside the caller's own transaction
 store.py        the Store itself
 """

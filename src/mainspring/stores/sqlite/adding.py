@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -13,8 +13,10 @@ from ...model.execution import Execution, State
 from ..shared import ended_delta, in_slot, overlap_choices, skipped_record
 from .limits import hold_slots
 from .rows import Row, execution_row, history_row, is_untouched, lane_of, live_row, plain_row, shared_row
-from .shares import Untagged, give_tags
+from .shares import Untagged, next_tags
 from .transaction import Transaction, as_json
+
+NO_TAGS: Mapping[int, int] = {}
 
 _names = msgspec.json.Decoder(list[str]).decode
 
@@ -51,8 +53,7 @@ def add(tx: Transaction, executions: Sequence[Execution]) -> list[Added]:
         return []
     batch = _Batch(tx, executions)
     added = [batch.add(execution) for execution in executions]
-    batch.write()
-    give_tags(tx, batch.untagged)
+    batch.finish()
     if any(item.outcome in _RECORDED for item in added):
         tx.topics.add(Topic.WORK)
     return added
@@ -67,25 +68,34 @@ class _Batch:
         self._held = _held(tx, executions)
         self._executions: list[Row] = []
         self._plain: list[Row] = []
-        self._shared: list[Row] = []
-        self.untagged: list[Untagged] = []
+        self._shared: list[tuple[int, Execution]] = []
+        self._untagged: list[Untagged] = []
 
     def add(self, execution: Execution) -> Added:
         if execution.id in self._known:
             return Added(execution.id, "duplicate")
         if execution.state.final:
             self._record(execution)
-        elif is_untouched(execution) and self._takes_free_keys(execution):
+        elif _can_be_collected(execution) and self._takes_free_keys(execution):
             self._collect(execution)
         else:
             self.write()
             return self._add_keyed(execution)
         return Added(execution.id, "added")
 
-    def write(self) -> None:
+    def finish(self) -> None:
+        """Rows with a share get their tags when all of the batch is known: most are written with them."""
+        tags = next_tags(self._tx, self._untagged) if self._untagged else {}
+        at_hand = {seq for seq, _ in self._shared}
+        later = [(seq, tag) for seq, tag in tags.items() if seq not in at_hand]
+        self.write(tags)
+        if later:
+            self._tx.run("tag_rows", as_json(later))
+
+    def write(self, tags: Mapping[int, int] = NO_TAGS) -> None:
         self._tx.bulk("execution_insert", self._executions)
         self._tx.bulk("live_insert_plain", self._plain)
-        self._tx.bulk("live_insert_shared", self._shared)
+        self._tx.bulk("live_insert_shared", [shared_row(seq, row, tags.get(seq)) for seq, row in self._shared])
         self._executions, self._plain, self._shared = [], [], []
 
     def _collect(self, execution: Execution) -> None:
@@ -93,13 +103,13 @@ class _Batch:
             self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
         else:
             seq = self._note(execution)
-            self._shared.append(shared_row(seq, execution, self._tx.now))
+            self._shared.append((seq, execution))
             self._needs_tag(seq, execution)
 
     def _needs_tag(self, seq: int, execution: Execution) -> None:
         if execution.state is State.PENDING and execution.due <= self._tx.now:
             place = (lane_of(execution), execution.priority, execution.share or "", execution.weight)
-            self.untagged.append((seq, *place, execution.id))
+            self._untagged.append((seq, *place, execution.id))
 
     def _takes_free_keys(self, execution: Execution) -> bool:
         """False when a key was held before, or taken by another row of this batch."""
@@ -145,6 +155,11 @@ class _Batch:
         self._known.add(execution.id)
         self._executions.append(execution_row(seq, execution, self._tx.next_number(execution)))
         return seq
+
+
+def _can_be_collected(execution: Execution) -> bool:
+    """Children mostly have a share, so only the insert of those knows of parents."""
+    return is_untouched(execution) and (execution.parent_id is None or execution.share is not None)
 
 
 def _known(tx: Transaction, executions: Sequence[Execution]) -> set[str]:

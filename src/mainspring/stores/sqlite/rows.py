@@ -106,13 +106,13 @@ def executions(text: str | None) -> list[Execution]:
 def is_plain(execution: Execution) -> bool:
     """Nothing has happened to it, it holds no key and no share and belongs to nobody: the usual case, with a shorter
     insert."""
-    keys = (execution.unique_key, execution.overlap_key, execution.share)
-    return keys == (None, None, None) and is_untouched(execution)
+    kept = (execution.unique_key, execution.overlap_key, execution.share, execution.parent_id)
+    return kept == (None, None, None, None) and is_untouched(execution)
 
 
 def is_untouched(execution: Execution) -> bool:
-    """As a plain one, but for keys that it holds from its insert to its end."""
-    if execution.state is not State.PENDING or execution.parent_id is not None:
+    """As a plain one, but for keys that it holds from its insert to its end, its share and its parent."""
+    if execution.state is not State.PENDING:
         return False
     fields = astuple(execution)
     return fields[_FATE] == _NO_FATE and fields[_STAGE] == _NO_STAGE
@@ -149,9 +149,22 @@ def plain_row(seq: int, execution: Execution, now: Micros) -> Row:
     )
 
 
-def shared_row(seq: int, execution: Execution, now: Micros) -> Row:
-    """Parameters of live_insert_shared.sql."""
-    return (*plain_row(seq, execution, now), execution.share)
+def shared_row(seq: int, execution: Execution, tag: int | None) -> Row:
+    """Parameters of live_insert_shared.sql. Without a tag it is not ready yet."""
+    return (
+        seq,
+        execution.id,
+        execution.job_id,
+        FUTURE if tag is None else READY,
+        lane_of(execution),
+        execution.priority,
+        execution.due,
+        execution.unique_key,
+        execution.overlap_key,
+        execution.parent_id,
+        execution.share,
+        tag or 0,
+    )
 
 
 def live_row(seq: int, execution: Execution, now: Micros) -> Row:

@@ -16,12 +16,16 @@ _id = itemgetter(-1)
 
 
 def give_tags(tx: Transaction, rows: Sequence[Untagged]) -> None:
-    """Rows with a share become ready, one after another in the order of their ids."""
+    """Rows with a share become ready."""
     if rows:
-        tags = _Tags(tx)
-        ordered = sorted(rows, key=_id)
-        given = [(seq, tags.give(lane, level, share, weight)) for seq, lane, level, share, weight, _ in ordered]
-        tx.run("tag_rows", as_json(given))
+        tx.run("tag_rows", as_json(list(next_tags(tx, rows).items())))
+
+
+def next_tags(tx: Transaction, rows: Sequence[Untagged]) -> dict[int, int]:
+    """The tag of each by its seq, given one after another in the order of their ids."""
+    tags = _Tags(tx)
+    ordered = sorted(rows, key=_id)
+    return {seq: tags.give(lane, level, share, weight) for seq, lane, level, share, weight, _ in ordered}
 
 
 class _Tags:
