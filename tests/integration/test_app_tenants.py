@@ -129,7 +129,7 @@ async def test_a_tenant_that_fails_stops_nobody_and_is_run_again_alone(nodes: No
         with pytest.raises(CommandRefused, match="completed"):
             await app.retry_failed(done)
         child = (await app.tenants(done))[0].execution_id
-        with pytest.raises(InvalidValue, match="several tenants"):
+        with pytest.raises(CommandRefused, match="several tenants"):
             await app.retry_failed(child)
 
 

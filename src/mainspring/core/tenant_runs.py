@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..model.changes import ExecutionQuery
-from ..model.errors import CommandRefused, InvalidValue
+from ..model.errors import CommandRefused
 from ..model.execution import FINAL, Execution, State
 from ..model.values import whole
 from .client import Client
@@ -84,8 +84,8 @@ class TenantRuns:
             return made
         parent = await self._queries.get(id)
         if not parent.fans_out:
-            remedy = "Retry it as a whole, without asking for the failed ones only"
-            raise InvalidValue("execution", parent.id, "an execution that has run for several tenants", remedy)
+            allowed = ["it has run for several tenants; retry it as a whole"]
+            raise CommandRefused("retry", "without tenants", allowed, f"execution {parent.id}")
         if parent.state not in RETRYABLE:
             raise CommandRefused("retry", parent.state, sorted(RETRYABLE), f"execution {parent.id}")
         tenants = await self._unfinished(parent)

@@ -1,0 +1,67 @@
+"""Tenants over HTTP: what became of them, triggers for some of them, and running the failed ones again."""
+
+from __future__ import annotations
+
+import pytest
+
+from mainspring import JobContext
+from tests.api.client import client_of
+from tests.support import Nodes
+
+
+@pytest.mark.req("TEN-1", "TEN-3", "TEN-4", "API-8")
+async def test_tenants_are_listed_triggered_and_retried(nodes: Nodes) -> None:
+    app, broken = nodes.app(), {"b", "d"}
+
+    @app.job("nightly", tenants=["a", "b", "c", "d", "e"], tenant_max_attempts=1)
+    async def nightly(ctx: JobContext) -> None:
+        if ctx.tenant in broken:
+            raise ValueError("broken")
+
+    app.job("plain")(lambda: None)
+
+    async with app, client_of(app) as client:
+        parent = await client.post("/api/v1/jobs/nightly/trigger?wait=20s", {})
+        assert (parent["status"], parent["counters"]) == ("partial", {"total": 5, "success": 3, "failed": 2})
+        tenants = f"/api/v1/executions/{parent['id']}/tenants"
+        first = await client.get(f"{tenants}?limit=2")
+        assert [
+            (item["tenant"], item["status"]) for item in sorted(first["items"], key=lambda item: item["tenant"])
+        ] == [
+            ("b", "failed"),
+            ("d", "failed"),
+        ]
+        assert (first["total"], first["counts"]) == (5, {"failed": 2, "completed": 3})
+        assert first["items"][0] | {"tenant": "b"} == {
+            "tenant": "b",
+            "execution_id": first["items"][0]["execution_id"],
+            "status": "failed",
+            "attempts": 1,
+            "max_attempts": 1,
+            "started_at": first["items"][0]["started_at"],
+            "finished_at": first["items"][0]["finished_at"],
+            "next_try_at": None,
+            "duration_ms": first["items"][0]["duration_ms"],
+            "error_message": "ValueError: broken",
+            "reason": "error",
+        }
+        assert first["items"][0]["started_at"].endswith("Z")
+        rest = await client.get(f"{tenants}?limit=2&offset=3")
+        assert {item["status"] for item in rest["items"]} == {"completed"}
+        assert (await client.get(f"{tenants}?status=completed"))["total"] == 3
+
+        broken.clear()
+        again = await client.post(f"/api/v1/executions/{parent['id']}/retry?only=failed&wait=20s")
+        assert (again["retry_of"], again["counters"]) == (parent["id"], {"total": 2, "success": 2, "failed": 0})
+        await client.refused(409, "POST", f"/api/v1/executions/{again['id']}/retry?only=failed")
+        child = first["items"][0]["execution_id"]
+        await client.refused(409, "POST", f"/api/v1/executions/{child}/retry?only=failed")
+        await client.refused(400, "POST", f"/api/v1/executions/{child}/retry?only=good")
+        assert (await client.get(f"/api/v1/executions/{child}/tenants"))["items"] == []
+
+        some = await client.post("/api/v1/jobs/nightly/trigger?wait=20s", {"tenants": ["a", "x"]})
+        assert some["counters"]["total"] == 2
+        one = await client.post("/api/v1/jobs/nightly/trigger?wait=20s", {"tenant": "a"})
+        assert (one["tenant"], one["parent_id"], one["status"]) == ("a", None, "completed")
+        await client.refused(400, "POST", "/api/v1/jobs/plain/trigger", {"tenants": ["a"]})
+        await client.refused(400, "POST", "/api/v1/jobs/nightly/trigger", {"tenants": ["a", "a"]})
