@@ -42,6 +42,8 @@ STOP = "tests/crash/test_stop.py"
 LOST_REPLIES = "tests/crash/test_lost_replies.py"
 FOLLOW_UPS = "tests/crash/test_follow_ups.py"
 BACKFILLS = "tests/simulation/test_backfills.py"
+FAN_OUT = "tests/simulation/test_fan_out.py"
+DEPENDENCIES = "tests/simulation/test_dependencies.py"
 ZOMBIE_THAT_HEARS = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[sqlite-hears]"
 DEAF_ZOMBIE = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[sqlite-deaf]"
 
@@ -262,6 +264,27 @@ SAFEGUARDS = (
         ),
         (CONFORMANCE,),
     ),
+    # --- jobs after jobs
+    Safeguard(
+        "hand-over: what follows known by its parents",
+        (Edit("core/dependencies.py", "follow_up_id(ids[-1], DEPENDENCY, job.id, *ids)", NEW_ID),),
+        (DEPENDENCIES,),
+    ),
+    Safeguard(
+        "hand-over: endings of several parents entered by compare-and-set",
+        (Edit("core/hand_over.py", "EntryWrite(entry=entry, seen_version=seen)", "EntryWrite(entry=entry)"),),
+        (DEPENDENCIES,),
+    ),
+    Safeguard(
+        "hand-over: a skip that is passed on keeps its mark until it is",
+        (Edit("core/dependencies.py", '"todo": feeds', '"todo": False'),),
+        (DEPENDENCIES,),
+    ),
+    Safeguard(
+        "hand-over: the same tenants, listed before the execution is there",
+        (Edit("core/hand_over.py", "await hand_tenants(store, job, row, parents, now)", "pass"),),
+        (f"{DEPENDENCIES[:-3]}_of_tenants.py",),
+    ),
     # --- windows and backfills
     Safeguard(
         "rows of a backfill known by their place in it",
@@ -282,6 +305,45 @@ SAFEGUARDS = (
         "endings entered in the ledger once",
         (Edit("core/ledger.py", "if execution.id in known.ids:", "if execution.id in ():"),),
         (BACKFILLS,),
+    ),
+    # --- tenants
+    Safeguard(
+        "a list of tenants that was stored is used again",
+        (Edit("core/fan_out.py", "known = await tenant_lists.stored(self._store, parent.id)", "known = None"),),
+        (FAN_OUT,),
+    ),
+    Safeguard(
+        "the first list of tenants counts",
+        (
+            Edit(
+                "core/tenant_lists.py",
+                "key=HEADER, body=_body(known)), seen_version=0)",
+                "key=HEADER, body=_body(known)))",
+            ),
+        ),
+        (FAN_OUT,),
+    ),
+    Safeguard(
+        "a parent that was cancelled leaves no tenant without a record",
+        (
+            Edit(
+                "core/tenant_endings.py",
+                "if sum((await store.children(parent.id)).values()) < known.total:",
+                "if False:",
+            ),
+        ),
+        (FAN_OUT,),
+    ),
+    Safeguard(
+        "tenants that ended before their parent began to wait are noticed",
+        (
+            Edit(
+                "core/tenant_endings.py",
+                "if await settle_parent(store, parent_id, now, emit):\n        return True",
+                "",
+            ),
+        ),
+        (FAN_OUT,),
     ),
     # --- follow-ups
     Safeguard(

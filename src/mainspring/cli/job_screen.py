@@ -146,6 +146,7 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "overlap": spec.overlap + limit,
         "limits": ", ".join(map(_limit_text, spec.limits)),
         "weights": ", ".join(f"{tenant} {weight}" for tenant, weight in sorted(spec.weights.items())),
+        "tenants": tenants_text(spec),
         "missed": f"{missed_text(spec.missed)}; {missed_text(spec.missed_while_paused)} while paused"
         if scheduled
         else None,
@@ -153,6 +154,21 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "retention": _retention_text(spec.retention),
         "enabled": None if spec.enabled else "no: its schedule is switched off",
     }
+
+
+def tenants_text(spec: JobSpec) -> str | None:
+    """How its tenants run, if it has any.
+
+    >>> tenants_text(JobSpec(handler="x", tenants=True, tenant_concurrency=5, tenant_max_attempts=1))
+    'one execution for each; 1 attempt, 5 at once, a failure stops no other'
+    """
+    if not spec.tenants:
+        return None
+    tries = f"{spec.tenant_max_attempts} attempt{'s' if spec.tenant_max_attempts > 1 else ''}"
+    again = f" ({retry_text(spec.tenant_retry)})" if spec.tenant_max_attempts > 1 else ""
+    most = f", {spec.tenant_concurrency} at once" if spec.tenant_concurrency else ""
+    stops = "a failure stops no other" if spec.continue_on_failure else "a failure cancels those that have not started"
+    return f"one execution for each; {tries}{again}{most}, {stops}"
 
 
 def after_text(spec: JobSpec) -> str | None:

@@ -103,8 +103,8 @@ def policy_of(job: Job, trigger: str) -> str:
 
 @lru_cache(maxsize=1024)
 def tenant_policy(policy: str) -> str:
-    """The rules of one tenant's execution, from those of the job or of its parent: no overlap rule, and no next run to
-    plan."""
+    """The rules of one tenant's execution, from those of the job or of its parent: no overlap rule, no next run to
+    plan, nobody to ping."""
     rules = decode_policy(policy)
     if rules.fan_out is None:
         return policy
@@ -116,6 +116,7 @@ def tenant_policy(policy: str) -> str:
         retry=rules.fan_out.retry,
         overlap="allow",
         follow_up=False,
+        ping=(),
     )
     return encode_policy(own)
 

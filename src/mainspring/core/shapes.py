@@ -90,12 +90,16 @@ def occurrence_shape(occurrence: Occurrence) -> dict[str, Any]:
     }
 
 
+TENANT_RULES = ("tenants", "continue_on_failure", "tenant_concurrency", "tenant_max_attempts", "tenant_retry")
+
+
 def policy_shape(spec: JobSpec) -> dict[str, Any]:
     """The rules a job lives by, under the names of the options that declare them; durations in seconds."""
     names = (
         *("tz", "window", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit"),
         *("missed", "missed_while_paused", "grace", "hours", "outside", "enabled", "retention", "limits", "weights"),
         *("on_failed_parent", "not_before"),
+        *(TENANT_RULES if spec.tenants else ()),
     )
     fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
     return fields
