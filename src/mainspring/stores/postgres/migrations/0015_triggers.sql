@@ -17,6 +17,7 @@ FROM mainspring.history h ORDER BY h.id DESC LIMIT 1;
 
 CREATE INDEX live_trigger ON mainspring.live (trigger, id) WHERE trigger IS NOT NULL;
 CREATE INDEX history_trigger ON mainspring.history (trigger, id) WHERE trigger IS NOT NULL;
+CREATE INDEX history_job_trigger ON mainspring.history (job_key, trigger, id) WHERE trigger IS NOT NULL;
 
 -- -------------------------------------------------------------------------------------- shares and limits
 
