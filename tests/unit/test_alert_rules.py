@@ -80,19 +80,21 @@ NEXT, OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_
 INFO = ("mainspring_info", '{instance="a",version="1"}')
 ALIVE, GONE = series(INFO[0], "1x240", INFO[1]), series(INFO[0], "1x8 stale", INFO[1])
 
+READ = series("mainspring_read_timestamp_seconds", "0+15x240", '{instance="a"}')
+
 # Alert, whether it fires, after how many minutes, what was scraped every 15 seconds.
 CASES: list[tuple[str, bool, int, list[dict[str, str]]]] = [
     ("JobExecutionFailed", True, 5, totals("0x60", "0x8 1x60")),
     ("JobExecutionFailed", False, 5, totals("0+1x60", "7x60")),
-    ("JobRunningTooLong", True, 3, [series(OLDEST, "30x60")]),
-    ("JobRunningTooLong", False, 1, [series(OLDEST, "30x60")]),
-    ("JobRunningTooLong", False, 30, [series(OLDEST, "0x240")]),
-    ("JobMissedSchedule", True, 3, [series(NEXT, "60x60"), ALIVE]),
-    ("JobMissedSchedule", False, 2, [series(NEXT, "60x60"), ALIVE]),
-    ("JobMissedSchedule", False, 30, [series(NEXT, "0x240"), ALIVE]),
+    ("JobRunningTooLong", True, 3, [series(OLDEST, "30x60"), READ]),
+    ("JobRunningTooLong", False, 1, [series(OLDEST, "30x60"), READ]),
+    ("JobRunningTooLong", False, 30, [series(OLDEST, "0x240"), READ]),
+    ("JobMissedSchedule", True, 3, [series(NEXT, "60x60"), ALIVE, READ]),
+    ("JobMissedSchedule", False, 2, [series(NEXT, "60x60"), ALIVE, READ]),
+    ("JobMissedSchedule", False, 30, [series(NEXT, "0x240"), ALIVE, READ]),
     ("JobMissedSchedule", True, 15, [series(NEXT, "600x8 stale"), GONE]),  # nobody is scraped any more
     ("JobMissedSchedule", False, 10, [series(NEXT, "600x8 stale"), GONE]),
-    ("JobMissedSchedule", False, 15, [series(NEXT, "600x8 stale"), ALIVE]),  # the job was removed
+    ("JobMissedSchedule", False, 15, [series(NEXT, "600x8 stale"), ALIVE, READ]),  # the job was removed
     ("JobDurationAnomaly", True, 30, durations("0x240", "0+1x240")),
     ("JobDurationAnomaly", False, 30, durations("0+1x240", "0+1x240")),
     ("JobSuccessRateLow", True, 60, totals("0+1x240", "0+1x240")),

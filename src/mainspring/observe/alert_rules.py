@@ -2,8 +2,8 @@
 and how long its runs have taken so far.
 
 Totals are told alike by every process, so rules take the maximum over processes; histograms are each process's own and
-are summed. What is compared with the clock is compared with the time of the scrape, so that it does not matter how
-often Prometheus comes by.
+are summed. Instants are compared with the store's time when they were read, so that it does not matter how often that
+is done, how often Prometheus comes by, and what its clock says.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ USUAL_PERIOD = 900.0
 """What a job without a schedule is taken to have."""
 
 _TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds_bucket"
+_READ = "mainspring_read_timestamp_seconds"
 _NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
 
 
@@ -59,7 +60,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_rules(job: Job, history: History, now: Micros, slack: float = SLACK) -> list[Rule]:
-    """`slack` is how much later than by its own rules a job may be, in seconds: scrapes come now and then."""
+    """`slack` is how much later than by its own rules a job may be, in seconds."""
     period = _period(job, now)
     rules = [_failed(job, period), _too_long(job, history, period, slack)]
     if job.trigger is not None:
@@ -185,9 +186,8 @@ def _of(job: Job, matches: str = "=", **labels: str) -> str:
 
 
 def _age(metric: str, job: Job) -> str:
-    """How long ago that instant was when it was scraped, by the process that says least."""
-    selected = metric + _of(job)
-    return f"min by (job_name) (timestamp({selected}) - ({selected} > 0))"
+    """How long ago that instant was when it was read, by the process that says least."""
+    return f"min by (job_name) ({_READ} - on (job, instance) group_right () ({metric}{_of(job)} > 0))"
 
 
 def _quantile(job: Job, since: str) -> str:
