@@ -76,8 +76,11 @@ class _Batch:
             return Added(execution.id, "duplicate")
         if execution.state.final:
             self._record(execution)
-        elif _can_be_collected(execution) and self._takes_free_keys(execution):
-            self._collect(execution)
+        elif is_untouched(execution) and self._takes_free_keys(execution):
+            if execution.share is None:
+                self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
+            else:
+                self._collect_shared(execution)
         else:
             self.write()
             return self._add_keyed(execution)
@@ -98,13 +101,10 @@ class _Batch:
         self._tx.bulk("live_insert_shared", [shared_row(seq, row, tags.get(seq)) for seq, row in self._shared])
         self._executions, self._plain, self._shared = [], [], []
 
-    def _collect(self, execution: Execution) -> None:
-        if execution.share is None:
-            self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
-        else:
-            seq = self._note(execution)
-            self._shared.append((seq, execution))
-            self._needs_tag(seq, execution)
+    def _collect_shared(self, execution: Execution) -> None:
+        seq = self._note(execution)
+        self._shared.append((seq, execution))
+        self._needs_tag(seq, execution)
 
     def _needs_tag(self, seq: int, execution: Execution) -> None:
         if execution.state is State.PENDING and execution.due <= self._tx.now:
@@ -155,11 +155,6 @@ class _Batch:
         self._known.add(execution.id)
         self._executions.append(execution_row(seq, execution, self._tx.next_number(execution)))
         return seq
-
-
-def _can_be_collected(execution: Execution) -> bool:
-    """Children mostly have a share, so only the insert of those knows of parents."""
-    return is_untouched(execution) and (execution.parent_id is None or execution.share is not None)
 
 
 def _known(tx: Transaction, executions: Sequence[Execution]) -> set[str]:

@@ -106,13 +106,14 @@ def executions(text: str | None) -> list[Execution]:
 def is_plain(execution: Execution) -> bool:
     """Nothing has happened to it, it holds no key and no share and belongs to nobody: the usual case, with a shorter
     insert."""
-    kept = (execution.unique_key, execution.overlap_key, execution.share, execution.parent_id)
-    return kept == (None, None, None, None) and is_untouched(execution)
+    kept = (execution.unique_key, execution.overlap_key, execution.share)
+    return kept == (None, None, None) and is_untouched(execution)
 
 
 def is_untouched(execution: Execution) -> bool:
-    """As a plain one, but for keys that it holds from its insert to its end, its share and its parent."""
-    if execution.state is not State.PENDING:
+    """As a plain one, but for keys that it holds from its insert to its end, and a share. Children mostly have one, so
+    the insert of those with a share knows of parents too."""
+    if execution.state is not State.PENDING or (execution.parent_id is not None and execution.share is None):
         return False
     fields = astuple(execution)
     return fields[_FATE] == _NO_FATE and fields[_STAGE] == _NO_STAGE
