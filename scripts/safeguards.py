@@ -267,7 +267,7 @@ SAFEGUARDS = (
     # --- jobs after jobs
     Safeguard(
         "hand-over: what follows known by its parents",
-        (Edit("core/dependencies.py", "follow_up_id(ids[-1], DEPENDENCY, job.id, *ids)", NEW_ID),),
+        (Edit("core/dependencies.py", "DEPENDENCY, job.id, *ids)", "DEPENDENCY, job.id, *ids, str(id(object())))"),),
         (DEPENDENCIES,),
     ),
     Safeguard(

@@ -234,3 +234,50 @@ def test_an_operator_is_told_why_a_dependent_cannot_be_run_again() -> None:
         await world.app.close()
 
     run(main())
+
+
+class SlowShelf(Shaky):
+    """Its writes to the records of joins take until they are let go."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store, Random(1), lambda: None)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def shelve(self, writes: Any) -> Any:
+        if writes[0].entry.kind == "join":
+            self.asked.set()
+            await self.go.wait()
+        return await self._store.shelve(writes)
+
+
+@pytest.mark.req("FLW-1")
+def test_who_is_late_to_enter_an_ending_does_not_wipe_out_another() -> None:
+    """One process has read the record of `merge`, and writes it after another has entered both parents."""
+
+    async def main() -> None:
+        world, slow = World(0), SlowShelf(MemoryStore(Clock()))
+        root = await world.app.trigger("load", window=("2026-03-01", "2026-03-02"))
+        slow._store = world.store
+        [load] = await claim(world.store, 1)
+        await end(world.store, load, world.clock, well=True)
+        await do_follow_ups(world.store, world.clock.now(), unheard)
+        both = {each.job: each for each in await claim(world.store, 10)}
+        await end(world.store, both["copy"], world.clock, well=False)
+        late = asyncio.create_task(do_follow_ups(slow, world.clock.now(), unheard))  # type: ignore[arg-type]
+        await slow.asked.wait()
+        await end(world.store, both["check"], world.clock, well=True)
+        while await do_follow_ups(world.store, world.clock.now(), unheard):
+            pass
+        slow.go.set()
+        await late
+        again = await world.app.retry(both["copy"].id)
+        while not await world.quiet():
+            for execution in await claim(world.store, 10):
+                await end(world.store, execution, world.clock, well=True)
+            await do_follow_ups(world.store, world.clock.now(), unheard)
+        causes = [row.metadata["after"] for row in await world.app.executions("merge")]
+        assert {"copy": again.id, "check": both["check"].id} in causes
+        assert len(causes) == 2, root.id
+        await world.app.close()
+
+    run(main())
