@@ -19,7 +19,7 @@ OTHERS = "(others)"
 """Jobs beyond the limit, together. No job can have this name."""
 SKIPS = ("overlap", "missed")
 """Reasons that every scheduled job has from the start; others appear when they happen."""
-_UNTIMED = ("snoozed", "handed_back", "fanned_out")
+_UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
 _HEARD = frozenset({Started, Ended, Skipped, Rescued, Fenced, Missed})
 
 
@@ -58,7 +58,8 @@ class ProcessCounts:
     def know(self, names: Iterable[str]) -> None:
         """These jobs exist: their numbers are 0 from now on, not absent."""
         for name in names:
-            self._of(name)
+            if name not in self.jobs:
+                self._new(name)
 
     def hears(self, kind: type) -> bool:
         return kind in _HEARD
@@ -67,7 +68,9 @@ class ProcessCounts:
         kind = type(event)
         if kind is Started:
             execution: Execution = event.execution
-            self._of(execution.job).lateness.observe(max(event.at - execution.due, 0) / 1_000_000)
+            late = event.at - execution.due
+            counts = self.jobs.get(execution.job) or self._new(execution.job)
+            counts.lateness.observe(late / 1_000_000 if late > 0 else 0.0)
         elif kind is Ended:
             self._ended(event)
         elif kind in _HEARD:
@@ -76,28 +79,24 @@ class ProcessCounts:
     def _ended(self, event: Ended) -> None:
         if event.reason in _UNTIMED:
             return
-        counts = self._of(event.execution.job)
+        name = event.execution.job
+        counts = self.jobs.get(name) or self._new(name)
         counts.durations.observe(event.duration_ms / 1000)
         if event.state is State.PENDING:
             counts.retries += 1
 
     def _rare(self, event: Skipped | Rescued | Fenced | Missed) -> None:
         if isinstance(event, Missed):
-            self._of(event.job).missed += event.count
+            (self.jobs.get(event.job) or self._new(event.job)).missed += event.count
             return
-        counts = self._of(event.execution.job)
+        name = event.execution.job
+        counts = self.jobs.get(name) or self._new(name)
         if isinstance(event, Skipped):
             counts.skips[event.reason] = counts.skips.get(event.reason, 0) + 1
         elif isinstance(event, Fenced):
             counts.fenced += 1
         elif event.state is State.PENDING:
             counts.retries += 1
-
-    def _of(self, name: str) -> JobCounts:
-        counts = self.jobs.get(name)
-        if counts is None:
-            counts = self._new(name)
-        return counts
 
     def _new(self, name: str) -> JobCounts:
         if len(self.jobs) >= self._most:
