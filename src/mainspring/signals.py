@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ T = TypeVar("T")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEFTOVER_PATIENCE = 0.5
 SAME_WISH = 0.5
+LAST_WORDS = 0.5
 
 
 class StopSignals:
@@ -62,9 +64,18 @@ def start_watchdog(seconds: float) -> None:
 
 def _end_process(seconds: float) -> None:
     message = f"mainspring: not stopped after {seconds:g} s (a handler blocks the event loop?); exiting now\n"
+    telling = threading.Thread(target=_last_words, args=(message,), daemon=True)
+    telling.start()
+    telling.join(LAST_WORDS)  # nobody may be reading
+    os._exit(1)
+
+
+def _last_words(message: str) -> None:
+    """What is on its way to the log goes first."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
     sys.stderr.write(message)
     sys.stderr.flush()
-    os._exit(1)
 
 
 async def serve(

@@ -30,6 +30,20 @@ async def work(ctx) -> None:
 def plain(ctx) -> None:
     library.warning("plain says %s", "x" * 2_000)
 """
+BLOCKED = """
+import time
+from mainspring import Mainspring
+
+app = Mainspring("sqlite:///shop.db", stop_timeout="1s")
+
+
+@app.job("async")
+async def work(ctx) -> None:
+    for _ in range(200):
+        ctx.logger.warning("x" * 2_000)
+    open("blocked", "w").close()
+    time.sleep(600)
+"""
 MANY = 200
 
 
@@ -85,3 +99,21 @@ async def test_every_line_below_a_handler_names_its_execution(folder: Path) -> N
     for event in ("job_start", "job_end"):
         told = {line["execution_id"]: line["trace_id"] for line in lines if line.get("event") == event}
         assert told == executions
+
+
+@pytest.mark.req("OBS-7", "OPS-8")
+async def test_nor_the_end_of_a_process_whose_handler_blocks_it(folder: Path) -> None:
+    """The last words of the watchdog have nobody to read them either."""
+    (folder / "shop.py").write_text(BLOCKED)
+    client = Mainspring(folder / "shop.db")
+    client.job("async")(lambda: None)
+    await client.enqueue("async")
+    await client.close()
+    reading, writing = os.pipe()
+    with open(reading, "rb"), open(writing, "wb"), run(folder, writing) as process:
+        try:
+            await until((folder / "blocked").exists, deadline=60)
+            process.terminate()
+            assert process.wait(DEADLINE) == 1
+        finally:
+            process.kill()
