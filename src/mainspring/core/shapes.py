@@ -163,6 +163,7 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
         "waits_for": execution.parked,
         "parent_id": execution.parent_id,
         "retry_of": execution.retry_of,
+        "flow_id": execution.flow or execution.id,
         "priority": execution.priority,
         "attempt": execution.attempt,
         "retry_attempt": execution.failures,

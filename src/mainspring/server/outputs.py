@@ -179,6 +179,7 @@ class Execution(Output):
     waits_for: Annotated[str | None, Field(description="The key of the limit that has no room for it.")]
     parent_id: str | None
     retry_of: str | None
+    flow_id: Annotated[str, Field(description="The execution from which it follows, through any number of jobs.")]
     priority: int
     attempt: int
     retry_attempt: int
