@@ -13,10 +13,11 @@ KEYS = (None, None, None, "k1", "k2")
 ENDINGS = (State.COMPLETED, State.COMPLETED, State.COMPLETED, *sorted(FINAL))
 ARRIVING = (*[State.PENDING] * 8, State.RUNNING, State.WAITING, State.SKIPPED, State.FAILED)
 SLOT, SLOTS, OTHER_SLOT = (Limit("s", concurrency=1), Limit("s", concurrency=2), Limit("o", concurrency=1))
-TOKEN = Limit("t", rate=0.7, burst=2)  # no sum of the steps in time below makes a whole token
+TOKEN = Limit("t", rate=0.17, burst=1)  # no sum of the steps in time below makes a whole token
 LIMITS: tuple[tuple[Limit, ...], ...] = (
     *[()] * 8,
-    *((SLOT,), (SLOTS,), (SLOTS, OTHER_SLOT), (OTHER_SLOT, SLOTS), (TOKEN,), (OTHER_SLOT, TOKEN), (TOKEN, SLOTS)),
+    *((SLOT,), (SLOTS,), (SLOTS, OTHER_SLOT), (OTHER_SLOT, SLOTS)),
+    *((TOKEN,), (TOKEN,), (OTHER_SLOT, TOKEN), (TOKEN, SLOTS)),
 )
 STALE = (*[None] * 6, "token", "owner")
 
