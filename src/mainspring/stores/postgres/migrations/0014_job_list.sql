@@ -75,12 +75,16 @@ $$;
 
 CREATE TRIGGER list_new AFTER INSERT ON mainspring.job FOR EACH ROW EXECUTE FUNCTION mainspring.list_job();
 
-CREATE TRIGGER list_changed AFTER UPDATE ON mainspring.job FOR EACH ROW
-WHEN (
-    (old.due IS NULL) <> (new.due IS NULL) OR old.updated <> new.updated
-    OR (old.paused IS NULL) <> (new.paused IS NULL) OR (old.cancelled IS NULL) <> (new.cancelled IS NULL)
-    OR old.defaults <> new.defaults OR old.origin <> new.origin OR old.created <> new.created
+-- The statement of the usual ticks names none of these columns, and is not looked at.
+CREATE TRIGGER list_changed AFTER UPDATE OF defaults, origin, paused, cancelled, created, updated ON mainspring.job
+FOR EACH ROW WHEN (
+    old.updated <> new.updated OR old.defaults <> new.defaults OR old.origin <> new.origin
+    OR old.created <> new.created OR (old.paused IS NULL) <> (new.paused IS NULL)
+    OR (old.cancelled IS NULL) <> (new.cancelled IS NULL)
 )
 EXECUTE FUNCTION mainspring.list_job();
+
+CREATE TRIGGER list_planned AFTER UPDATE OF due ON mainspring.job
+FOR EACH ROW WHEN ((old.due IS NULL) <> (new.due IS NULL)) EXECUTE FUNCTION mainspring.list_job();
 
 CREATE TRIGGER list_gone AFTER DELETE ON mainspring.job FOR EACH ROW EXECUTE FUNCTION mainspring.unlist_job();
