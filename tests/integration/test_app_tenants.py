@@ -13,6 +13,7 @@ import pytest
 
 from mainspring import (
     AlreadyRunning,
+    Attempt,
     CommandRefused,
     Execution,
     InvalidValue,
@@ -281,6 +282,34 @@ async def test_a_listing_that_takes_too_long_is_stopped(memory_nodes: Nodes) -> 
     async with app:
         parent = await run_job(app)
         assert (parent.state, parent.reason, parent.error) == (State.FAILED, "timeout", "timed out after 0.05 s")
+
+
+@pytest.mark.req("TEN-1")
+@pytest.mark.parametrize("declares", [False, True])
+async def test_a_process_that_cannot_say_who_they_are(memory_nodes: Nodes, declares: bool) -> None:
+    """It has the handler, but not this job: it leaves the parent to others. It has the job, which has no tenants any
+    more: nobody will ever know."""
+    web, worker = memory_nodes.app(), memory_nodes.app()
+    for app in (web, worker):
+        app.job("work", params={})(lambda: None)
+    web.schedule("nightly", "work", tenants=["a"], retry=AT_ONCE)
+    if declares:
+        worker.schedule("nightly", "work")
+    made = await web.trigger("nightly")
+    async with worker:
+        if declares:
+            parent = await ended(worker, made)
+            assert (parent.state, len(parent.attempts)) == (State.FAILED, 1)
+            assert "no longer declared with tenants=" in (parent.error or "")
+        else:
+            tries = await until(lambda: _tries(worker, made))
+            assert [each.end for each in tries] == ["snoozed"]
+            assert "not the declaration of job 'nightly'" in (tries[0].error or "")
+    await web.close()
+
+
+async def _tries(app: Mainspring, execution: Execution) -> list[Attempt]:
+    return (await app.get(execution.id)).attempts
 
 
 @pytest.mark.req("TEN-1")

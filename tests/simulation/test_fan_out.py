@@ -33,7 +33,7 @@ from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing, unheard
 
-SEEDS = int(os.environ.get("FLOW_SEEDS", "60"))
+SEEDS = int(os.environ.get("FLOW_SEEDS", "40"))
 HOUR = 3_600.0
 TRIES = 3
 CRASH_POINTS = 400
