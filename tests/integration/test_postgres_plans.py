@@ -59,7 +59,7 @@ FILL = """
         staged, todo, keep, stray, state, trigger, tenant, parent_id, body)
     SELECT mainspring.new_id(t), t, 0, 1, 2, 1, 1 + n %% 50, 0, 0, false, false, false, true, false,
         CASE WHEN n %% 100 = 0 THEN 'failed' ELSE 'completed' END,
-        CASE WHEN n %% 1000 = 1 THEN 'manual' WHEN n %% 10 = 1 THEN 'schedule' END,
+        CASE n %% 7 WHEN 1 THEN 'manual' WHEN 2 THEN 'schedule' END,
         CASE WHEN n %% 10 = 0 THEN 't' || n %% 1000 END, CASE WHEN n %% 10 = 0 THEN 'p' || n / 100 END,
         '{"job":"job","job_id":"job-1","handler":"work","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s) n) x;
@@ -232,7 +232,7 @@ STEPS: dict[str, Any] = {
     "claim under a limit": claim_under_a_limit,
     "add for shares": lambda store: store.add([execution(handler="share", share=f"s{n}") for n in range(20)]),
     "triggered by hand": lambda store: store.find(ExecutionQuery(trigger="manual", limit=20)),
-    "triggered by hand, of a job": lambda store: store.find(ExecutionQuery(job="job2", trigger="manual", limit=20)),
+    "triggered by hand, of a job": lambda store: store.find(ExecutionQuery(job="job2", trigger="manual", limit=5)),
     "count of triggered by schedule": lambda store: store.count(ExecutionQuery(trigger="schedule"), 100),
     "add with a key": lambda store: store.add([execution(unique_key="k", overlap_key="o") for _ in range(3)]),
     "add for a tenant": lambda store: store.add([execution(tenant="t1", parent_id="p1") for _ in range(20)]),
