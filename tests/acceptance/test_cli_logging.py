@@ -77,18 +77,23 @@ async def test_output_that_nobody_reads_stops_no_job_and_no_stop(folder: Path) -
     client = await enqueue(folder)
     reading, writing = os.pipe()
     with open(reading, "rb"), open(writing, "wb"), run(folder, writing) as process:
-        await until(lambda: all_completed(client), deadline=60)
-        process.terminate()
-        assert process.wait(DEADLINE) == 0
-    await client.close()
+        try:
+            await until(lambda: all_completed(client), deadline=60)
+            process.terminate()
+            assert process.wait(DEADLINE) == 0
+        finally:
+            process.kill()
+            await client.close()
 
 
 @pytest.mark.req("OBS-1")
 async def test_every_line_below_a_handler_names_its_execution(folder: Path) -> None:
     client = await enqueue(folder)
     with open(folder / "log", "wb") as log, run(folder, log.fileno()) as process:
-        await until(lambda: all_completed(client), deadline=60)
-        process.terminate()
+        try:
+            await until(lambda: all_completed(client), deadline=60)
+        finally:
+            process.terminate()
     executions = {each.id: each.trace_id for each in await client.executions(limit=500)}
     await client.close()
     lines = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
