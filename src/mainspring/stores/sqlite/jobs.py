@@ -42,16 +42,24 @@ def write_jobs(tx: Transaction, writes: Sequence[JobWrite]) -> list[JobWritten]:
 def _compare_and_set(tx: Transaction, write: JobWrite) -> bool:
     job = write.job
     if write.only_plan and write.seen_version is not None:
-        won = tx.run("job_plan", job.name, job.id, write.seen_version, job.next_run, job.last_tick, job.due) == 1
-        if won:
-            tx.run("job_planned", job.name, int(job.due is not None))
-        return won
+        return _plan(tx, job, write.seen_version)
     if write.seen_version is None:
         won = tx.run("job_insert", *values_of(job)) == 1
     else:
         won = tx.run("job_update", *values_of(job), write.seen_version) == 1
     if won:
         tx.run("job_listed", *listed(job))
+    return won
+
+
+def _plan(tx: Transaction, job: Job, seen: int) -> bool:
+    """Nearly always a job goes on ticking: the list is left alone, and so is the time that would take."""
+    plan = (job.name, job.id, seen, job.next_run, job.last_tick, job.due)
+    if job.due is not None and tx.run("job_plan_on", *plan) == 1:
+        return True
+    won = tx.run("job_plan", *plan) == 1
+    if won:
+        tx.run("job_planned", job.name, int(job.due is not None))
     return won
 
 
