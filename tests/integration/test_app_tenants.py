@@ -269,19 +269,40 @@ async def test_no_tenants_is_done_at_once(nodes: Nodes) -> None:
 
 
 @pytest.mark.req("TEN-1")
-async def test_a_listing_that_takes_too_long_is_stopped(memory_nodes: Nodes) -> None:
-    app = memory_nodes.app()
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_listing_that_takes_too_long_is_stopped(memory_nodes: Nodes, plain: bool) -> None:
+    """By the timeout of its job, by a cancel, and by the end of its worker."""
+    app, end = memory_nodes.app(), threading.Event()
 
     async def slow() -> list[str]:
         await asyncio.Event().wait()
         return []
 
-    @app.job("nightly", tenants=slow, timeout="50ms", max_attempts=1)
-    async def nightly(ctx: JobContext) -> None: ...
+    def slow_in_thread() -> list[str]:
+        end.wait(DEADLINE)
+        return ["too late"]
 
+    provider = slow_in_thread if plain else slow
+    app.job("hasty", tenants=provider, timeout="50ms", max_attempts=1)(lambda: None)
+    app.job("nightly", tenants=provider)(lambda: None)
     async with app:
-        parent = await run_job(app)
+        parent = await run_job(app, "hasty")
         assert (parent.state, parent.reason, parent.error) == (State.FAILED, "timeout", "timed out after 0.05 s")
+        cancelled = await app.trigger("nightly")
+        await until(lambda: _runs(app, cancelled))
+        await app.cancel_execution(cancelled.id)
+        assert (await ended(app, cancelled)).state is State.CANCELLED
+        last = await app.trigger("nightly")
+        await until(lambda: _runs(app, last))
+        await app.stop(timeout=0.5)
+        left = await app.get(last.id)
+        assert (left.state, [each.end for each in left.attempts]) == (State.PENDING, ["handed_back"])
+        assert await app.tenants(cancelled) == await app.tenants(parent) == []
+        end.set()
+
+
+async def _runs(app: Mainspring, execution: Execution) -> bool:
+    return (await app.get(execution.id)).state is State.RUNNING
 
 
 @pytest.mark.req("TEN-1")

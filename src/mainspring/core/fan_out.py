@@ -94,8 +94,7 @@ class FanOuts:
 
 
 async def called(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> Any:
-    """What a provider says. A plain function runs in a thread, which nobody can stop; an async one has the timeout of
-    the job."""
+    """What a provider says; a plain function runs in a thread."""
     if not callable(provider):
         return provider
     call = partial(provider, context) if context_wanted(provider) else provider

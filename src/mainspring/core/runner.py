@@ -182,7 +182,8 @@ class Runner:
         value: FannedOut | None = None
         error: BaseException | None = None
         try:
-            value = FannedOut(await fan_outs.spread(run.context, self._in_thread, partial(self._listing, run)))
+            in_thread, in_task = partial(self._listing_in_thread, run), partial(self._listing, run)
+            value = FannedOut(await fan_outs.spread(run.context, in_thread, in_task))
         except (StoreError, TenantsUnknown) as raised:
             delay = STORE_PAUSE if isinstance(raised, StoreError) else UNKNOWN_PAUSE
             error = RetryAfter(delay, describe_error(raised))
@@ -202,10 +203,15 @@ class Runner:
             if scope.expired() and run.stopped is None:
                 run.stopped = "timeout"
 
+    async def _listing_in_thread(self, run: Run, call: Callable[[], Any]) -> Any:
+        """A thread cannot be stopped, but nobody has to wait for it: what it says too late is dropped."""
+        return await self._listing(run, partial(self._in_thread, call))
+
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
         ended: asyncio.Future[_Measured] = self._loop.create_future()
         context = contextvars.copy_context()
-        self._threads.run(partial(context.run, _measured, call), ended.set_result)
+        answered = partial(context.run, _measured, call)
+        self._threads.run(answered, lambda result: None if ended.done() else ended.set_result(result))
         value, error, _ = await ended
         if error is not None:
             raise error
