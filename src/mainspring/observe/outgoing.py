@@ -3,10 +3,8 @@ redirect, and to the very address that was looked at, so that a name cannot lead
 
 from __future__ import annotations
 
-import http.client
 import ipaddress
 import socket
-import ssl
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -22,7 +20,9 @@ class NotAllowed(OSError):
 
 
 def ask(url: str, timeout: float, private: bool) -> int:
-    """GET this address; returns the status. Raises `OSError` or `http.client.HTTPException` when that fails."""
+    """GET this address; returns the status. Raises `OSError` when that fails."""
+    import http.client  # most applications ping nobody, and should not pay for it at their start
+
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
@@ -33,6 +33,8 @@ def ask(url: str, timeout: float, private: bool) -> int:
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         connection.request("GET", path, headers={"User-Agent": f"mainspring/{VERSION}", "Connection": "close"})
         return connection.getresponse().status
+    except http.client.HTTPException as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
     finally:
         connection.close()
         plain.close()
@@ -46,7 +48,9 @@ def _connected(host: str, port: int, timeout: float, private: bool) -> socket.so
     return socket.create_connection((addresses[0], port), timeout)
 
 
-def _secured(plain: socket.socket, host: str) -> ssl.SSLSocket:
+def _secured(plain: socket.socket, host: str) -> socket.socket:
+    import ssl
+
     return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
 
 

@@ -6,7 +6,6 @@ not fit, fails or takes too long is told in the log and forgotten.
 
 from __future__ import annotations
 
-import http.client
 import logging
 import queue
 import threading
@@ -88,7 +87,7 @@ class Pings:
         try:
             status = self._send(url, TIMEOUT, self.private)
             problem = None if 200 <= status < 300 else f"answered {status}"
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
         if problem is not None:
             self._complain(job, f"{urlsplit(url).hostname}: {problem}")
