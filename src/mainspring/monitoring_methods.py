@@ -95,7 +95,8 @@ class MonitoringMethods:
         parts.metrics = server
 
     async def _end_pings(self) -> None:
-        if "_pings" in self.__dict__:
+        """Whose jobs ping nobody gets no thread for it, which would outlive the application."""
+        if "_pings" in self.__dict__ and self._pings.waiting:
             await asyncio.to_thread(self._pings.flush, PINGS_AT_THE_END)
 
 

@@ -45,6 +45,7 @@ READ_BY_CORE = (
     "range",  # of windows: how many there are in it
     "limits",  # a burst goes with a rate, and what a key may hold
     *("after", "not_before"),  # jobs that exist and do not come after this one; a time of day
+    *("tenant", "tenants"),  # printable, and known to jobs that have them
     "job",  # a backfill is for jobs with windows
     "cursor",  # goes with sort=name only
 )

@@ -39,7 +39,7 @@ def add_jobs(app: Mainspring) -> None:
     def plain(ctx: JobContext) -> None:
         ctx.logger.info("a line of the handler")
 
-    app.schedule("tick", "async", every(seconds=1))
+    app.schedule("tick", "async", every(seconds=1), overlap="allow")
 
 
 async def check_all_complete(app: Mainspring) -> None:

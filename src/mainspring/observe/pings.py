@@ -60,6 +60,11 @@ class Pings:
             self._threads.append(thread)
             thread.start()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something was not asked for yet."""
+        return self._waiting.unfinished_tasks > 0
+
     def flush(self, timeout: float) -> bool:
         """Wait until everything was asked for, or so long; whether it was."""
         end = time.monotonic() + timeout
