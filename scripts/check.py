@@ -31,7 +31,9 @@ STATIC_CHECKS = {
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
-LONG_CRASH_TESTS = ["tests/crash/test_long_runs.py", "tests/crash/test_schedulers.py"]
+LONG_CRASH_TESTS = [
+    f"tests/crash/{name}.py" for name in ("test_long_runs", "test_schedulers", "test_limits", "test_tenants")
+]
 SIDE_BY_SIDE = {  # they kill real processes and wait for most of their time: one test of each at a time
     "crash": [f"--ignore={path}" for path in LONG_CRASH_TESTS],
     "faults": LONG_CRASH_TESTS,  # which has less to do of its own
@@ -128,7 +130,7 @@ def timed(title: str, step: Callable[[], Outcome]) -> Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checks", nargs="*", help="what to run; everything when nothing is named")
-    parser.add_argument("--workers", default="2", help="parallel test processes (default 2)")
+    parser.add_argument("--workers", default="3", help="parallel test processes (default 3)")
     arguments = parser.parse_args()
     everything = [*STATIC_CHECKS, "tests"]
     chosen = arguments.checks or everything
