@@ -5,6 +5,7 @@
 #   make test                  lint, types, import contracts and every test suite
 #   make unit | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
+#   make crash-full            96 kills of busy workers, on all databases at length
 #   make flow-full             1,000 seeds of fan-out and hand-over under crashes, and the long chain of jobs in full
 #   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
 #   make copy-check [ROWS=100000]  that many executions moved from store to store and back: nothing may change
@@ -20,7 +21,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-WORKERS ?= 3
+WORKERS ?= 2
 RUN := .venv/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check --no-input
 INSTALLED := .venv/.installed
@@ -35,7 +36,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test demo lint types contracts format requirements safeguards clean \
-        unit time time-full conformance integration acceptance api simulate crash faults docs plans flow-full copy-check bench bench-quick bench-api
+        unit time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full copy-check bench bench-quick bench-api
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -108,6 +109,9 @@ time-full: $(INSTALLED)
 flow-full: $(INSTALLED)
 	@FLOW_SEEDS=1000 FLOW_FULL=1 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/simulation/test_fan_out*.py \
 	    tests/simulation/test_dependencies*.py tests/integration/test_flow_chain.py $(ARGS)
+
+crash-full: $(INSTALLED)
+	@CRASH_FULL=1 $(RUN) -m pytest -q -o timeout=3600 tests/crash/test_kills.py $(ARGS)
 
 plans: $(INSTALLED)
 	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/test_postgres_plans.py $(ARGS)

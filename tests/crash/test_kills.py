@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -14,8 +15,14 @@ from tests.crash.processes import Processes, until
 from tests.crash.tables import ended, live
 from tests.crash.tally import TALLY
 
-SIZES = {"sqlite": (2_000, 24), "postgres": (500, 8), "mongo": (500, 8)}
-"""Executions and kills: one database is tried at length, the others enough to see a difference."""
+FULL = "CRASH_FULL" in os.environ
+SIZES = (
+    {"sqlite": (4_000, 48), "postgres": (2_000, 24), "mongo": (2_000, 24)}
+    if FULL
+    else {"sqlite": (1_200, 16), "postgres": (300, 6), "mongo": (300, 6)}
+)
+"""Executions and kills: one database is tried at length, the others enough to see a difference. `make crash-full` tries
+all of them at length."""
 WORKERS = 4
 PATIENCE = 60.0
 

@@ -131,18 +131,31 @@ async def test_reads_do_not_wait_for_writes(path: Path) -> None:
 @pytest.mark.req("WRK-3")
 async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
     worker = WorkerInfo(id="w1", host="here", pid=1, version="1")
-    order: list[str] = []
+    urgent: list[Any] = []
+    taken: list[Any] = []
     async with opened(path) as store:
+        opened_store = store._opened
+        assert opened_store is not None
+        mailbox = opened_store.writer.mailbox
+        put, take = mailbox.put, mailbox.take
+
+        def watched_put(call: Any, **options: Any) -> None:
+            urgent.extend([call] if options.get("urgent") else [])
+            put(call, **options)
+
+        def watched_take(most: int) -> list[Any]:
+            calls = take(most)
+            taken.extend(calls)
+            return calls
+
         with write_lock_held(path):
+            mailbox.put, mailbox.take = watched_put, watched_take  # type: ignore[method-assign]
             adds = [asyncio.ensure_future(store.add([execution(n)])) for n in range(300)]
-            adds[-1].add_done_callback(lambda _: order.append("add"))
             beat = asyncio.ensure_future(asyncio.to_thread(store.beat, Beat(worker=worker, leases=(), lease=30.0)))
-            beat.add_done_callback(lambda _: order.append("beat"))
-            opened_store = store._opened
-            assert opened_store is not None
-            await until(lambda: len(opened_store.writer.mailbox) == 301)
+            await until(lambda: len(mailbox) == 301)
         await asyncio.gather(*adds, beat)
-        assert order == ["beat", "add"]
+        assert taken[0] is urgent[0]
+        assert len(taken) == 301
 
 
 @pytest.mark.req("REL-1", "WRK-3")
