@@ -94,6 +94,7 @@ async def test_every_line_below_a_handler_names_its_execution(folder: Path) -> N
             await until(lambda: all_completed(client), deadline=60)
         finally:
             process.terminate()
+            process.wait(60)  # its last lines are written by then
     executions = {each.id: each.trace_id for each in await client.executions(limit=500)}
     await client.close()
     lines = [json.loads(line) for line in (folder / "log").read_text().splitlines()]

@@ -65,5 +65,5 @@ class AuditLists:
             if len(records) < size:
                 return AuditPage(found[offset:], None)
             before = records[-1].id
-            if looked_at >= LOOKED_AT and len(found) >= offset:
+            if looked_at >= LOOKED_AT and (len(found) >= offset or looked_at >= 10 * LOOKED_AT):
                 return AuditPage(found[offset:], before)

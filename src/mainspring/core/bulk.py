@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from ..model.errors import ExecutionNotFound, InvalidValue, MainspringError, StoreError, nearest
+from ..model.execution import Execution
+from ..model.ids import follow_up_id
 from ..model.job import Job, JobState
 from ..model.values import choice
 from .control import EXECUTION_ID, Control
@@ -69,7 +71,9 @@ class Bulk:
         by: str,
         note: str | None = None,
         check: Check = lambda job: None,
+        under: str | None = None,
     ) -> BulkResult:
+        """What is retried `under` an id gets ids that follow from it: the same request makes nothing twice."""
         choice("command", command, JOB_COMMANDS)
         _refuse_both(names, wanted)
         chosen = _named(names) if wanted is None else await self._job_lists.names(wanted, MOST + 1)
@@ -77,7 +81,8 @@ class Bulk:
         async def one(name: str) -> BulkItem:
             if command == "retry":
                 check((await self._queries.job(name)).job)
-                return BulkItem(id=name, execution_id=(await self._control.retry_job(name, by=by)).id)
+                made = await self._control.retry_job(name, by=by, as_id=_id_under(under, name))
+                return BulkItem(id=name, execution_id=made.id)
             if command == "pause":
                 view = await self._control.pause(name, by=by, note=note)
             elif command == "resume":
@@ -97,11 +102,12 @@ class Bulk:
         by: str,
         note: str | None = None,
         check: Check = lambda job: None,
+        under: str | None = None,
     ) -> BulkResult:
-        """`filters` are those of `Queries.executions`."""
+        """`filters` are those of `Queries.executions`; `under` as for jobs."""
         choice("command", command, EXECUTION_COMMANDS)
         _refuse_both(ids, filters)
-        chosen = _named(ids) if filters is None else await self._found(filters)
+        chosen = _named(ids) if filters is None else await self._found(filters, alone=command == "retry")
 
         async def one(id: str) -> BulkItem:
             if not EXECUTION_ID.fullmatch(id):
@@ -110,19 +116,25 @@ class Bulk:
                 ended = await self._control.cancel_execution(id, by=by, reason=note)
                 return BulkItem(id=id, status=ended.state.value)
             check((await self._queries.job((await self._queries.get(id)).job)).job)
-            made = await self._control.retry_execution(id, by=by)
+            made = await self._control.retry_execution(id, by=by, as_id=_id_under(under, id))
             return BulkItem(id=id, execution_id=made.id, status=made.state.value)
 
         return await _all(command, chosen, one)
 
-    async def _found(self, filters: Mapping[str, Any]) -> list[str]:
-        found: list[str] = []
+    async def _found(self, filters: Mapping[str, Any], alone: bool) -> list[str]:
+        """`alone` leaves out tenants whose parent was found too: to run that again is to run them again."""
+        found: list[Execution] = []
         while len(found) <= MOST:
-            page = await self._queries.executions(**filters, limit=MOST, before=found[-1] if found else None)
-            found += [each.id for each in page]
+            page = await self._queries.executions(**filters, limit=MOST, before=found[-1].id if found else None)
+            found += page
             if len(page) < MOST:
                 break
-        return found
+        ids = {each.id for each in found}
+        return [each.id for each in found if not alone or each.parent_id not in ids]
+
+
+def _id_under(under: str | None, item: str) -> str | None:
+    return None if under is None else follow_up_id(under, "bulk", item)
 
 
 def job_filter(given: Mapping[str, Any]) -> JobFilter:

@@ -116,11 +116,13 @@ class Creation:
         followed = await self._followed(handler)
         spec = job_spec(handler, signature, followed | with_defaults(options), self._timezone)
         await self._calendars.check([(name, spec)])
-        spec = await self._catalogue.dependents.prepare(name, spec)
         now = await self._store.now()
+        check(self._catalogue.new_job(name, spec, "api", now))  # before anything is written, links to parents too
+        if await self._store.jobs([name]):
+            raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
+        spec = await self._catalogue.dependents.prepare(name, spec)
         write = commands.declare(None, self._catalogue.new_job(name, spec, "api", now), now)
         assert write is not None, "nothing of that name is known here"
-        check(write.job)
         first = None if write.job.ticking or spec.after else self._first(write.job, by, now, execution_id)
         audit = self._client.audit("create", f"job:{name}", by, now, after=write.job.declared)
         executions = () if first is None else (first,)

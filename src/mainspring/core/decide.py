@@ -220,8 +220,11 @@ def needs_follow_up(execution: Execution) -> bool:
 
 
 def keeps(execution: Execution, to: State) -> bool:
-    """Whether the ended execution stays as a record. A child stays: its parent counts it."""
-    return to is not State.COMPLETED or execution.rules.keep_success or execution.parent_id is not None
+    """Whether the ended execution stays as a record. A child stays: its parent counts it. What follows from another job
+    stays: whoever hands that ending over once more must find it."""
+    if to is not State.COMPLETED or execution.rules.keep_success:
+        return True
+    return execution.parent_id is not None or execution.trigger == "dependency"
 
 
 def _attempt(execution: Execution, outcome: Outcome) -> Attempt | None:

@@ -65,6 +65,7 @@ class FanOuts:
         parent = context.execution
         known = await tenant_lists.stored(self._store, parent.id)
         if known is None:
+            context.check()
             names = await self._listed(context, in_thread, in_task)
             context.check()
             known = await tenant_lists.made(

@@ -22,10 +22,24 @@ from .ports import Store
 from .tenant_endings import after_tenant, close_parent, settle_parent
 
 BATCH = 100
+ROUNDS = 20
 
 
 async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
-    """Do what is marked; returns how many executions were seen to."""
+    """Do what is marked; returns how many executions were seen to. Parents that end meanwhile have follow-ups of their
+    own, which need not wait for the next look."""
+    total = 0
+    for _ in range(ROUNDS):
+        done, settled = await _round(store, now, emit)
+        total += done
+        if not settled:
+            break
+        now = max(now, await store.now())
+    return total
+
+
+async def _round(store: Store, now: Micros, emit: Emit) -> tuple[int, int]:
+    """How many were seen to, and how many parents ended by that."""
     done: list[str] = []
     probed: set[str] = set()
     settled = 0
@@ -45,9 +59,7 @@ async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
         await store.todo_done(done)
     for backfill in sorted({each.parent_id for each in marked if is_child(each) and each.parent_id is not None}):
         await _move_on(store, backfill, emit)
-    if settled:  # parents have follow-ups of their own, which need not wait for the next look
-        return len(done) + await do_follow_ups(store, now, emit)
-    return len(done)
+    return len(done), settled
 
 
 async def _follow_up(store: Store, execution: Execution, probed: set[str], now: Micros, emit: Emit) -> bool:

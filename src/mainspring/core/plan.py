@@ -152,6 +152,7 @@ def retry_of(
         window=window,
         tick=ended.tick,
         tenant=ended.tenant,
+        share=ended.share,
         queue=ended.queue,
         priority=ended.priority,
         traceparent=traceparent,

@@ -86,8 +86,8 @@ class Watch:
         news = [each for each in known if each[2] is None or _read(each[2]).last < each[1].last]
         if not news:
             return
-        won = await self._store.shelve([_write(one, entry, now) for _, one, entry in news])
         schedulers = sum("scheduler" in worker.roles for worker in await self._queries.workers())
+        won = await self._store.shelve([_write(one, entry, now) for _, one, entry in news])
         for (job, one, entry), first_to_tell in zip(news, won, strict=True):
             if first_to_tell:
                 self._emit(_event(job, one, None if entry is None else _read(entry), schedulers))

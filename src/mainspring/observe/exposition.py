@@ -67,7 +67,7 @@ def _totals(each: JobReading) -> dict[str, int]:
     failure would hide it from `increase`."""
     spec = each.job.spec
     triggers = ON_DEMAND if spec.trigger is None else SCHEDULED
-    more = ("backfill",) if spec.window is not None else ()
+    more = (*(("backfill",) if spec.window is not None else ()), *(("dependency",) if spec.after else ()))
     zeros = {f"{trigger}:{status}": 0 for trigger in (*triggers, *more) for status in STATUSES}
     return zeros | each.stats.by_trigger
 

@@ -28,7 +28,8 @@ class MetricsServer:
         self._host, self._port, self._page = host, port, page
         self._allowed = [ipaddress.ip_network(network) for network in allow]
         self._server: asyncio.Server | None = None
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answering: dict[asyncio.Task[None], bool] = {}
+        """Who is answered now, and whether that address may ask."""
 
     @property
     def port(self) -> int:
@@ -55,17 +56,21 @@ class MetricsServer:
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None, "it runs as a task"
-        self._answering.add(task)
+        allowed = self._may_ask(writer.get_extra_info("peername"))
+        rivals = sum(each is allowed for each in self._answering.values())  # strangers keep nobody else waiting
+        self._answering[task] = allowed
         try:
-            if len(self._answering) <= AT_ONCE:
+            if rivals < AT_ONCE:
                 async with asyncio.timeout(PATIENCE):
                     await self._serve(reader, writer)
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # who asked is gone, or was too slow
+        except TimeoutError:
+            writer.transport.abort()  # who asked is too slow, and would not read a farewell either
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # who asked is gone
         except asyncio.CancelledError:
             pass  # this server stops
         finally:
-            self._answering.discard(task)
+            self._answering.pop(task, None)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()

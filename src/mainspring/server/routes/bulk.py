@@ -30,9 +30,9 @@ async def bulk_jobs(call: Posting, body: JobBulk) -> Response:
     """Pause, resume, cancel or retry many jobs."""
     wanted = None if body.filter is None else job_filter(body.filter)
 
-    async def work(_: str | None) -> Answer:
+    async def work(execution_id: str | None) -> Answer:
         done = await call.engine.bulk.jobs(
-            body.command, body.ids, wanted, by=call.by, note=body.note, check=call.may_make
+            body.command, body.ids, wanted, by=call.by, note=body.note, check=call.may_make, under=execution_id
         )
         return json(bulk_shape(done))
 
@@ -47,9 +47,9 @@ async def bulk_executions(call: Posting, body: ExecutionBulk) -> Response:
         given = body.filter.model_dump(exclude_none=True, exclude={"job"})
         filters = {"job": body.filter.job, **execution_filters(ExecutionFilter(**given))}
 
-    async def work(_: str | None) -> Answer:
+    async def work(execution_id: str | None) -> Answer:
         done = await call.engine.bulk.executions(
-            body.command, body.ids, filters, by=call.by, note=body.note, check=call.may_make
+            body.command, body.ids, filters, by=call.by, note=body.note, check=call.may_make, under=execution_id
         )
         return json(bulk_shape(done))
 

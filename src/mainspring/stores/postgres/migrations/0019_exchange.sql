@@ -61,6 +61,8 @@ BEGIN
         RETURN;
     END IF;
     IF special THEN
+        -- A slot that a crash of the server gave back would let one too many run: such a claim waits for the disk.
+        PERFORM set_config('synchronous_commit', 'on', true);
         SELECT c.claimed, c.blocked, c.taken, c.woken, c.contended INTO claimed, blocked, taken, woken, contended
         FROM mainspring.claim_special(lanes, new_owner, until, wanted, turn, now) c;
     ELSIF cardinality(lanes) = 1 THEN
