@@ -32,7 +32,7 @@ STATIC_CHECKS = {
 }
 PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
 LONG_CRASH_TESTS = [
-    f"tests/crash/{name}.py" for name in ("test_long_runs", "test_schedulers", "test_limits", "test_tenants")
+    f"tests/crash/test_{name}.py" for name in ("long_runs", "schedulers", "limits", "tenants", "backfills")
 ]
 SIDE_BY_SIDE = {  # they kill real processes and wait for most of their time: one test of each at a time
     "crash": [f"--ignore={path}" for path in LONG_CRASH_TESTS],
