@@ -21,7 +21,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-WORKERS ?= 3
+WORKERS ?= 2
 RUN := .venv/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check --no-input
 INSTALLED := .venv/.installed

@@ -130,7 +130,7 @@ def timed(title: str, step: Callable[[], Outcome]) -> Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checks", nargs="*", help="what to run; everything when nothing is named")
-    parser.add_argument("--workers", default="3", help="parallel test processes (default 3)")
+    parser.add_argument("--workers", default="2", help="parallel test processes (default 2)")
     arguments = parser.parse_args()
     everything = [*STATIC_CHECKS, "tests"]
     chosen = arguments.checks or everything

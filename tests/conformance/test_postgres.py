@@ -66,7 +66,7 @@ def ground(version: str) -> Ground:
 
 class PostgresSuite(StoreConformance):
     version = "18"
-    scripts = 12
+    scripts = 7
 
     @asynccontextmanager
     async def open_store(self, clock: Clock) -> AsyncIterator[Store]:

@@ -29,7 +29,7 @@ ALL = 1_000
 
 
 class Equivalence(StoreSuite):
-    scripts = 40
+    scripts = 24
     script_length = 60
 
     def test_random_sequences_show_the_same_world_as_the_memory_store(self) -> None:
