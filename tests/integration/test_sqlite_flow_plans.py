@@ -21,8 +21,8 @@ from tests.integration.test_sqlite_plans import check, plan, steps_of
 
 SHARES = 2_000
 PARKED = 2_000
-LANE = "fair/work//fair"
-REQUEST = ClaimRequest(owner="w", handlers=frozenset({"work"}), queues=None, limit=10, lease=30.0)
+LANE = "fair/crawl//fair"
+REQUEST = ClaimRequest(owner="w", handlers=frozenset({"crawl"}), queues=None, limit=10, lease=30.0)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def database(request: pytest.FixtureRequest, seeded: Path) -> Iterator[sqlite3.C
 
 
 def _execution(number: int, **fields: object) -> Execution:
-    base = {"id": _id(number), "job": "job", "job_id": "job-1", "handler": "work", "created": START, "due": START}
+    base = {"id": _id(number), "job": "job", "job_id": "job-1", "handler": "crawl", "created": START, "due": START}
     return Execution(**{**base, **fields})  # type: ignore[arg-type]
 
 
