@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -101,6 +102,13 @@ class Nodes:
             yield app
         finally:
             await app.close()
+
+
+def new_threads(before: Collection[threading.Thread]) -> list[str]:
+    """The names of threads started since that are still there, but for those of a MongoDB client some other test of
+    this process left to its garbage: they come and go by themselves."""
+    new = (thread for thread in threading.enumerate() if thread not in before)
+    return sorted(thread.name for thread in new if not thread.name.startswith("pymongo"))
 
 
 async def ended(app: Mainspring, execution: Execution | None, timeout: float = DEADLINE) -> Execution:

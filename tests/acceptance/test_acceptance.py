@@ -17,7 +17,7 @@ import pytest
 
 from mainspring import JobContext, Mainspring, cron, daily_at, every
 from mainspring.testing.clock import FakeClock
-from tests.support import DEADLINE, ON_A_FAKE_CLOCK, Nodes, ended, until, until_blocking
+from tests.support import DEADLINE, ON_A_FAKE_CLOCK, Nodes, ended, new_threads, until, until_blocking
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -116,7 +116,7 @@ def connections(folder: Path) -> list[str]:
 
 def leftovers(folder: Path, threads: list[threading.Thread]) -> dict[str, Any]:
     return {
-        "threads": sorted(thread.name for thread in threading.enumerate() if thread not in threads),
+        "threads": new_threads(threads),
         "tasks": sorted(task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()),
         "connections": connections(folder),
     }
@@ -167,7 +167,7 @@ def test_nor_after_blocking_use(nodes: Nodes) -> None:
             execution = sync.enqueue("greet")
             assert execution is not None
             assert sync.wait(execution, timeout=DEADLINE).result == "hello"
-        until_blocking(lambda: not [thread.name for thread in threading.enumerate() if thread not in before])
+        until_blocking(lambda: not new_threads(before))
         assert connections(nodes.folder) == []
     gc.collect()
 

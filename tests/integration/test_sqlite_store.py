@@ -37,7 +37,7 @@ from tests.integration.sqlite_support import (
     start,
     write_lock_held,
 )
-from tests.support import until
+from tests.support import new_threads, until
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ async def test_closing_leaves_no_threads_and_no_open_files(path: Path) -> None:
             pending = asyncio.ensure_future(store.add([execution(2)]))
             await asyncio.sleep(0)
         assert (await pending)[0].outcome in ("added", "duplicate")
-    assert set(threading.enumerate()) == threads
+    assert new_threads(threads) == []
     assert [target for target in open_files() if str(path) in target] == []
 
 

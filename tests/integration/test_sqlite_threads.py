@@ -30,7 +30,7 @@ from tests.integration.sqlite_support import (
     start,
     write_lock_held,
 )
-from tests.support import DEADLINE, until
+from tests.support import DEADLINE, new_threads, until
 
 BEAT = Beat(worker=WorkerInfo(id="w1", host="here", pid=1, version="1"), leases=(), lease=30.0)
 
@@ -143,7 +143,7 @@ async def test_a_store_without_connections_can_be_closed(path: Path, monkeypatch
             switch(True)
         assert isinstance(await outcome(store.jobs()), StoreError)
         await asyncio.wait_for(store.close(), DEADLINE)
-    assert set(threading.enumerate()) == threads
+    assert new_threads(threads) == []
 
 
 @pytest.mark.req("OPS-3")
