@@ -18,7 +18,6 @@ from mainspring import JobContext, Mainspring, Retry, every
 from mainspring.model.events import Enqueued, Ticked
 from mainspring.observe.background import BackgroundHandler
 from mainspring.observe.formats import JsonFormatter
-from mainspring.observe.logs import LogLines
 from mainspring.testing import harness
 from tests.support import Nodes, Seen, run_once, until
 
@@ -224,8 +223,3 @@ async def test_what_was_enqueued_is_told_only_if_somebody_listens(memory_nodes: 
     made.append(await app.trigger("plain"))
     await app.close()
     assert [event.execution.id for event in seen.of(Enqueued)] == [each.id for each in made]
-
-
-def test_lines_of_what_was_enqueued_are_made_at_debug_only() -> None:
-    assert not LogLines(logging.Logger("mainspring", logging.INFO)).hears(Enqueued)
-    assert LogLines(logging.Logger("mainspring", logging.DEBUG)).hears(Enqueued)

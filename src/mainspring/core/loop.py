@@ -32,13 +32,6 @@ def one_by_one(
     return done
 
 
-def heard(emit: Emit, kind: type) -> bool:
-    """Whether anybody listens to events of this kind. Asked once for a whole batch, before one is made for each
-    execution of it. Who cannot say is taken to listen."""
-    hears: Callable[[type], bool] | None = getattr(emit, "hears", None)
-    return hears is None or hears(kind)
-
-
 def trouble(where: str, error: Exception) -> Trouble:
     return Trouble(where, f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ..model.errors import InvalidValue
 from ..model.events import Ended, Rescued, Started
-from ..model.execution import State
+from ..model.execution import Execution, State
 from ..model.payload import presentable
 from ..model.values import choice
 
@@ -32,10 +32,15 @@ def check_ping(value: Any) -> dict[str, str]:
 def address_of(event: Started | Ended | Rescued) -> str | None:
     """The address that this event calls for. A try that will be repeated has neither succeeded nor failed."""
     execution = event.execution
-    if '"ping"' not in execution.policy:  # nearly always: it need not be read
+    if not names_addresses(execution):
         return None
     when = "start" if isinstance(event, Started) else _ENDINGS.get(event.state)
     return dict(execution.rules.ping).get(when or "")
+
+
+def names_addresses(execution: Execution) -> bool:
+    """False nearly always; then its policy need not be read."""
+    return '"ping"' in execution.policy
 
 
 _ENDINGS = {State.COMPLETED: "success", State.FAILED: "failure", State.PARTIAL: "failure"}

@@ -1,38 +1,90 @@
-"""Events to observers: in order, and never letting one of them stop a job."""
+"""Events to observers: in order, and never letting one of them stop a job.
+
+An observer is any callable that takes an event. Two methods, both optional, say what it has no use for:
+
+- `hears(kind)`: whether it wants events of this kind at all. Asked once for each kind, and remembered.
+- `wants(kind, execution)`: whether it wants this one. Asked each time, before an event is made that every execution has
+  when all goes well: `Started`, and the `Ended` of one that completed. For `Enqueued`, about the first of a batch.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 _log = logging.getLogger("mainspring.observe")
 
+Listener: TypeAlias = Callable[[Any], None]
+Wants: TypeAlias = Callable[[type, Any], bool]
+
 
 class Fanout:
-    """Calls every observer with every event. What an observer raises is logged once per kind, and forgotten."""
+    """Calls every observer with the events it hears. What an observer raises is logged once per kind, and forgotten."""
 
-    def __init__(self, *observers: Callable[[Any], None]) -> None:
+    def __init__(self, *observers: Listener) -> None:
         self._observers = list(observers)
         self._complained: set[tuple[int, type]] = set()
+        self._hearing: dict[type, tuple[Listener, ...]] = {}
+        self._asked: dict[type, tuple[Wants, ...]] = {}
 
-    def add(self, observer: Callable[[Any], None]) -> None:
+    def add(self, observer: Listener) -> None:
         self._observers.append(observer)
+        self._hearing, self._asked = {}, {}
 
-    def hears(self, kind: type) -> bool:
-        """Whether anybody wants events of this kind. An observer that does not say (`hears(kind)`) wants all."""
-        for observer in self._observers:
-            hears: Callable[[type], bool] | None = getattr(observer, "hears", None)
-            if hears is None or hears(kind):
+    def wants(self, kind: type, execution: Any) -> bool:
+        """Whether anybody wants the event of this kind about this execution, which goes as it should: an event of
+        everyday life, not worth making when nobody does. All other events are told unasked."""
+        asked = self._asked.get(kind)
+        if asked is None:
+            asked = self._whom_to_ask(kind)
+        for wants in asked:  # noqa: SIM110 - asked twice for each execution: a generator would take as long as all else
+            if wants(kind, execution):
                 return True
         return False
 
     def __call__(self, event: Any) -> None:
-        for observer in self._observers:
+        kind = type(event)
+        hearing = self._hearing.get(kind)
+        if hearing is None:
+            hearing = self._who_hears(kind)
+        for observer in hearing:
             try:
                 observer(event)
             except Exception as error:
                 self._complain(observer, error)
+
+    def _who_hears(self, kind: type) -> tuple[Listener, ...]:
+        known = self._hearing  # one that is added meanwhile, in another thread, puts another table in its place
+        hearing = known[kind] = tuple(each for each in list(self._observers) if self._hears(each, kind))
+        return hearing
+
+    def _whom_to_ask(self, kind: type) -> tuple[Wants, ...]:
+        """Nobody needs to be asked where one wants every event."""
+        known, hearing = self._asked, self._who_hears(kind)
+        choosy = all(hasattr(each, "wants") for each in hearing)
+        asked = known[kind] = tuple(self._answering(each) for each in hearing) if choosy else (_always,)
+        return asked
+
+    def _hears(self, observer: Listener, kind: type) -> bool:
+        hears: Callable[[type], bool] | None = getattr(observer, "hears", None)
+        try:
+            return hears is None or hears(kind)
+        except Exception as error:
+            self._complain(observer, error)
+            return True
+
+    def _answering(self, observer: Any) -> Wants:
+        """What it answers; an observer that fails to is told of the event."""
+
+        def answer(kind: type, execution: Any) -> bool:
+            try:
+                return bool(observer.wants(kind, execution))
+            except Exception as error:
+                self._complain(observer, error)
+                return True
+
+        return answer
 
     def _complain(self, observer: object, error: Exception) -> None:
         kind = (id(observer), type(error))
@@ -44,3 +96,7 @@ class Fanout:
             _log.exception("observer %s failed; jobs go on without it", name)
         except Exception:
             return  # it may be logging itself that fails
+
+
+def _always(kind: type, execution: Any) -> bool:
+    return True

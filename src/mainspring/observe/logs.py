@@ -32,7 +32,7 @@ from ..model.events import (
     Ticked,
     Trouble,
 )
-from ..model.execution import State
+from ..model.execution import Execution, State
 from ..model.instants import to_datetime
 from .background import BackgroundHandler
 from .log_context import fields_of_execution as _of
@@ -58,8 +58,9 @@ class LogLines:
     def __repr__(self) -> str:
         return f"LogLines({self._logger.name!r})"
 
-    def hears(self, kind: type) -> bool:
-        return kind is not Enqueued or self._logger.isEnabledFor(DEBUG)
+    def wants(self, kind: type, execution: Execution) -> bool:
+        """The level of a logger may change at any time."""
+        return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
     def __call__(self, event: Event, /) -> None:
         kind = type(event)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..core.pinging import address_of
+from ..core.pinging import address_of, names_addresses
 from ..model.events import Ended, Rescued, Started
+from ..model.execution import Execution
 from .outgoing import ask
 
 _log = logging.getLogger("mainspring.pings")
@@ -42,6 +43,9 @@ class Pings:
 
     def hears(self, kind: type) -> bool:
         return kind in _HEARD
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        return names_addresses(execution)
 
     def __call__(self, event: Any, /) -> None:
         if type(event) not in _HEARD:

@@ -1,0 +1,108 @@
+"""Who is told what, and who is asked before an event of everyday life is made."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from mainspring.model.events import Ended, Enqueued, SkewNoticed, Started
+from mainspring.model.execution import Execution
+from mainspring.observe.counting import ProcessCounts
+from mainspring.observe.fanout import Fanout
+from mainspring.observe.logs import LogLines
+from mainspring.observe.pings import Pings
+
+pytestmark = pytest.mark.req("OBS-7")
+
+PLAIN = Execution(id="1", job="crawl", job_id="1", handler="crawl")
+PINGED = Execution(id="2", job="crawl", job_id="1", handler="crawl", policy='{"ping":[["start","http://there"]]}')
+
+
+def lines(level: int) -> LogLines:
+    return LogLines(logging.Logger("mainspring", level))
+
+
+class Picky:
+    """Hears of starts alone, and wants those of one job."""
+
+    def __init__(self, job: str) -> None:
+        self.job, self.seen, self.asked = job, [], 0  # type: ignore[var-annotated]
+
+    def hears(self, kind: type) -> bool:
+        self.asked += 1
+        return kind is Started
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        return execution.job == self.job
+
+    def __call__(self, event: object) -> None:
+        self.seen.append(event)
+
+
+class Broken:
+    def hears(self, kind: type) -> bool:
+        raise RuntimeError("no answer")
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        raise RuntimeError("no answer")
+
+    def __call__(self, event: object) -> None: ...
+
+
+def test_nobody_wants_what_nobody_hears() -> None:
+    fanout = Fanout()
+    assert not fanout.wants(Started, PLAIN)
+    fanout.add(print)
+    assert fanout.wants(Started, PLAIN)
+
+
+@pytest.mark.parametrize("kind", [Started, Ended])
+def test_everyday_lines_are_wanted_at_info(kind: type) -> None:
+    assert not Fanout(lines(logging.WARNING)).wants(kind, PLAIN)
+    assert Fanout(lines(logging.INFO)).wants(kind, PLAIN)
+    assert not Fanout(lines(logging.INFO)).wants(Enqueued, PLAIN)
+    assert Fanout(lines(logging.DEBUG)).wants(Enqueued, PLAIN)
+
+
+def test_a_level_that_changes_is_noticed() -> None:
+    logger = logging.getLogger("tests.fanout")
+    logger.setLevel(logging.WARNING)
+    fanout = Fanout(LogLines(logger))
+    assert not fanout.wants(Started, PLAIN)
+    logger.setLevel(logging.INFO)
+    assert fanout.wants(Started, PLAIN)
+
+
+def test_pings_want_executions_that_name_an_address() -> None:
+    fanout = Fanout(lines(logging.WARNING), Pings(private=False))
+    assert not fanout.wants(Ended, PLAIN)
+    assert fanout.wants(Ended, PINGED)
+    assert not fanout.wants(Enqueued, PINGED)
+
+
+def test_metrics_want_starts_and_endings() -> None:
+    fanout = Fanout(ProcessCounts(10))
+    assert [fanout.wants(kind, PLAIN) for kind in (Enqueued, Started, Ended)] == [False, True, True]
+
+
+def test_observers_get_what_they_hear_and_are_asked_once_for_each_kind() -> None:
+    picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
+    fanout = Fanout(picky)
+    assert fanout.wants(Started, PLAIN)
+    assert not fanout.wants(Started, Execution(id="3", job="other", job_id="1", handler="crawl"))
+    started, skew = Started(PLAIN, 0), SkewNoticed(3.0)
+    for _ in range(2):
+        fanout(started)
+        fanout(skew)
+    assert (picky.seen, picky.asked) == ([started] * 2, 2)
+    fanout.add(all_of_it.append)
+    fanout(skew)
+    assert (picky.seen, all_of_it) == ([started] * 2, [skew])
+
+
+def test_an_observer_that_cannot_answer_is_told_everything(caplog: pytest.LogCaptureFixture) -> None:
+    fanout = Fanout(Broken())
+    assert fanout.wants(Started, PLAIN)
+    assert fanout.wants(Started, PLAIN)
+    assert [record.getMessage() for record in caplog.records] == ["observer Broken failed; jobs go on without it"]
