@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 from rich.text import Text
 
+from ..core.ping_secrets import masked
 from ..core.views import JobView
 from ..model.job import JobSpec, JobStats
 from ..model.limits import Limit
@@ -111,7 +112,7 @@ def print_job(view: JobView) -> None:
             "paused": _pause_text(view, at) if view.is_paused else None,
             "occurrences": _occurrences_text(view, at) if view.occurrences else None,
             "cancelled": moment(view.cancelled_at, at) if view.cancelled_at else None,
-            "changed": f"{compact(view.overrides)} by operators, against the code" if view.overrides else None,
+            "changed": f"{compact(masked(view.overrides))} by operators, against the code" if view.overrides else None,
             "orphaned": "no running process declares this job" if view.orphaned else None,
             "created": moment(view.created_at, at),
         }

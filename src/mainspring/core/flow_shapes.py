@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from .bulk import BulkResult
+from .ping_secrets import masked
 from .shapes import instant_text
 from .templates import Template
 
 _OWN = frozenset({"trigger", "tz", "params", "metadata", "description"})
 
 
-def template_shape(template: Template) -> dict[str, Any]:
-    fields, trigger = template.fields, template.trigger
+def template_shape(template: Template, *, whole: bool = False) -> dict[str, Any]:
+    """`whole` also tells the addresses that its jobs ping, which are for those who may change it."""
+    fields, trigger = template.fields if whole else masked(template.fields), template.trigger
     return {
         "name": template.name,
         "handler": template.handler,

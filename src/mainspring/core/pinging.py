@@ -14,19 +14,20 @@ from urllib.parse import urlsplit
 from ..model.errors import InvalidValue
 from ..model.events import Ended, Rescued, Started
 from ..model.execution import Execution, State
-from ..model.payload import presentable
-from ..model.values import choice
 
 WHEN = ("success", "failure", "start")
 LONGEST = 1_000
+HIDDEN = "(not shown)"
 
 
 def check_ping(value: Any) -> dict[str, str]:
     """One address, for successes; or addresses by `success`, `failure` and `start`."""
     given = {"success": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not given:
-        raise InvalidValue("ping", presentable(value), f"an address, or addresses by {', '.join(WHEN)}")
-    return {choice("ping", when, WHEN): _address(url) for when, url in given.items()}
+        raise InvalidValue("ping", HIDDEN, f"an address, or addresses by {', '.join(WHEN)}")
+    if not all(when in WHEN for when in given):
+        raise InvalidValue("ping", HIDDEN, f"addresses by {', '.join(WHEN)}, and nothing else")
+    return {when: _address(url) for when, url in given.items()}
 
 
 def address_of(event: Started | Ended | Rescued) -> str | None:
@@ -56,5 +57,5 @@ def _address(url: Any) -> str:
     except ValueError:
         fits = False
     if not fits:
-        raise InvalidValue("ping", "(not shown)", "an address such as https://hc.example/abc, without user or password")
+        raise InvalidValue("ping", HIDDEN, "an address such as https://hc.example/abc, without user or password")
     return text

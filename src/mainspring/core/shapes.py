@@ -17,6 +17,7 @@ from ..model.job import JobSpec, JobStats
 from ..model.occurrences import Occurrence
 from ..model.triggers import Every, decode_trigger
 from .overview import Metrics
+from .ping_secrets import masked
 from .registry import Handler
 from .views import JobView
 from .why import Reason
@@ -26,7 +27,8 @@ def instant_text(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def job_shape(view: JobView) -> dict[str, Any]:
+def job_shape(view: JobView, *, whole: bool = False) -> dict[str, Any]:
+    """`whole` also tells the addresses that it pings, which are for those who may change it."""
     return {
         "id": view.name,
         "name": view.name,
@@ -63,7 +65,7 @@ def job_shape(view: JobView) -> dict[str, Any]:
         "version": view.job.version,
         "orphaned": view.orphaned,
         "policy": policy_shape(view.job.spec),
-        "overrides": view.overrides,
+        "overrides": view.overrides if whole else masked(view.overrides),
         "occurrences": [occurrence_shape(each) for each in view.occurrences],
         "live": {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting},
         "stats": stats_shape(view.stats),
@@ -273,27 +275,28 @@ def handler_shape(name: str, handler: Handler | None, workers: list[str]) -> dic
     }
 
 
-def audit_shape(audit: Audit) -> dict[str, Any]:
+def audit_shape(audit: Audit, *, whole: bool = False) -> dict[str, Any]:
     return {
         "id": audit.id,
         "at": instant_text(to_datetime(audit.at)),
         "actor": audit.actor,
         "action": audit.action,
         "target": audit.target,
-        "before": _said(audit.before),
-        "after": _said(audit.after),
+        "before": _said(audit.before, whole),
+        "after": _said(audit.after, whole),
         "request_id": audit.request_id,
     }
 
 
-def _said(text: str | None) -> Any:
+def _said(text: str | None, whole: bool) -> Any:
     """What an audit record says of before and after: mostly JSON, sometimes a bare word such as a state or an id."""
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text)
+        said = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+    return masked(said) if isinstance(said, dict) and not whole else said
 
 
 def log_shape(number: int, line: LogLine) -> dict[str, Any]:

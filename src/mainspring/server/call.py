@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from ..core.control import JobChanged
 from ..core.idempotency import Answer
+from ..core.shapes import job_shape
 from ..core.views import JobView
 from ..model.errors import MainspringError
 from ..model.job import Job
-from .access import Principal, Role, may_trigger, needs
+from .access import Principal, Role, covers, may_trigger, needs
 from .engine import Application, Engine
 from .errors import problem_of, respond
 
@@ -60,6 +61,14 @@ class Call:
         return self.principal.actor
 
     @property
+    def operates(self) -> bool:
+        return self.principal.role.covers(Role.OPERATOR)
+
+    @property
+    def administers(self) -> bool:
+        return self.principal.role.covers(Role.ADMIN)
+
+    @property
     def application(self) -> Application:
         application: Application = self.request.app.state.application
         return application
@@ -73,6 +82,10 @@ class Call:
     def may_make(self, job: Job) -> None:
         """Refuse a new job whose handler asks for a higher role: it must not be a way around that."""
         may_trigger(self.principal, job)
+
+    def told(self, view: JobView) -> dict[str, Any]:
+        """The job as who asks may see it."""
+        return job_shape(view, whole=covers(self.principal, view.job))
 
     def check(self, view: JobView) -> None:
         """Refuse if the job is not the one that `If-Match` names."""

@@ -49,9 +49,14 @@ def may_trigger(principal: Principal, job: Job) -> None:
     able to change what it asks for, either.
     """
     needed = trigger_role(job)
-    if not principal.role.covers(needed):
+    if not covers(principal, job):
         message = f"job {job.name!r} needs the role {needed}; {principal.actor} has {principal.role}"
         raise forbidden("role_too_low", message)
+
+
+def covers(principal: Principal, job: Job) -> bool:
+    """Whether they may run and change this job."""
+    return principal.role.covers(trigger_role(job))
 
 
 def trigger_role(job: Job) -> Role:

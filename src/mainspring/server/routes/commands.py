@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core.idempotency import Answer
-from ...core.shapes import execution_shape, job_shape
+from ...core.shapes import execution_shape
 from ...core.views import JobView
 from .. import outputs
 from ..access import may_trigger
@@ -37,7 +37,7 @@ _RUN = answers(
 async def _steer(call: Call, command: Callable[[], Awaitable[JobView]]) -> Response:
     async def work(_: str | None) -> Answer:
         view = await command()
-        return json(job_shape(view), headers=etag(view))
+        return json(call.told(view), headers=etag(view))
 
     return await call.once(work)
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ...core.creating import options_of
 from ...core.idempotency import Answer
 from ...core.job_lists import JobFilter
-from ...core.shapes import job_shape, job_stats_shape, reason_shape
+from ...core.shapes import job_stats_shape, reason_shape
 from ...model.errors import HandlerNotFound, InvalidValue
 from .. import outputs
 from ..access import may_trigger
@@ -59,7 +59,7 @@ async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Respo
     found = await call.engine.job_lists.page(
         job_filter(wanted), sort=wanted.sort, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor
     )
-    shapes = [job_shape(view) for view in found.jobs]
+    shapes = [call.told(view) for view in found.jobs]
     return respond(json(page(shapes, found.total, wanted.limit, wanted.offset, found.after)))
 
 
@@ -112,7 +112,7 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
                 )
         except HandlerNotFound as error:
             raise InvalidValue("handler", handler, "a handler that is registered", str(error)) from None
-        shape = {**job_shape(view), "execution_id": None if first is None else first.id}
+        shape = {**call.told(view), "execution_id": None if first is None else first.id}
         return json(shape, 201, {**etag(view), "Location": f"{call.request.url.path}/{view.name}"})
 
     return await call.once(work)
@@ -129,7 +129,7 @@ def _given(body: JobFields) -> dict[str, Any]:
 @router.get("/{id}", operation_id="get_job", responses=answers({200: (outputs.Job, "The job.")}, 404))
 async def get_job(call: Viewing, id: JobId) -> Response:
     view = await call.engine.queries.job(id)
-    return respond(json(job_shape(view), headers=etag(view)))
+    return respond(json(call.told(view), headers=etag(view)))
 
 
 @router.put(
@@ -140,7 +140,7 @@ async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     await call.may_run(id)
     with named_as_given():
         view = await call.engine.control.update_job(id, options_of(_given(body)), by=call.by, seen=call.seen)
-    return respond(json(job_shape(view), headers=etag(view)))
+    return respond(json(call.told(view), headers=etag(view)))
 
 
 @router.delete(

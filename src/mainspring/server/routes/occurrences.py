@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from ...core.idempotency import Answer
-from ...core.shapes import job_shape
 from ...core.views import JobView
 from ...core.window_shapes import status_shape
 from .. import management_outputs, outputs
@@ -28,7 +27,7 @@ async def _steer(call: Call, id: str, command: Callable[[], Awaitable[JobView]])
     async def work(_: str | None) -> Answer:
         await call.may_run(id)
         view = await command()
-        return json(job_shape(view), headers=etag(view))
+        return json(call.told(view), headers=etag(view))
 
     return await call.once(work)
 

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from ...core.creating import options_of
 from ...core.flow_shapes import template_shape
 from ...core.idempotency import Answer
-from ...core.shapes import job_shape
 from ...model.errors import HandlerNotFound, InvalidValue
 from .. import outputs
 from ..call import Operating, Posting, Viewing, etag, json
@@ -68,7 +67,8 @@ def _named_as_given() -> Iterator[None]:
 @router.get("", operation_id="list_templates", responses=answers({200: (Templates, "By name.")}))
 async def list_templates(call: Viewing) -> Response:
     found = await call.engine.templates.all()
-    return respond(json({"items": [template_shape(each) for each in found]}))
+    whole = call.operates
+    return respond(json({"items": [template_shape(each, whole=whole) for each in found]}))
 
 
 @router.post(
@@ -83,14 +83,14 @@ async def create_template(call: Posting, body: TemplateCreate) -> Response:
     async def work(_: str | None) -> Answer:
         with _named_as_given():
             made = await call.engine.templates.create(body.name, body.handler, options_of(_given(body)), by=call.by)
-        return json(template_shape(made), 201, {"Location": f"{call.request.url.path}/{made.name}"})
+        return json(template_shape(made, whole=True), 201, {"Location": f"{call.request.url.path}/{made.name}"})
 
     return await call.once(work)
 
 
 @router.get("/{name}", operation_id="get_template", responses=answers(_ONE, 404))
 async def get_template(call: Viewing, name: TemplateName) -> Response:
-    return respond(json(template_shape(await call.engine.templates.get(name))))
+    return respond(json(template_shape(await call.engine.templates.get(name), whole=call.operates)))
 
 
 @router.put("/{name}", operation_id="update_template", responses=answers(_ONE, 404, 409, 422))
@@ -100,7 +100,7 @@ async def update_template(call: Posting, name: TemplateName, body: TemplateUpdat
     async def work(_: str | None) -> Answer:
         with _named_as_given():
             made = await call.engine.templates.update(name, _changes(body), handler=body.handler, by=call.by)
-        return json(template_shape(made))
+        return json(template_shape(made, whole=True))
 
     return await call.once(work)
 
@@ -136,7 +136,7 @@ async def create_job_from_template(call: Posting, name: TemplateName, body: Temp
                 execution_id=execution_id,
                 check=call.may_make,
             )
-        shape = {**job_shape(view), "execution_id": None if first is None else first.id}
+        shape = {**call.told(view), "execution_id": None if first is None else first.id}
         return json(shape, 201, {**etag(view), "Location": f"/api/v1/jobs/{view.name}"})
 
     return await call.once(work)

@@ -1,0 +1,38 @@
+"""Addresses of dead-man's switches, for people who may look at a job but not change it. Whoever knows such an address
+can keep the switch from going off, so only its host is told.
+
+>>> masked({"ping": {"success": "https://hc.example/abc"}, "queue": "default"})
+{'ping': {'success': 'https://hc.example/...'}, 'queue': 'default'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+FIELD = "ping"
+_HOLDERS = ("overrides",)
+"""Fields of an audit record that hold fields of a job themselves."""
+
+
+def masked(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a job, a template or an audit record, without the secret part of addresses. Parameters and metadata
+    may have a field of the same name, which is nobody's secret: those are not looked into."""
+    shown = {name: _address(value) if name == FIELD else value for name, value in fields.items()}
+    return shown | {name: masked(fields[name]) for name in _HOLDERS if isinstance(fields.get(name), Mapping)}
+
+
+def _address(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {when: _address(url) for when, url in value.items()}
+    return _host_of(value) if isinstance(value, str) else value
+
+
+def _host_of(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return "..."
+    return f"{parts.scheme}://{parts.hostname}{port}/..."
