@@ -86,3 +86,22 @@ async def test_a_new_job_runs_where_its_handlers_own_job_does(memory_nodes: Node
     own = {"handler": "mail", "interval_minutes": 5, "queue": "slow", "timeout": 5.0}
     assert (await operator.ask("POST", "/api/v1/jobs", own)).json()["queue"] == "slow"
     await app.close()
+
+
+async def test_a_calendar_is_as_well_guarded_as_the_jobs_that_name_it(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(jwt_secret=SECRET)
+    app.calendar("bank", ["12-25"])
+    app.calendar("office", ["12-25"])
+    app.job("payout", cron="0 3 * * *", trigger_role="admin", hours={"closed": ["bank"]})(lambda: None)
+    app.job("report", cron="0 3 * * *", hours={"closed": ["office"]})(lambda: None)
+    operator, admin = Someone(app, "operator"), Someone(app, "admin")
+    body = {"entries": ["12-24"]}
+    doors: list[tuple[str, str, Any]] = [("PUT", "", body), ("POST", "/revert", None)]
+    for method, path, said in doors:
+        refused = await operator.ask(method, f"/api/v1/calendars/bank{path}", said)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "role_too_low")
+        assert "payout" in refused.json()["error"]["message"]
+        assert (await operator.ask(method, f"/api/v1/calendars/office{path}", said)).status_code == 200
+        assert (await admin.ask(method, f"/api/v1/calendars/bank{path}", said)).status_code == 200
+    assert [each.action for each in await app.audits("calendar:bank")] == ["revert_calendar", "set_calendar"]
+    await app.close()

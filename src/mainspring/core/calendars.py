@@ -6,9 +6,9 @@ of it, whatever is deployed, until it is reverted. An entry of the shelf holds b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,10 @@ FRESH_FOR = 2.0
 """Seconds for which a scheduler relies on what it read. An edit is in force everywhere after that."""
 PAGE = 1_000
 SHOWN_IN_AUDIT = 20
+
+
+Check: TypeAlias = Callable[[Job], None]
+"""Refuses a job that whoever asks may not change."""
 
 
 class CalendarNotFound(NotFound):
@@ -141,6 +145,7 @@ class Calendars:
         )
 
     # --- for operators ------------------------------------------------------------------------------------
+    # A calendar decides when the jobs run that name it: who changes it changes them. `check` is asked about each.
     async def all(self) -> list[CalendarView]:
         found: list[Entry] = []
         while page := await self._store.shelf("calendar", "", after=found[-1].key if found else "", limit=PAGE):
@@ -153,10 +158,11 @@ class Calendars:
             raise CalendarNotFound(name, [view.name for view in await self.all()])
         return _view(entry)
 
-    async def set(self, name: str, entries: Any, *, by: str) -> CalendarView:
+    async def set(self, name: str, entries: Any, *, by: str, check: Check | None = None) -> CalendarView:
         """What an operator says stays until it is reverted, whatever code declares."""
         identifier("calendar", name)
         wanted = encode_calendar(calendar(name, entries))
+        await self._check_jobs(name, check)
         while True:
             entry = await self._entry(name)
             now = await self._store.now()
@@ -165,8 +171,9 @@ class Calendars:
             if await self._write(name, entry, body, self._audit("set", name, by, now, entry, body)):
                 return await self.get(name)
 
-    async def revert(self, name: str, *, by: str) -> CalendarView:
+    async def revert(self, name: str, *, by: str, check: Check | None = None) -> CalendarView:
         """Back to what code declares."""
+        await self._check_jobs(name, check)
         while True:
             view, entry = await self.get(name), await self._entry(name)
             if entry is None:
@@ -201,13 +208,22 @@ class Calendars:
 
     async def jobs_naming(self, name: str) -> list[str]:
         """The jobs whose hours name this calendar. It walks over all jobs: for operators only."""
-        found, after = [], ""
-        while page := await self._store.jobs_after(after, PAGE):
-            found += [job.name for job in page if name in named_by(job)]
-            after = page[-1].name
-        return found
+        return [job.name async for job in self._naming(name)]
 
     # --- inside -------------------------------------------------------------------------------------------
+    async def _naming(self, name: str) -> AsyncIterator[Job]:
+        after = ""
+        while page := await self._store.jobs_after(after, PAGE):
+            for job in page:
+                if name in named_by(job):
+                    yield job
+            after = page[-1].name
+
+    async def _check_jobs(self, name: str, check: Check | None) -> None:
+        if check is not None:
+            async for job in self._naming(name):
+                check(job)
+
     async def _entry(self, name: str) -> Entry | None:
         found = await self._store.entries("calendar", "", [name]) if is_identifier(name) else []
         return found[0] if found else None
