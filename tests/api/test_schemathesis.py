@@ -16,9 +16,14 @@ import hypothesis.errors
 import pytest
 import schemathesis
 from schemathesis import Case, CheckContext, Response
+from schemathesis.checks import load_all_checks
 from schemathesis.config import SchemathesisConfig
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.generation.hypothesis import builder
 from schemathesis.generation.meta import TestPhase
+from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.python import asgi
+from schemathesis.python._constants.orchestrator import make_constants_value_source
 from schemathesis.specs.openapi.checks import ignored_auth
 
 from mainspring.server import waiting
@@ -60,6 +65,13 @@ CONFIG = SchemathesisConfig.from_dict(
 )
 SCHEMA = schemathesis.openapi.from_dict(application().asgi().openapi(), config=CONFIG)
 SCHEMA.app = SERVED
+load_all_checks()
+OPERATIONS = {operation.ok().label: operation.ok() for operation in SCHEMA.get_all_operations()}
+NOT_TRIED = (
+    *(builder.UnsatisfiableExampleMark, builder.NonSerializableMark, builder.UnserializablePayloadMark),
+    *(builder.InvalidRegexMark, builder.InvalidHeadersExampleMark, builder.MissingPathParameters),
+)
+"""How schemathesis marks a test that leaves out something of its operation."""
 CLIENT = asgi.get_client(SERVED)
 CLIENT.trust_env = False  # looking for proxies takes longer than the request
 SEQUENCE = hypothesis.settings(
@@ -96,9 +108,7 @@ def sent() -> Iterator[Counter[str]]:
 def try_on(label: str) -> None:
     """Which requests are made up depends on what else was imported: the first fifty may all have been refused."""
 
-    @hypothesis.given(
-        case=next(each.ok() for each in SCHEMA.get_all_operations() if each.ok().label == label).as_strategy()
-    )
+    @hypothesis.given(case=OPERATIONS[label].as_strategy())
     @hypothesis.settings(
         max_examples=1_000,
         deadline=None,
@@ -136,9 +146,23 @@ def options(case: Case) -> dict[str, Any]:
 
 
 @pytest.mark.req("API-9")
-@SCHEMA.parametrize()
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operation(operation: str, sent: Counter[str]) -> None:
+    """Making up the requests of an operation takes longer than sending them, so it is done here and not when tests are
+    collected, as `SCHEMA.parametrize` would have it: each process of a parallel run collects them all."""
+    requests = build_operation_test(
+        config=SCHEMA.config,
+        operation=OPERATIONS[operation],
+        test_func=answers_as_promised,
+        given_kwargs={},
+        feedback=FeedbackSources(constants_value_source=make_constants_value_source(SCHEMA)),
+    )
+    assert [mark.attr_name for mark in NOT_TRIED if mark.is_set(requests)] == []
+    requests(sent=sent)
+
+
 @hypothesis.settings(suppress_health_check=list(hypothesis.HealthCheck))
-def test_operation(case: Case, sent: Counter[str]) -> None:
+def answers_as_promised(case: Case, sent: Counter[str]) -> None:
     aim(case, SERVED.known)
     sent[case.operation.label] += case.meta is not None and case.meta.phase.name is TestPhase.FUZZING
     known = [ignored_auth] if case.operation.label in GUARDED else []
@@ -151,7 +175,7 @@ def test_operation(case: Case, sent: Counter[str]) -> None:
 def test_every_operation_of_the_document_is_tested() -> None:
     served = CLIENT.get("/openapi.json").json()
     told = {f"{method.upper()} {path}" for path, item in served["paths"].items() for method in item}
-    assert {operation.ok().label for operation in SCHEMA.get_all_operations()} == told
+    assert OPERATIONS.keys() == told
     assert len(told) > 40
 
 
