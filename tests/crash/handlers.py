@@ -87,8 +87,8 @@ class WitnessedStore:
                 self._refused("lease", id, token)
         return reply
 
-    async def todo(self, limit: int) -> list[Execution]:
-        marked = await self._store.todo(limit)
+    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+        marked = await self._store.todo(limit, after)
         if marked and self._held("follow-ups"):
             self._ledger.write("holding", write="follow-ups")
             await until(lambda: not self._held("follow-ups"), FOR_EVER)

@@ -292,7 +292,7 @@ STEPS: dict[str, Step] = {
     "swept": lambda store: store.swept(PAGE),
     "jobs after": lambda store: store.jobs_after("job5", PAGE),
     "jobs by name": lambda store: store.jobs(["job1", "job2"]),
-    "todo": lambda store: store.todo(PAGE),
+    "todo": lambda store: store.todo(PAGE, "0"),
     "cancels": lambda store: store.cancels("w1"),
     "cancel strays": lambda store: store.cancel_strays(PAGE),
     "beat": beat,

@@ -254,7 +254,7 @@ STEPS: dict[str, Any] = {
     "in a range of time": find_in_time,
     "count up to a cap": lambda store: store.count(ExecutionQuery(), 100),
     "children": lambda store: store.children("p1"),
-    "follow-ups": lambda store: store.todo(100),
+    "follow-ups": lambda store: store.todo(100, "019b0000-0000-7000-8000-000000000000"),
     "expired": lambda store: store.expired(100),
     "strays": lambda store: store.cancel_strays(100),
     "cancels": lambda store: store.cancels(OWNER),

@@ -143,7 +143,7 @@ HOT = [
     ("expired", (START, 10), "mainspring_live_lease (lease<?)"),
     ("cancels", ("w",), "mainspring_live_cancel"),
     ("cancel_strays", (10,), "mainspring_live_cancel"),
-    ("todo", (10,), "mainspring_history_todo"),
+    ("todo", (10, "x"), "mainspring_history_todo (id>?)"),
     ("unblock_unique", (1, '["k"]'), "mainspring_live_blocked_unique"),
     ("unblock_overlap", (1, '["k"]'), "mainspring_live_blocked_overlap"),
     ("unique_holder", ("k",), "mainspring_live_unique"),

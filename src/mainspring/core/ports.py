@@ -233,8 +233,9 @@ class Store(LockBackend, Protocol):
         The newest 1,000 log lines of an execution are kept; sequence numbers begin at 1 and go on for ever.
         """
 
-    async def todo(self, limit: int) -> list[Execution]:
-        """Finished rows whose follow-ups are not known to be done, oldest first."""
+    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+        """Finished rows whose follow-ups are not known to be done, by id; only those whose id is greater than `after`:
+        so whoever cannot do some of them gets past them."""
 
     async def todo_done(self, ids: Sequence[str]) -> None:
         """Clear the mark; rows that were settled with `keep` false are deleted now."""

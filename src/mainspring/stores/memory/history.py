@@ -50,8 +50,9 @@ class History:
     def of_job(self, job_id: str) -> list[str]:
         return list(self._by_job.get(job_id, ()))
 
-    def todo(self, limit: int) -> list[Execution]:
-        return [self._rows[id] for id in self._todo[:limit]]
+    def todo(self, limit: int, after: str) -> list[Execution]:
+        start = bisect_right(self._todo, after)
+        return [self._rows[id] for id in self._todo[start : start + limit]]
 
     def clear_todo(self, id: str) -> bool:
         """Clear the mark; True when the row need not be kept any longer."""

@@ -220,9 +220,9 @@ class MemoryStore:
         with self._lock:
             return [self._executions.note(note) for note in notes]
 
-    async def todo(self, limit: int) -> list[Execution]:
+    async def todo(self, limit: int, after: str = "") -> list[Execution]:
         with self._lock:
-            return self._executions.history.todo(limit)
+            return self._executions.history.todo(limit, after)
 
     async def todo_done(self, ids: Sequence[str]) -> None:
         with self._lock:

@@ -29,8 +29,8 @@ async def expired(db: Database, limit: int) -> list[Execution]:
     return await _executions(db, over, [("lease", 1), ("_id", 1)], limit)
 
 
-async def todo(db: Database, limit: int) -> list[Execution]:
-    return await _executions(db, {"todo": True, "live": False, **SEEN}, [("_id", 1)], limit)
+async def todo(db: Database, limit: int, after: str) -> list[Execution]:
+    return await _executions(db, {"todo": True, "live": False, "_id": {"$gt": after}, **SEEN}, [("_id", 1)], limit)
 
 
 async def cancel_strays(db: Database, limit: int) -> list[Execution]:

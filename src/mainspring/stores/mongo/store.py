@@ -236,8 +236,8 @@ class MongoStore:
         return await running.note(self._db, notes)
 
     @told
-    async def todo(self, limit: int) -> list[Execution]:
-        return await running.todo(self._db, limit)
+    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+        return await running.todo(self._db, limit, after)
 
     @told
     async def todo_done(self, ids: Sequence[str]) -> None:

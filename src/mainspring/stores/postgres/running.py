@@ -17,6 +17,9 @@ from .rows import as_json, is_id
 _worker = msgspec.json.Decoder(WorkerInfo).decode
 _reasons = msgspec.json.Decoder(dict[str, str]).decode
 
+BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
+"""Smaller than the id of any execution."""
+
 
 def ids_literal(ids: Iterable[str]) -> str:
     return numbers(id for id in ids if is_id(id))

@@ -173,8 +173,8 @@ class PostgresStore:
     async def note(self, notes: Sequence[Note]) -> list[bool]:
         return await running.note(self._db, notes)
 
-    async def todo(self, limit: int) -> list[Execution]:
-        return await self._db.executions("todo", limit)
+    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+        return await self._db.executions("todo", limit, after or running.BEFORE_ALL)
 
     async def todo_done(self, ids: Sequence[str]) -> None:
         await self._db.value("todo_done", running.ids_literal(ids), repeat=True)

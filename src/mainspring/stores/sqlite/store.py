@@ -279,8 +279,8 @@ class SqliteStore:
     async def note(self, notes: Sequence[Note]) -> list[bool]:
         return await self._write(lambda tx: working.note(tx, notes))
 
-    async def todo(self, limit: int) -> list[Execution]:
-        return await self._read(lambda tx: tx.executions("todo", limit))
+    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+        return await self._read(lambda tx: tx.executions("todo", limit, after))
 
     async def todo_done(self, ids: Sequence[str]) -> None:
         await self._write(lambda tx: working.todo_done(tx, ids))

@@ -201,6 +201,9 @@ class KeptOrNot(StoreSuite):
         marked = [rows[0].id, rows[2].id, rows[3].id]
         assert ids(await world.store.todo(10)) == marked
         assert ids(await world.store.todo(2)) == marked[:2]
+        assert ids(await world.store.todo(2, marked[0])) == marked[1:]
+        assert ids(await world.store.todo(10, rows[1].id)) == marked[1:]
+        assert await world.store.todo(10, marked[2]) == []
         assert all(row.todo for row in await world.store.todo(10))
 
     @stored
