@@ -46,7 +46,8 @@ def job(trigger: Trigger | None, window: Any, tz: str = "UTC", anchor: Micros = 
 
 
 def asked(begin: Micros, end: Micros, now: Micros, present: Job, *revisions: Entry) -> list[tuple[Micros, Micros]]:
-    return list(expected(eras(present, revisions), begin, end, now))
+    found = expected(eras(present, revisions), begin, end, now)
+    return [window for window in found if window is not None]
 
 
 def instants(*texts: str) -> list[Micros]:

@@ -147,17 +147,20 @@ def eras(job: Job, revisions: Sequence[Entry]) -> list[Era]:
 # ---------------------------------------------------------------- windows
 
 
-def expected(eras: Iterable[Era], begin: Micros, end: Micros, now: Micros) -> Iterator[Stretch]:
-    """The windows inside [begin, end) whose tick has come, each once, in the order of their ticks."""
+def expected(eras: Iterable[Era], begin: Micros, end: Micros, now: Micros) -> Iterator[Stretch | None]:
+    """The windows inside [begin, end) whose tick has come, each once, in the order of their ticks. None for a tick that
+    was looked at and asks for none: there may be many in a row, and who waits can do something else in between."""
     seen: set[Stretch] = set()
     for era in eras:
         for window in _windows(era, to_datetime(begin), to_datetime(end), now):
-            if window not in seen:
+            if window is None or window in seen:
+                yield None
+            else:
                 seen.add(window)
                 yield window
 
 
-def _windows(era: Era, begin: datetime, end: datetime, now: Micros) -> Iterator[Stretch]:
+def _windows(era: Era, begin: datetime, end: datetime, now: Micros) -> Iterator[Stretch | None]:
     rule, trigger = era.rule, era.trigger
     if rule is None or trigger is None:
         return
@@ -170,6 +173,7 @@ def _windows(era: Era, begin: datetime, end: datetime, now: Micros) -> Iterator[
     while tick is not None and tick <= last:
         if era.hours is not None and (opened := era.hours.next_open(tick)) != tick:
             tick = None if opened is None else trigger.next_after(opened - _INSTANT)
+            yield None
             continue
         previous = trigger.previous(tick - _INSTANT) if rule == "since_previous_tick" else None
         window = resolve(rule, tick, era.timing.tz, previous)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
-from ..model.backfill import Windows, WindowState, WindowStatus
+from ..model.backfill import STATES, Windows, WindowState, WindowStatus
 from ..model.changes import ExecutionQuery
 from ..model.errors import InvalidValue
 from ..model.execution import LIVE, Execution
@@ -21,15 +22,57 @@ from . import ledger
 from .calendars import Calendars
 from .catalogue import Catalogue
 from .eras import Era, Timing, eras, expected
-from .ledger import LedgerEntry, Stretch
+from .ledger import LedgerEntry, LedgerState, Stretch
 from .ports import Store
 
 MOST = 100_000
 """Windows that are looked at in one go."""
 PAGE = 1_000
-LEDGER_PAGE = 10_000
-AT_ONCE = 500
-_NOBODY = ""
+ALIVE = 200
+FEW = 25
+"""Windows that are found in one go, up to 0.1 ms each: then others have their turn."""
+MANY = 500
+"""Windows, or entries of the ledger, that are read or compared in one go: a few microseconds each."""
+_STATES: dict[LedgerState, WindowState] = {"done": "done", "failed": "failed", "cancelled": "missing"}
+
+
+class WindowPage(NamedTuple):
+    """`counts` are those of the whole range, `total` is how many are in the state that was asked for."""
+
+    items: Windows
+    counts: dict[WindowState, int]
+    total: int
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    """The windows a schedule asks for, what the ledger knows of them, and the executions of those alive."""
+
+    wanted: list[Stretch]
+    known: dict[Stretch, LedgerEntry]
+    alive: dict[Stretch, str]
+
+    def batches(self) -> Iterator[list[Stretch]]:
+        return (self.wanted[start : start + MANY] for start in range(0, len(self.wanted), MANY))
+
+    def state(self, stretch: Stretch) -> WindowState:
+        if stretch in self.alive:
+            return "running"
+        entry = self.known.get(stretch)
+        return "missing" if entry is None else _STATES[entry.state]
+
+    def status(self, stretch: Stretch) -> WindowStatus:
+        window = Window(to_datetime(stretch[0]), to_datetime(stretch[1]))
+        state, alive, entry = self.state(stretch), self.alive.get(stretch), self.known.get(stretch)
+        if entry is None:
+            return WindowStatus(window=window, state=state, execution_id=alive)
+        return WindowStatus(
+            window=window,
+            state=state,
+            execution_id=alive or entry.execution_id,
+            last_state=entry.last_state.value,
+            runs=entry.runs,
+            finished=entry.finished,
+        )
 
 
 class WindowQueries:
@@ -51,11 +94,37 @@ class WindowQueries:
         return first, last
 
     async def of_job(self, job: Job, begin: Micros, end: Micros, *, dealt_with: bool = False) -> Windows:
-        """With `dealt_with`, only windows whose ticks the scheduler has dealt with.
+        """With `dealt_with`, only windows whose ticks the scheduler has dealt with."""
+        standing = await self._standing(job, begin, end, dealt_with)
+        statuses = Windows()
+        for some in standing.batches():
+            statuses += [standing.status(window) for window in some]
+            await asyncio.sleep(0)
+        return statuses
 
-        What is alive is looked at first, then what has ended and is not entered yet, then the ledger: an execution
-        that ends meanwhile is seen in one of them.
-        """
+    async def page(
+        self, name: str, begin: Any, end: Any, *, state: WindowState | None, limit: int, offset: int
+    ) -> WindowPage:
+        """One page of the same, with how many there are in each state."""
+        job = await self._catalogue.read(name)
+        standing = await self._standing(job, *await self.range(job, begin, end), False)
+        counts: dict[WindowState, int] = dict.fromkeys(STATES, 0)
+        shown: list[Stretch] = []
+        matching = 0
+        for some in standing.batches():
+            for window in some:
+                found = standing.state(window)
+                counts[found] += 1
+                if state in (None, found):
+                    matching += 1
+                    if offset < matching <= offset + limit:
+                        shown.append(window)
+            await asyncio.sleep(0)
+        return WindowPage(Windows(map(standing.status, shown)), counts, matching)
+
+    async def _standing(self, job: Job, begin: Micros, end: Micros, dealt_with: bool) -> _Standing:
+        """What is alive is looked at first, then what has ended and is not entered yet, then the ledger: an execution
+        that ends meanwhile is seen in one of them."""
         found = _telling(job, await self._eras(job))
         now = await self._store.now()
         wanted = await self._expected(found, begin, end, _before_next_tick(job, now) if dealt_with else now)
@@ -66,24 +135,26 @@ class WindowQueries:
             if (window := ledger.window_of(execution)) is not None:
                 entry = ledger.entered(known.get(window), execution)
                 known |= {} if entry is None else {window: entry}
-        return Windows(_status(window, known.get(window), alive.get(window, _NOBODY)) for window in wanted)
+        return _Standing(wanted, known, alive)
 
     async def _expected(self, found: list[Era], begin: Micros, end: Micros, now: Micros) -> list[Stretch]:
         """A hundred thousand take seconds: others have their turn meanwhile."""
         wanted: list[Stretch] = []
-        for window in expected(found, begin, end, now):
-            wanted.append(window)
+        for number, window in enumerate(expected(found, begin, end, now)):
+            if window is not None:
+                wanted.append(window)
             if len(wanted) > MOST:
                 span = f"{instant_text(to_datetime(begin))} to {instant_text(to_datetime(end))}"
                 raise InvalidValue(
                     "range", span, f"at most {MOST:,} windows", "Give a begin and an end closer together"
                 )
-            if len(wanted) % AT_ONCE == 0:
+            if number % FEW == 0:
                 await asyncio.sleep(0)
         return wanted
 
     async def _eras(self, job: Job) -> list[Era]:
-        found = eras(job, await self._all("revision", job.name))
+        revisions = [entry async for page in self._pages("revision", job.name) for entry in page]
+        found = eras(job, revisions)
         names = {name for era in found for name in era.calendar_names}
         calendars = await self._calendars.read(names) if names else {}
         return [msgspec.structs.replace(era, calendars=calendars) for era in found]
@@ -98,24 +169,28 @@ class WindowQueries:
         return max(0, min(known))
 
     async def _ledger(self, job: str, begin: Micros, end: Micros) -> dict[Stretch, LedgerEntry]:
-        found = await self._all("window", job, after=f"{begin:017d}", before=f"{end:017d}")
-        return {ledger.window_from(entry.key): ledger.decode_entry(entry.body) for entry in found}
+        known: dict[Stretch, LedgerEntry] = {}
+        async for entries in self._pages("window", job, f"{begin:017d}", f"{end:017d}"):
+            known |= {ledger.window_from(entry.key): ledger.decode_entry(entry.body) for entry in entries}
+        return known
 
-    async def _all(self, kind: ShelfKind, scope: str, after: str = "", before: str | None = None) -> list[Entry]:
-        found = await self._store.shelf(kind, scope, after=after, before=before, limit=LEDGER_PAGE)
-        everything = list(found)
-        while len(found) == LEDGER_PAGE:
-            found = await self._store.shelf(kind, scope, after=found[-1].key, before=before, limit=LEDGER_PAGE)
-            everything += found
-        return everything
+    async def _pages(
+        self, kind: ShelfKind, scope: str, after: str = "", before: str | None = None
+    ) -> AsyncIterator[list[Entry]]:
+        while entries := await self._store.shelf(kind, scope, after=after, before=before, limit=MANY):
+            yield entries
+            if len(entries) < MANY:
+                return
+            after = entries[-1].key
+            await asyncio.sleep(0)  # a store in memory answers at once
 
     async def _alive(self, job: str) -> dict[Stretch, str]:
         alive: dict[Stretch, str] = {}
         before: str | None = None
-        while page := await self._store.find(ExecutionQuery(job=job, states=LIVE, limit=PAGE, before=before)):
+        while page := await self._store.find(ExecutionQuery(job=job, states=LIVE, limit=ALIVE, before=before)):
             alive |= _by_window(page)
             before = page[-1].id
-            if len(page) < PAGE:
+            if len(page) < ALIVE:
                 break
         return alive
 
@@ -127,21 +202,6 @@ def _before_next_tick(job: Job, now: Micros) -> Micros:
 
 def _by_window(executions: list[Execution]) -> dict[Stretch, str]:
     return {window: each.id for each in executions if (window := ledger.window_of(each)) is not None}
-
-
-def _status(stretch: Stretch, entry: LedgerEntry | None, alive: str) -> WindowStatus:
-    window = Window(to_datetime(stretch[0]), to_datetime(stretch[1]))
-    if entry is None:
-        return WindowStatus(window=window, state="running" if alive else "missing", execution_id=alive or None)
-    states: dict[str, WindowState] = {"done": "done", "failed": "failed", "cancelled": "missing"}
-    return WindowStatus(
-        window=window,
-        state="running" if alive else states[entry.state],
-        execution_id=alive or entry.execution_id,
-        last_state=entry.last_state.value,
-        runs=entry.runs,
-        finished=entry.finished,
-    )
 
 
 def _telling(job: Job, found: list[Era]) -> list[Era]:

@@ -15,6 +15,7 @@ WindowState: TypeAlias = Literal["done", "failed", "missing", "running"]
 BackfillState: TypeAlias = Literal[
     "planned", "planning", "running", "paused", "cancelling", "completed", "partial", "failed", "cancelled"
 ]
+STATES: tuple[WindowState, ...] = ("done", "failed", "missing", "running")
 Order: TypeAlias = Literal["oldest", "newest"]
 Only: TypeAlias = Literal["holes", "missing", "failed"]
 
@@ -48,8 +49,7 @@ class Windows(list[WindowStatus]):
     def counts(self) -> dict[WindowState, int]:
         """How many are in each state."""
         found = Counter(each.state for each in self)
-        states: tuple[WindowState, ...] = ("done", "failed", "missing", "running")
-        return {state: found[state] for state in states}
+        return {state: found[state] for state in STATES}
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

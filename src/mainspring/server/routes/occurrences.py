@@ -62,14 +62,14 @@ async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) ->
 async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Query()]) -> Response:
     """What became of every window that the schedule has asked for so far: done, failed, missing or running. Without a
     range it is all of them, of which there may be 100,000 at most."""
-    found = await call.engine.windows.windows(id, wanted.begin, wanted.end)
-    items = [each for each in found if wanted.state in (None, each.state)]
-    shown = items[wanted.offset : wanted.offset + wanted.limit]
+    found = await call.engine.windows.page(
+        id, wanted.begin, wanted.end, state=wanted.state, limit=wanted.limit, offset=wanted.offset
+    )
     shape = {
         "job": id,
         "counts": found.counts,
-        "items": [status_shape(each) for each in shown],
-        "total": len(items),
+        "items": [status_shape(each) for each in found.items],
+        "total": found.total,
         "limit": wanted.limit,
         "offset": wanted.offset,
     }
