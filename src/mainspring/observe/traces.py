@@ -9,27 +9,30 @@ forgotten: jobs go on.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import Token
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 from opentelemetry import context as otel
 from opentelemetry import trace
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from ..core.request import TRACE_CONTEXT
 from ..model.changes import Added
 from ..model.execution import Execution
 from ..model.outcomes import Outcome
-from ..model.trace_context import joined, split, trace_id_of
+from ..model.trace_context import joined, trace_id_of
+from .origins import NO_CONTEXT, origin_of
+from .quick_spans import QuickSpan, quick_spans
 
 SYSTEM = "mainspring"
 _OPERATIONS = {"manual": "trigger", "api": "trigger", "schedule": "tick", "catch_up": "tick"}
 """What makes an execution is named after its trigger, except for these."""
-_NO_CONTEXT = otel.Context()
+(_CURRENT,) = trace.set_span_in_context(trace.INVALID_SPAN, NO_CONTEXT)
+"""Under which a context holds its span."""
 _GOOD = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
 
 Cause: TypeAlias = tuple[str | None, str]
@@ -49,11 +52,16 @@ class Safe:
     def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
             return function(*args, **kwargs)
-        except Exception as error:
-            if type(error) not in self._told:
-                self._told.add(type(error))
-                _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
+        except Exception:
+            self.tell()
             return None
+
+    def tell(self) -> None:
+        """Of the error that is being handled."""
+        kind = sys.exc_info()[0]
+        if kind is not None and kind not in self._told:
+            self._told.add(kind)
+            _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
 
 
 class Tracing:
@@ -61,12 +69,13 @@ class Tracing:
 
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer(SYSTEM, tracer_provider=provider)
+        self._quick = quick_spans(self._tracer)
         self._safe = Safe()
 
     @contextmanager
     def outside(self) -> Iterator[None]:
         """What is started in here does not belong to the span that is current: it lives longer."""
-        token = otel.attach(_NO_CONTEXT)
+        token = otel.attach(NO_CONTEXT)
         try:
             yield
         finally:
@@ -108,28 +117,47 @@ class Tracing:
         return self._tracer.start_span(name, _parent(given), kind=SpanKind.PRODUCER, attributes=attributes)
 
     # --- running them -------------------------------------------------------------------------------------
-    def begin(self, execution: Execution, worker: str) -> Trying | None:
+    def begin(self, execution: Execution, worker: str) -> Trying | Unsampled | None:
         """The span of one try."""
-        return self._safe(self._begin, execution, worker)
+        try:
+            return self._begin(execution, worker)
+        except Exception:
+            self._safe.tell()
+            return None
 
-    def _begin(self, execution: Execution, worker: str) -> Trying:
-        parent, links = _origin(execution.traceparent)
-        attributes: dict[str, Any] = {
-            "messaging.system": SYSTEM,
-            "messaging.operation.type": "process",
-            "messaging.operation.name": "process",
-            "messaging.destination.name": execution.queue,
-            "messaging.message.id": execution.id,
-            "messaging.client.id": worker,
-            "mainspring.job": execution.job,
-            "mainspring.attempt": execution.attempt,
-            "mainspring.trigger": execution.trigger,
-        }
-        if execution.tenant is not None:
-            attributes["mainspring.tenant"] = execution.tenant
-        name = f"process {execution.queue}"
+    def _begin(self, execution: Execution, worker: str) -> Trying | Unsampled:
+        origin, quick = origin_of(execution.traceparent), self._quick
+        if origin is not None and quick is not None and quick.usable:
+            if not origin.sampled:
+                return Unsampled(origin.context)
+            return Trying(QuickSpan(quick, *_described(execution, worker), origin), self._safe)
+        parent, links = (NO_CONTEXT, ()) if origin is None else (origin.context, origin.links)
+        name, attributes = _described(execution, worker)
         span = self._tracer.start_span(name, parent, SpanKind.CONSUMER, attributes, links, record_exception=False)
         return Trying(span, self._safe)
+
+
+def _described(execution: Execution, worker: str) -> tuple[str, dict[str, Any]]:
+    """The name and the attributes of a try's span."""
+    name, common = _of_tries(execution.queue, execution.job, execution.trigger, worker)
+    attributes = {**common, "messaging.message.id": execution.id, "mainspring.attempt": execution.attempt}
+    if execution.tenant is not None:
+        attributes["mainspring.tenant"] = execution.tenant
+    return name, attributes
+
+
+@lru_cache(maxsize=1024)
+def _of_tries(queue: str, job: str, trigger: str, worker: str) -> tuple[str, dict[str, Any]]:
+    """What the spans of many tries have in common."""
+    return f"process {queue}", {
+        "messaging.system": SYSTEM,
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": queue,
+        "messaging.client.id": worker,
+        "mainspring.job": job,
+        "mainspring.trigger": trigger,
+    }
 
 
 class Sending:
@@ -155,33 +183,58 @@ class Sending:
 class Trying:
     """One try of an execution, seen as a span."""
 
-    __slots__ = ("_safe", "_span")
+    __slots__ = ("_safe", "_span", "_token")
 
     def __init__(self, span: Span, safe: Safe) -> None:
         self._span, self._safe = span, safe
 
     def enter(self) -> Callable[[], None]:
         """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
-        return partial(self._safe, self._leave, otel.attach(trace.set_span_in_context(self._span, _NO_CONTEXT)))
+        self._token = otel.attach(otel.Context({_CURRENT: self._span}))
+        return self._leave
 
-    def _leave(self, token: Token[otel.Context]) -> None:
+    def _leave(self) -> None:
         if trace.get_current_span() is self._span:  # it may be left in another task than it was entered in
-            otel.detach(token)
+            self._safe(otel.detach, self._token)
 
     def end(self, outcome: Outcome | None, error: BaseException | None) -> None:
         """`outcome` is None when the handler was stopped before its first step."""
-        self._safe(_tried, self._span, outcome, error)
+        try:
+            _tried(self._span, outcome, error)
+        except Exception:
+            self._safe.tell()
+
+
+class Unsampled:
+    """One try of an execution whose trace nobody records: no span is made for it, and those of its handler know why."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: otel.Context) -> None:
+        self._context = context
+
+    def enter(self) -> Callable[[], None]:
+        self._token = otel.attach(self._context)
+        return self._leave
+
+    def _leave(self) -> None:
+        if otel.get_current() is self._context:
+            otel.detach(self._token)
+
+    def end(self, outcome: Outcome | None, error: BaseException | None) -> None: ...
 
 
 def _tried(span: Span, outcome: Outcome | None, error: BaseException | None) -> None:
     end = "handed_back" if outcome is None else outcome.end
-    if span.is_recording():
+    if isinstance(span, QuickSpan):
+        span.note("mainspring.outcome", end)
+    elif span.is_recording():
         span.set_attribute("mainspring.outcome", end)
-        if end not in _GOOD:
-            if error is not None:
-                span.record_exception(error)
-                span.set_attribute("error.type", "timeout" if end == "timeout" else type(error).__qualname__)
-            span.set_status(Status(StatusCode.ERROR, None if outcome is None else outcome.error))
+    if end not in _GOOD and span.is_recording():
+        if error is not None:
+            span.record_exception(error)
+            span.set_attribute("error.type", "timeout" if end == "timeout" else type(error).__qualname__)
+        span.set_status(Status(StatusCode.ERROR, None if outcome is None else outcome.error))
     span.end()
 
 
@@ -207,31 +260,10 @@ def _parent(given: str | None) -> otel.Context | None:
     given = given or (None if here.is_valid else TRACE_CONTEXT.get())
     if given is None or trace_id_of(given) is None:
         return None
-    parent, _ = _origin(given)
-    there = trace.get_current_span(parent).get_span_context()
-    return None if here.is_valid and here.trace_id == there.trace_id else parent
-
-
-@lru_cache(maxsize=1024)
-def _origin(context: str | None) -> tuple[otel.Context, tuple[Link, ...]]:
-    """The context a consumer continues, and the link to where it comes from; both empty for an execution that nobody
-    traced when it was made. Kept for a while: the executions of a batch share theirs."""
-    found = None if context is None else _span_context(context)
-    if found is None or not found.is_valid:
-        return _NO_CONTEXT, ()
-    return trace.set_span_in_context(trace.NonRecordingSpan(found), _NO_CONTEXT), (Link(found),)
-
-
-def _span_context(context: str) -> SpanContext | None:
-    if trace_id_of(context) is None:
-        return None
-    parent, state = split(context)
-    _, trace_id, span_id, flags, *_ = parent.split("-")
-    states = TraceState() if state is None else TraceState.from_header([state])
-    try:
-        return SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)), states)
-    except ValueError:
-        return None
+    origin = origin_of(given)
+    if origin is None:
+        return NO_CONTEXT
+    return None if here.is_valid and here.trace_id == origin.parent.trace_id else origin.context
 
 
 def _context_of(span: Span) -> tuple[str, str] | None:

@@ -1,0 +1,58 @@
+"""Where an execution comes from: the span that made it, found in the trace context that is kept with it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from opentelemetry import context as otel
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags, TraceState, set_span_in_context
+
+from ..model.trace_context import split, trace_id_of
+
+NO_CONTEXT = otel.Context()
+_USUAL = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_SEEN_BY_CHILDREN = int(TraceFlags.SAMPLED) | int(getattr(TraceFlags, "RANDOM_TRACE_ID", 0))
+_FLAGS = [TraceFlags(number) for number in range(256)]
+
+
+class Origin:
+    """`parent` is the span an execution comes from, `links` lead to it; `flags` are those of spans below it."""
+
+    __slots__ = ("_context", "flags", "links", "parent", "sampled")
+
+    def __init__(self, parent: SpanContext) -> None:
+        self.parent, self.links = parent, (Link(parent),)
+        self.sampled = bool(parent.trace_flags & TraceFlags.SAMPLED)
+        self.flags = _FLAGS[parent.trace_flags & _SEEN_BY_CHILDREN]
+        self._context: otel.Context | None = None
+
+    @property
+    def context(self) -> otel.Context:
+        """The context below which a consumer's span begins."""
+        if self._context is None:
+            self._context = set_span_in_context(NonRecordingSpan(self.parent), NO_CONTEXT)
+        return self._context
+
+
+@lru_cache(maxsize=1024)
+def origin_of(context: str | None) -> Origin | None:
+    """None for an execution that nobody traced when it was made. Kept for a while: those of a batch share theirs."""
+    found = None if context is None else _span_context(context)
+    return Origin(found) if found is not None and found.is_valid else None
+
+
+def _span_context(context: str) -> SpanContext | None:
+    usual = _USUAL.fullmatch(context)
+    if usual is not None:
+        trace_id, span_id, flags = usual.groups()
+        return SpanContext(int(trace_id, 16), int(span_id, 16), True, _FLAGS[int(flags, 16)])
+    if trace_id_of(context) is None:
+        return None
+    parent, state = split(context)
+    _, trace_id, span_id, flags, *_ = parent.split("-")
+    states = TraceState() if state is None else TraceState.from_header([state])
+    try:
+        return SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)), states)
+    except ValueError:
+        return None
