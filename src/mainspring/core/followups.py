@@ -2,7 +2,7 @@
 of a fixed-delay job, hand over to the jobs that come after it, move its backfill on.
 
 The ending carries a `todo` mark in the same write. The mark is cleared only after the follow-ups are done; each
-of them can be repeated, so a crash at any point loses none and doubles none.
+of them can be repeated, so a crash at any point loses none and doubles none. One that fails keeps its mark.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+import msgspec
+
 from ..model.errors import StoreError
 from ..model.execution import Execution
-from ..model.instants import Micros
+from ..model.instants import SECOND, Micros
 from ..model.shelf import Entry, EntryWrite
 from . import ledger, ticks
 from .backfill_driver import drive, is_child
@@ -23,43 +25,119 @@ from .tenant_endings import after_tenant, close_parent, settle_parent
 
 BATCH = 100
 ROUNDS = 20
+FIRST_PAUSE: Micros = 2 * SECOND
+LONGEST_PAUSE: Micros = 300 * SECOND
+
+
+class Failing(msgspec.Struct, frozen=True):
+    """A follow-up that has failed so many times in a row, and when it is tried again."""
+
+    times: int
+    again: Micros
+
+
+class FollowUps:
+    """Walks over all that is marked, page by page, so that what fails holds up nothing else.
+
+    What has failed waits, each time twice as long, and is then tried alone. If a whole batch fails, the next ones are
+    smaller and smaller, until it is known which one it is. The pauses are this process's own: another one, or this one
+    after a restart, tries for itself.
+    """
+
+    def __init__(self, store: Store, emit: Emit) -> None:
+        self._store, self._emit = store, emit
+        self._failing: dict[str, Failing] = {}
+        self._met: set[str] = set()
+        self._after, self._size = "", BATCH
+        self._once_more = False
+        self.more = False
+        """Whether the walk is not at its end."""
+
+    async def do(self, now: Micros) -> int:
+        """Do what is marked; returns how many executions were seen to. Parents that end meanwhile have follow-ups of
+        their own, which need not wait for the next look: then the walk begins anew."""
+        total = 0
+        self.more = True
+        for _ in range(ROUNDS):
+            marked = await self._store.todo(self._size, self._after)
+            full = len(marked) == self._size
+            total += await self._try(marked, now)
+            self._after = marked[-1].id if full else ""
+            self._size = min(self._size * 2, BATCH)
+            if not full and not self._at_the_end():
+                self.more = False
+                break
+            now = max(now, await self._store.now())
+        return total
+
+    def _at_the_end(self) -> bool:
+        """Says whether to walk once more. What somebody else has done since is not met any more, and forgotten."""
+        self._failing = {id: each for id, each in self._failing.items() if id in self._met}
+        self._met = set()
+        once_more, self._once_more = self._once_more, False
+        return once_more
+
+    async def _try(self, marked: Sequence[Execution], now: Micros) -> int:
+        """All that has not failed so far together, then each of the others by itself."""
+        known = [each for each in marked if each.id in self._failing]
+        self._met.update(each.id for each in known)
+        fresh = [each for each in marked if each.id not in self._failing]
+        done = 0
+        if fresh:
+            try:
+                done += await self._done(fresh, now)
+            except Exception as error:
+                if self._size > 1:
+                    self._size //= 2
+                else:
+                    self._failed(fresh[0], error, now)
+                raise
+        for execution in known:
+            if self._failing[execution.id].again <= now:
+                try:
+                    done += await self._done([execution], now)
+                except Exception as error:
+                    self._failed(execution, error, now)
+        return done
+
+    async def _done(self, marked: Sequence[Execution], now: Micros) -> int:
+        """How many of these were seen to."""
+        failed: dict[str, Exception] = {}
+        probed: set[str] = set()
+        await enter_windows(self._store, marked, self._emit)
+        failed |= await hand_over(self._store, marked, now, self._emit)
+        for execution in (each for each in marked if each.id not in failed):
+            try:
+                self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)
+            except StoreError:
+                raise
+            except Exception as error:
+                failed[execution.id] = error
+        done = [each.id for each in marked if each.id not in failed]
+        if done:
+            await self._store.todo_done(done)
+        for execution in marked:
+            if execution.id in failed:
+                self._failed(execution, failed[execution.id], now)
+            else:
+                self._failing.pop(execution.id, None)
+        for backfill in sorted({each.parent_id for each in marked if is_child(each) and each.parent_id is not None}):
+            await _move_on(self._store, backfill, self._emit)
+        return len(done)
+
+    def _failed(self, execution: Execution, error: Exception, now: Micros) -> None:
+        before = self._failing.get(execution.id)
+        times = 1 if before is None else before.times + 1
+        pause = min(FIRST_PAUSE << min(times - 1, 20), LONGEST_PAUSE)
+        self._failing[execution.id] = Failing(times, now + pause)
+        self._met.add(execution.id)
+        told = f"follow-up of {execution.id} (job {execution.job}; failed {times}x, tried again in {pause // SECOND} s)"
+        self._emit(trouble(told, error))
 
 
 async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
-    """Do what is marked; returns how many executions were seen to. Parents that end meanwhile have follow-ups of their
-    own, which need not wait for the next look."""
-    total = 0
-    for _ in range(ROUNDS):
-        done, settled = await _round(store, now, emit)
-        total += done
-        if not settled:
-            break
-        now = max(now, await store.now())
-    return total
-
-
-async def _round(store: Store, now: Micros, emit: Emit) -> tuple[int, int]:
-    """How many were seen to, and how many parents ended by that."""
-    done: list[str] = []
-    probed: set[str] = set()
-    settled = 0
-    marked = await store.todo(BATCH)
-    await enter_windows(store, marked, emit)
-    kept = await hand_over(store, marked, now, emit)
-    for execution in (each for each in marked if each.id not in kept):
-        try:
-            settled += await _follow_up(store, execution, probed, now, emit)
-        except StoreError:
-            raise
-        except Exception as error:
-            emit(trouble(f"follow-up of {execution.id}", error))
-        else:
-            done.append(execution.id)
-    if done:
-        await store.todo_done(done)
-    for backfill in sorted({each.parent_id for each in marked if is_child(each) and each.parent_id is not None}):
-        await _move_on(store, backfill, emit)
-    return len(done), settled
+    """For who does it once."""
+    return await FollowUps(store, emit).do(now)
 
 
 async def _follow_up(store: Store, execution: Execution, probed: set[str], now: Micros, emit: Emit) -> bool:

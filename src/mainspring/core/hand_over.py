@@ -23,7 +23,7 @@ from . import dependencies as rules
 from .cancelling import cancel_all
 from .dependents import KIND, Dependents
 from .handed_tenants import hand_tenants
-from .loop import Emit, trouble
+from .loop import Emit
 from .ports import Store
 from .telling import tell_enqueued
 
@@ -34,10 +34,10 @@ ROUNDS = 20
 PRUNED_AT_ONCE = 500
 
 
-async def hand_over(store: Store, executions: Sequence[Execution], now: Micros, emit: Emit) -> set[str]:
+async def hand_over(store: Store, executions: Sequence[Execution], now: Micros, emit: Emit) -> dict[str, Exception]:
     """Make what follows from these endings, and from skips that follow at once. Returns the ids of those that could
-    not be handed over: they keep their mark."""
-    failed: set[str] = set()
+    not be handed over, and why: they keep their mark."""
+    failed: dict[str, Exception] = {}
     dependents: dict[str, list[Job]] = {}
     ended = list(executions)
     for _ in range(ROUNDS):
@@ -48,8 +48,7 @@ async def hand_over(store: Store, executions: Sequence[Execution], now: Micros, 
             except StoreError:
                 raise
             except Exception as error:
-                emit(trouble(f"hand-over of {execution.id}", error))
-                failed.add(execution.id)
+                failed[execution.id] = error
         if not rows:
             break
         ended = await _added(store, list(rows.values()), emit)

@@ -18,7 +18,7 @@ from ..model.instants import SECOND, Micros, seconds_to_micros
 from ..model.job import Job
 from . import decide, tenant_lists
 from .cancelling import cancel_all, sweep_job
-from .followups import do_follow_ups
+from .followups import FollowUps
 from .hand_over import prune_joins
 from .loop import Emit, Loop, one_by_one
 from .ports import Clock, Store
@@ -55,6 +55,7 @@ class Janitor:
         self._trust = ClockTrust(clock, heartbeat, rescue_interval)
         self._pruned_up_to = ""
         self._joins_up_to: dict[str, str] = {}
+        self._endings = FollowUps(store, emit)
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
         self._looks = 0
@@ -122,8 +123,8 @@ class Janitor:
 
     # --- sweep --------------------------------------------------------------------------------------------
     async def _do_follow_ups(self) -> float:
-        done = await do_follow_ups(self._store, await self._store.now(), self._emit)
-        return 0.0 if done >= BATCH else self._sweep_interval
+        await self._endings.do(await self._store.now())
+        return 0.0 if self._endings.more else self._sweep_interval
 
     async def _look_at_fan_outs(self) -> float:
         """Mostly the follow-up of its last tenant ends a parent. This is the net, and one read where there is none."""
