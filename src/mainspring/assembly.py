@@ -29,6 +29,7 @@ from .core.heart import Leases, ThreadHeart
 from .core.idempotency import Idempotency
 from .core.job_lists import JobLists
 from .core.locks import Locks
+from .core.login_failures import LoginFailures
 from .core.loop import Emit
 from .core.node import Node, NodeSettings
 from .core.overview import Overview
@@ -109,6 +110,7 @@ class Parts:
         self.job_lists = JobLists(store, self.queries)
         self.audit_lists = AuditLists(store)
         self.tokens = Tokens(store, self.chance)
+        self.login_failures = LoginFailures(store)
         self.overview = Overview(store, self.queries, self.time, settings.poll_interval)
         self.idempotency = Idempotency(store, self.time)
         self.creation = Creation(

@@ -35,5 +35,9 @@ class TokenMethods:
     async def note_token_use(self, token: Token) -> Token:
         return await (await self._tokens()).used(token)
 
+    async def note_failed_login(self, address: str, limit: int) -> float:
+        """For the HTTP interface: count it over all processes. The seconds to wait, if there were too many."""
+        return await (await self._ready()).login_failures.add(address, limit)
+
     async def _tokens(self) -> Tokens:
         return (await self._ready()).tokens

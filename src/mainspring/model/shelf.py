@@ -25,6 +25,7 @@ ShelfKind: TypeAlias = Literal[
     "join",
     "template",
     "expected",
+    "logins",
 ]
 
 

@@ -7,7 +7,8 @@ that something ended, and once a second for progress and log lines, which nobody
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -20,8 +21,10 @@ from ..model.errors import MainspringError
 from ..model.execution import Execution
 
 LOOK_EVERY = 1.0
-SILENCE = 15.0
+SILENCE = 5.0
 """Seconds after which a comment is sent, so that no proxy takes the stream for dead."""
+ADMITTED_FOR = 3.0
+"""Seconds for which whoever looks on was let in: then they are looked at again."""
 MOST_STREAMS = 500
 MOST_BEHIND = 1_000
 """Events a slow client may lag behind before it is let go."""
@@ -35,6 +38,20 @@ class Event(msgspec.Struct, frozen=True):
     def text(self) -> bytes:
         number = f"id: {self.id}\n" if self.id is not None else ""
         return f"event: {self.name}\n{number}data: {msgspec.json.encode(self.data).decode()}\n\n".encode()
+
+
+class Admission:
+    """Whether a client may still look on. Asked for with every event, it asks again only now and then."""
+
+    def __init__(self, admits: Callable[[], Awaitable[bool]]) -> None:
+        self._admits, self._asked = admits, time.monotonic()
+
+    async def holds(self) -> bool:
+        now = time.monotonic()
+        if now - self._asked < ADMITTED_FOR:
+            return True
+        self._asked = now
+        return await self._admits()
 
 
 class Watch:
@@ -114,8 +131,11 @@ class Streams:
     async def until_closed(self) -> None:
         await self._closed.wait()
 
-    async def follow(self, queries: Queries, execution: Execution, after: int) -> AsyncIterator[bytes]:
-        """The execution as it is, then its log lines after this number, then whatever happens, up to its end."""
+    async def follow(
+        self, queries: Queries, execution: Execution, after: int, admission: Admission
+    ) -> AsyncIterator[bytes]:
+        """The execution as it is, then its log lines after this number, then whatever happens, up to its end; or until
+        the client may look on no longer."""
         self.open += 1
         watch = self._watches.setdefault(execution.id, Watch(queries, execution.id))
         queue = watch.join()
@@ -126,6 +146,9 @@ class Streams:
                 seen = number
                 yield Event("log", log_shape(number, line), number).text()
             async for event in self._events(queue):
+                if not await admission.holds():
+                    yield b": the credentials are not valid any more\n\n"
+                    return
                 if event is None:
                     yield b": silence\n\n"
                 elif event.id is None or event.id > seen:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from starlette.requests import HTTPConnection
 
 from ...config_security import SecuritySettings
-from ...model.errors import ConfigurationError
+from ...model.errors import ConfigurationError, MainspringError
 from ...model.instants import Micros
 from ...model.roles import Role
 from .addresses import Client, Networks, client_of
 from .browsers import check_browser
-from .failures import FailedLogins
+from .failures import FailedLogins, FailureSource
 from .jwt_verifier import JwtVerifier
 from .principals import LOOPBACK, Principal, check_role
 from .refusals import Unproven, forbidden, unauthenticated
@@ -31,7 +31,7 @@ MOST_CHARACTERS = 16_384
 
 
 class Guard:
-    """`tokens` is the application object, which knows the API tokens."""
+    """`tokens` is the application object, which knows the API tokens and the failed logins of all processes."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class Guard:
         self._settings = settings
         self._proxies = Networks(settings.trusted_proxies)
         self._sys, self._all = Networks(settings.sys_allow), Networks(settings.api_allow)
-        self._failures = FailedLogins(settings.failed_logins_per_minute, monotonic)
+        shared = tokens if isinstance(tokens, FailureSource) else None
+        self._failures = FailedLogins(settings.failed_logins_per_minute, monotonic, shared)
         self._jwt = JwtVerifier(settings, monotonic) if settings.takes_jwt else None
         if settings.api_tokens and tokens is None:
             raise ConfigurationError("api_tokens needs the application that knows them: Guard(app.settings, app)")
@@ -76,6 +77,21 @@ class Guard:
         check_role(principal, needed)
         return principal
 
+    async def still_admits(self, connection: HTTPConnection, needed: Role) -> bool:
+        """Whether who was let in would be let in again: a token may be revoked or expire while an answer goes on.
+
+        It is no login, so nothing is counted. A store that does not answer leaves things as they are.
+        """
+        given = connection.headers.getlist("authorization")
+        if not given:
+            return True
+        try:
+            return (await self._proven(given)).role.covers(needed)
+        except Unproven:
+            return False
+        except (MainspringError, OSError):
+            return True
+
     async def _principal(self, connection: HTTPConnection, client: Client) -> Principal:
         given = connection.headers.getlist("authorization")
         if not given:
@@ -86,6 +102,7 @@ class Guard:
         except Unproven as error:
             self._failures.add(client.key)
             LOG.warning("failed login from %s: %s", client.key, error)
+            await self._failures.share(client.key)
             raise unauthenticated("invalid_credentials", str(error)) from None
         # Guesses made at the same time all passed the first look; they learn nothing more than late ones do.
         self._failures.check(client.key)

@@ -16,12 +16,13 @@ from ...core.tenant_runs import tenant_shape
 from ...model.errors import ExecutionNotFound
 from ...model.execution import Execution
 from .. import outputs
+from ..access import Role, guard_of
 from ..call import Call, Posting, Viewing, json
 from ..docs import answers
 from ..errors import respond
 from ..models import Cancel, Empty, ExecutionList, LogList
 from ..paging import execution_page, page
-from ..stream import Streams
+from ..stream import Admission, Streams
 from ..tenant_list import TenantList
 from ..waiting import Wait, ended, seconds
 
@@ -176,11 +177,13 @@ async def stream_execution(
         str | None, Header(alias="Last-Event-ID", max_length=32, description="Only log lines after this one.")
     ] = None,
 ) -> Response:
-    """What happens to it, as server-sent events, up to its end."""
+    """What happens to it, as server-sent events, up to its end. It ends within seconds when the token it was asked for
+    with is revoked or expires."""
     execution = await _found(call, id)
     streams: Streams = call.request.app.state.streams
     if streams.full:
         raise HTTPException(503, "too many streams are open; try again later", {"Retry-After": "5"})
     after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
-    events: AsyncIterator[bytes] = streams.follow(call.engine.queries, execution, min(after, 2**53))
+    admission = Admission(lambda: guard_of(call.request).still_admits(call.request, Role.VIEWER))
+    events: AsyncIterator[bytes] = streams.follow(call.engine.queries, execution, min(after, 2**53), admission)
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
