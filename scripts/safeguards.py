@@ -215,7 +215,7 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "a claim made anew ends the hold of the earlier run",
-        (Edit("core/slots.py", "self.lose(earlier)", "pass"),),
+        (Edit("core/slots.py", "self.lose(self.runs[id])\n        self._ahead.pop(id)", "pass"),),
         (SIMULATION, ZOMBIES),
     ),
     Safeguard(
@@ -348,7 +348,7 @@ SAFEGUARDS = (
     # --- follow-ups
     Safeguard(
         "follow-up mark",
-        (Edit("core/decide.py", "todo=to.final and needs_follow_up(execution),", "todo=False,"),),
+        (Edit("core/decide.py", "if to.final and needs_follow_up(execution):", "if False:"),),
         (FOLLOW_UPS, SIMULATION),
     ),
     Safeguard(

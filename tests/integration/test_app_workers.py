@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -124,6 +125,43 @@ async def test_a_hundred_executions_run_at_once(nodes: Nodes) -> None:
         gate.open.set()
         for each in made:
             assert (await ended(app, each)).state == "completed"
+
+
+LEFT_BEHIND: ContextVar[str] = ContextVar("left_behind", default="")
+
+
+async def test_what_a_handler_leaves_in_its_context_reaches_no_other(memory_nodes: Nodes) -> None:
+    app, seen = memory_nodes.app(concurrency=1), list[str]()
+
+    @app.job("careless")
+    async def careless(number: int) -> None:
+        seen.append(LEFT_BEHIND.get())
+        LEFT_BEHIND.set(f"by {number}")
+
+    await app.enqueue_many([("careless", {"number": number}) for number in range(100)])
+    async with app:
+        await until(lambda: len(seen) == 100)
+    assert set(seen) == {""}
+
+
+async def test_a_handler_cancelled_by_a_stranger_before_its_first_step_runs_again(memory_nodes: Nodes) -> None:
+    app, ran = memory_nodes.app(concurrency=2), list[str]()
+
+    @app.job("stranger")
+    async def stranger(victim: str) -> None:
+        ran.extend("cancelled" for task in asyncio.all_tasks() if task.get_name() == victim and task.cancel())
+
+    @app.job("victim")
+    async def victim() -> None:
+        ran.append("ran")
+
+    waiting = await app.enqueue("victim")
+    assert waiting is not None
+    await app.enqueue("stranger", {"victim": waiting.id}, priority=5)
+    async with app:
+        execution = await ended(app, waiting)
+    assert ran == ["cancelled", "ran"]
+    assert [attempt.end for attempt in execution.attempts] == ["handed_back", "completed"]
 
 
 @pytest.mark.req("WRK-6")

@@ -118,7 +118,6 @@ class JobContext:
     def __init__(
         self,
         execution: Execution,
-        *,
         clock: Clock,
         resources: Mapping[str, Any] | None = None,
         username: str = USERNAME,
@@ -324,10 +323,10 @@ class JobContext:
             self._counted = self._counted or counters is not None
             self._lines = [*lines, *(self._lines or ())]
 
-    def kept(self) -> tuple[str | None, str | None]:
-        """The counters and the metadata for the record of the execution; None for what there is none of."""
+    def kept(self) -> tuple[str | None, str | None] | None:
+        """The counters and the metadata for the record of the execution; None when there is neither."""
         if self._counters is None and not self._metadata:
-            return None, None
+            return None
         return self.counters_json(), self.metadata_json()
 
     def counters_json(self) -> str | None:

@@ -14,7 +14,7 @@ still as the decision saw it. No function here waits, reads a clock or rolls dic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 from msgspec import json
@@ -31,6 +31,9 @@ BY_CHILDREN = "children"
 ALONE_AFTER = 2
 """Crashes after which an execution runs alone in its worker, so that it can be told from its neighbours."""
 
+_RUNNING, _COMPLETED = State.RUNNING, State.COMPLETED
+"""Looking up a member of an enumeration takes as long as a decision."""
+
 MAX_RECORDED_ATTEMPTS = 1_000
 """Snoozes are free and may go on for ever; past this many attempts only failures and the end are recorded."""
 
@@ -39,7 +42,7 @@ def after_attempt(execution: Execution, outcome: Outcome, roll: float = 0.5) -> 
     """What follows from one try. `roll` in [0, 1) decides the jitter of a retry."""
     match outcome.end:
         case "completed":
-            return _final(execution, outcome, State.COMPLETED)
+            return _leave_running(execution, outcome, _COMPLETED)
         case "cancelled":
             return _final(execution, outcome, State.CANCELLED, outcome.reason or execution.cancel_reason or "cancelled")
         case "fanned_out":
@@ -123,70 +126,44 @@ def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelReq
             )
 
 
-def _again(
-    execution: Execution,
-    outcome: Outcome,
-    *,
-    delay: float = 0.0,
-    failures: int | None = None,
-    crashes: int | None = None,
-    alone: bool = False,
-    rescue: bool = False,
-) -> Change:
+def _again(execution: Execution, outcome: Outcome, *, alone: bool = False, rescue: bool = False, **told: Any) -> Change:
     """Back to pending, unless it was asked to stop meanwhile: then the try was its last."""
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=rescue)
-    return _leave_running(
-        execution, outcome, State.PENDING, delay=delay, failures=failures, crashes=crashes, alone=alone, rescue=rescue
-    )
+    alone = alone or execution.alone
+    return _leave_running(execution, outcome, State.PENDING, alone=alone, rescue=rescue, **told)
 
 
-def _final(
-    execution: Execution,
-    outcome: Outcome,
-    to: State,
-    reason: str | None = None,
-    *,
-    failures: int | None = None,
-    crashes: int | None = None,
-    rescue: bool = False,
-) -> Change:
-    return _leave_running(execution, outcome, to, reason=reason, failures=failures, crashes=crashes, rescue=rescue)
+def _final(execution: Execution, outcome: Outcome, to: State, reason: str | None, **told: Any) -> Change:
+    return _leave_running(execution, outcome, to, reason=reason, **told)
 
 
-def _leave_running(
-    execution: Execution,
-    outcome: Outcome,
-    to: State,
-    *,
-    reason: str | None = None,
-    delay: float = 0.0,
-    failures: int | None = None,
-    crashes: int | None = None,
-    alone: bool = False,
-    rescue: bool = False,
-) -> Change:
-    """The one way out of `running`: fenced by the token and the owner that the decision saw."""
+def _leave_running(execution: Execution, outcome: Outcome, to: State, **told: Any) -> Change:
+    """The one way out of `running`: fenced by the token and the owner that the decision saw.
+
+    What most endings do not have is left out rather than given as nothing: this is made for every execution.
+    """
+    if to is not _COMPLETED and outcome.error is not None:
+        told["error"] = outcome.error
+    if to.final and needs_follow_up(execution):
+        told["todo"] = True
+    if not keeps(execution, to):
+        told["keep"] = False
+    if outcome.counters_json is not None or outcome.metadata_json is not None:
+        told |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
+    failures, crashes = told.pop("failures", execution.failures), told.pop("crashes", execution.crashes)
     return Change(
         id=execution.id,
-        expect=State.RUNNING,
+        expect=_RUNNING,
         token=execution.token,
         owner=execution.owner,
         to=to,
         at=outcome.ended,
-        failures=execution.failures if failures is None else failures,
-        crashes=execution.crashes if crashes is None else crashes,
-        delay=delay,
-        alone=alone or (execution.alone and to is State.PENDING),
+        failures=failures,
+        crashes=crashes,
         attempt=_attempt(execution, outcome),
-        reason=reason,
-        error=outcome.error if to is not State.COMPLETED else None,
         result_json=outcome.result_json,
-        counters_json=outcome.counters_json,
-        metadata_json=outcome.metadata_json,
-        todo=to.final and needs_follow_up(execution),
-        keep=keeps(execution, to),
-        rescue=rescue,
+        **told,
     )
 
 
@@ -216,13 +193,14 @@ def needs_follow_up(execution: Execution) -> bool:
     plan, jobs that come after this one, tenants that it still has."""
     if execution.window_begin is not None or execution.parent_id is not None:
         return True
-    return execution.rules.follow_up or execution.rules.feeds or execution.fans_out
+    rules = execution.rules
+    return rules.follow_up or rules.feeds or (rules.fan_out is not None and execution.fans_out)
 
 
 def keeps(execution: Execution, to: State) -> bool:
     """Whether the ended execution stays as a record. A child stays: its parent counts it. What follows from another job
     stays: whoever hands that ending over once more must find it."""
-    if to is not State.COMPLETED or execution.rules.keep_success:
+    if to is not _COMPLETED or execution.rules.keep_success:
         return True
     return execution.parent_id is not None or execution.trigger == "dependency"
 
@@ -232,13 +210,13 @@ def _attempt(execution: Execution, outcome: Outcome) -> Attempt | None:
     if number > MAX_RECORDED_ATTEMPTS and outcome.end in ("snoozed", "handed_back"):
         return None
     return Attempt(
-        number=number,
-        worker=outcome.worker,
-        started=outcome.started,
-        ended=outcome.ended,
-        end=outcome.end,
-        error=outcome.error,
-        traceback=outcome.traceback,
-        cpu_ms=outcome.cpu_ms,
-        memory_mb=outcome.memory_mb,
+        number,
+        outcome.worker,
+        outcome.started,
+        outcome.ended,
+        outcome.end,
+        outcome.error,
+        outcome.traceback,
+        outcome.cpu_ms,
+        outcome.memory_mb,
     )

@@ -24,6 +24,7 @@ class Notes:
     async def _step(self) -> float:
         if not self._slots.held:
             return self._rarely if self._slots.draining else INTERVAL * 4
+        self._slots.notice_vanished()
         self._slots.hand_back_stale()
         await self._check_cancels()
         await self.write(list(self._slots.runs.values()))

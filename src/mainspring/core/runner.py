@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ from ..model.execution import AttemptEnd, Execution
 from ..model.instants import SECOND, Micros
 from ..model.outcomes import Outcome
 from ..model.payload import safe_json, safe_text
-from .context import ExecutionCancelled, JobContext, current_context
+from .context import USERNAME, ExecutionCancelled, JobContext, current_context
 from .fan_out import FanOuts, TenantsUnknown
 from .ports import Clock, TracedTry, Tracing
 from .registry import Handler
@@ -45,7 +46,18 @@ _INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
 class Run:
     """An execution while it runs in this process."""
 
-    __slots__ = ("abandoned", "began", "context", "execution", "handler", "started", "stopped", "task", "trace")
+    __slots__ = (
+        "abandoned",
+        "began",
+        "context",
+        "entered",
+        "execution",
+        "handler",
+        "started",
+        "stopped",
+        "task",
+        "trace",
+    )
 
     def __init__(
         self, execution: Execution, handler: Handler, context: JobContext, started: Micros, began: float
@@ -56,17 +68,21 @@ class Run:
         self.started = started
         self.began = began
         self.stopped: StopKind | None = None
+        self.entered = False
         self.abandoned = False
         self.task: asyncio.Task[Any] | None = None
         self.trace: TracedTry | None = None
 
     def stop(self, kind: StopKind, reason: str) -> None:
-        """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts."""
+        """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts.
+
+        A task that has not taken its first step sees this when it does: cancelled now, it would end without a word.
+        """
         if self.stopped is not None:
             return
         self.stopped = kind
         self.context.cancel(reason)
-        if self.task is not None:
+        if self.task is not None and self.entered:
             self.task.cancel()
 
     def end_trace(self, outcome: Outcome | None, error: BaseException | None) -> None:
@@ -99,20 +115,26 @@ class Runner:
         worker: str,
         tracing: Tracing | None = None,
         fan_outs: FanOuts | None = None,
-        **context: Any,
+        resources: Mapping[str, Any] | None = None,
+        username: str = USERNAME,
+        channel: str | None = None,
+        logger: logging.Logger | None = None,
     ) -> None:
-        """`context` is what every handler's context is given; `fan_outs` is for jobs that have tenants."""
+        """`fan_outs` is for jobs that have tenants; what comes after it is for the handlers' contexts."""
         self._tracing, self._fan_outs = tracing, fan_outs
         self._spreading: set[asyncio.Task[Outcome]] = set()
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
         self._worker = worker
-        self._context = context
+        self._for_contexts = (clock, resources, username, channel, logger)
+        self._home = contextvars.copy_context()  # endings are dealt with in here, not in what the handler left behind
 
     def prepare(self, execution: Execution, handler: Handler) -> Run:
-        context = JobContext(execution, clock=self._clock, **self._context)
-        started = max(self._clock.now(), execution.claimed or 0)
+        context = JobContext(execution, *self._for_contexts)
+        started, claimed = self._clock.now(), execution.claimed
+        if claimed is not None and claimed > started:
+            started = claimed
         return Run(execution, handler, context, started, context.began)
 
     def begin(self, run: Run, done: Done) -> None:
@@ -138,11 +160,14 @@ class Runner:
 
     # --- handlers that are coroutines ---------------------------------------------------------------------
     def _begin_task(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
-        run.task = self._loop.create_task(self._try(run, call), name=run.execution.id)
-        run.task.add_done_callback(partial(self._over, run, done))
+        run.task = self._loop.create_task(self._try(run, call, done), name=run.execution.id)
 
-    async def _try(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Outcome:
-        """Never raises."""
+    async def _try(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
+        """Never raises. It says itself how it went: a callback of the task would take another turn of the loop."""
+        if run.stopped is not None:
+            run.end_trace(None, None)
+            self._home.run(done, run, None)
+            return
         _enter(run)
         timeout = run.execution.rules.timeout
         scope = asyncio.timeout(timeout) if timeout is not None else None
@@ -157,16 +182,7 @@ class Runner:
             value, error = None, raised
             if scope is not None and scope.expired() and run.stopped is None:
                 run.stopped = "timeout"
-        return self._outcome(run, value, error, None)
-
-    def _over(self, run: Run, done: Done, task: asyncio.Task[Outcome]) -> None:
-        if task.cancelled():
-            run.end_trace(None, None)
-            done(run, None)
-        elif (error := task.exception()) is not None:  # a GeneratorExit cannot be caught for good
-            done(run, self._outcome(run, None, error, None))
-        else:
-            done(run, task.result())
+        self._home.run(done, run, self._outcome(run, value, error, None))
 
     # --- parents ------------------------------------------------------------------------------------------
     def _begin_fan_out(self, run: Run, fan_outs: FanOuts, done: Done) -> None:
@@ -174,7 +190,7 @@ class Runner:
         task = self._loop.create_task(self._fan_out(run, fan_outs), name=run.execution.id)
         self._spreading.add(task)
         task.add_done_callback(self._spreading.discard)
-        task.add_done_callback(partial(self._over, run, done))
+        task.add_done_callback(lambda task: done(run, task.result()))
 
     async def _fan_out(self, run: Run, fan_outs: FanOuts) -> Outcome:
         """Never raises. What is wrong with the store, or missing in this process, is not the parent's failure."""
@@ -274,21 +290,22 @@ class Runner:
         )
 
     def _ended(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
-        counters_json, metadata_json = run.context.kept()
+        kept = run.context.kept()
+        if kept is not None:
+            details["counters_json"], details["metadata_json"] = kept
         return Outcome(
             end=end,
             started=run.started,
             ended=run.started + round((self._clock.monotonic() - run.began) * SECOND),
             worker=self._worker,
             cpu_ms=cpu_ms,
-            counters_json=counters_json,
-            metadata_json=metadata_json,
             **details,
         )
 
 
 def _enter(run: Run) -> None:
     """In the task or thread of the handler, which nobody else uses: nothing needs to be put back."""
+    run.entered = True
     current_context.set(run.context)
     if run.trace is not None:
         run.trace.enter()

@@ -21,6 +21,7 @@ from .pace import STALE, Pace
 from .ports import Clock
 from .registry import Registry
 from .runner import Run, Runner
+from .telling import wants_of
 
 UNREADABLE_PAUSE = 60.0
 
@@ -38,6 +39,7 @@ class Slots:
     ) -> None:
         self._concurrency, self._registry, self._runner, self._leases = concurrency, registry, runner, leases
         self._clock, self._emit, self._on_end = clock, emit, on_end
+        self._wants = wants_of(emit)
         self._pace = Pace()
         self._ahead = Ahead()
         leases.waiting = self._ahead
@@ -69,23 +71,29 @@ class Slots:
     # --- beginning ----------------------------------------------------------------------------------------
     def take(self, execution: Execution) -> None:
         """A claim has brought it: begin, or keep it at hand."""
-        earlier = self.runs.get(execution.id)
-        if earlier is not None:
-            self.lose(earlier)  # claimed anew while its handler runs on here: that lease was lost unnoticed
-        self._ahead.pop(execution.id)
-        self._leases.held[execution.id] = execution.token
+        id = execution.id
+        if id in self._leases.held:
+            self._forget(id)
+        self._leases.held[id] = execution.token
         self.idle.clear()
         if execution.cancel_requested is not None or self.draining or not execution.readable:
             self._return(execution)
-        elif self.running < self._concurrency:
+        elif len(self.runs) + len(self._lost) < self._concurrency:
             self._begin(execution)
         else:
             self._ahead.add(execution, self._clock.monotonic())
 
+    def _forget(self, id: str) -> None:
+        """It was claimed anew while it is still held here: that lease was lost unnoticed."""
+        if id in self.runs:
+            self.lose(self.runs[id])
+        self._ahead.pop(id)
+
     def _begin(self, execution: Execution) -> None:
         run = self._prepared(execution)
         self.runs[execution.id] = run
-        self._emit(Started(execution, run.started))
+        if self._wants(Started, execution):
+            self._emit(Started(execution, run.started))
         self._runner.begin(run, self._ran)
 
     def _prepared(self, execution: Execution) -> Run:
@@ -103,7 +111,7 @@ class Slots:
 
     def _end(self, run: Run, outcome: Outcome) -> None:
         """The try is over. Its lease is kept until the store has accepted or refused the ending."""
-        if run in self._lost:
+        if self._lost and run in self._lost:
             self._lost.remove(run)  # its ending is sent all the same: if nobody has taken it over, it counts
         else:
             self.runs.pop(run.execution.id, None)
@@ -111,9 +119,11 @@ class Slots:
         self._fill()
 
     def _fill(self) -> None:
-        while self._ahead and self.running < self._concurrency:
+        ahead = len(self._ahead)
+        while ahead and len(self.runs) + len(self._lost) < self._concurrency:
             self._begin(self._ahead.next())
-        if not self.held:
+            ahead -= 1
+        if not ahead and not self.held:
             self.idle.set()
 
     # --- what never begins --------------------------------------------------------------------------------
@@ -131,6 +141,13 @@ class Slots:
         elif run.execution.cancel_requested is not None:
             ending = {"end": "cancelled", "reason": run.execution.cancel_reason}
         return Outcome(started=run.started, ended=run.started, worker=self._leases.info.id, **ending)
+
+    def notice_vanished(self) -> None:
+        """A task that a stranger cancelled before its first step never says that it is over."""
+        tasks = [(run, run.task) for run in (*self.runs.values(), *self._lost) if not run.entered]
+        for run, task in tasks:
+            if task is not None and task.done():
+                self._ran(run, None)
 
     def hand_back_stale(self) -> None:
         """What was fetched ahead and has waited too long goes back: another worker may be free."""

@@ -13,6 +13,7 @@ import asyncio
 import gc
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,6 +35,7 @@ from .runner import Run, Runner
 from .slots import Slots
 from .solitude import Solitude
 from .supersede import is_superseded
+from .telling import wants_of
 
 EXCHANGES = 3
 """How many may be on their way at once."""
@@ -58,7 +60,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     poll_interval: float = 10.0
 
 
-class _Ending(msgspec.Struct, frozen=True):
+class _Ending(NamedTuple):
     run: Run
     outcome: Outcome
     change: Change
@@ -80,6 +82,7 @@ class Worker:
     ) -> None:
         self._store, self._registry, self._leases = store, registry, leases
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
+        self._wants = wants_of(emit)
         self._on_follow_up, self._on_waiting = on_follow_up, on_waiting
         self._slots = Slots(settings.concurrency, registry, runner, leases, clock, emit, self._ended)
         self._notes = Notes(store, self._slots, leases, clock, emit, settings.poll_interval)
@@ -254,7 +257,8 @@ class Worker:
     # --- endings ------------------------------------------------------------------------------------------
     def _ended(self, run: Run, outcome: Outcome) -> None:
         try:
-            change = decide.after_attempt(run.execution, outcome, self._chance.random())
+            roll = 0.0 if outcome.end == "completed" else self._chance.random()
+            change = decide.after_attempt(run.execution, outcome, roll)
         except Exception as error:  # rules this release cannot read: the lease runs out, and another node decides
             self._leases.give_up(run.execution)
             self._emit(trouble(f"ending of {run.execution.id}", error))
@@ -272,6 +276,8 @@ class Worker:
             return
         if change.todo:
             self._on_follow_up()
+        if outcome.end == "completed" and not self._wants(Ended, run.execution):
+            return
         if change.to is State.WAITING:
             self._on_waiting()  # its tenants may have ended before it began to wait for them
         self._emit(
