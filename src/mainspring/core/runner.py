@@ -141,13 +141,14 @@ class Runner:
         """Try once, and say later how it went: with None, when the handler was stopped before its first step."""
         if self._tracing is not None:
             run.trace = self._tracing.begin(run.execution, self._worker)
-        if self._fan_outs is not None and run.execution.fans_out:
+        execution = run.execution
+        if self._fan_outs is not None and execution.fans_out:
             self._begin_fan_out(run, self._fan_outs, done)
             return
         try:
-            call = run.handler.call(run.context, run.execution.params)
-            if run.execution.tenant is not None:
-                factory = None if self._fan_outs is None else self._fan_outs.context_of(run.execution)
+            call = run.handler.call(run.context, execution.params)
+            if execution.tenant is not None:
+                factory = None if self._fan_outs is None else self._fan_outs.context_of(execution)
                 call = in_tenant(call, run.context, factory, run.handler.is_async)
         except PayloadMismatch as error:
             outcome = self._failed(run, error, "payload_mismatch")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 _log = logging.getLogger("mainspring.observe")
 
@@ -38,9 +38,14 @@ class Fanout:
         asked = self._asked.get(kind)
         if asked is None:
             asked = self._whom_to_ask(kind)
-        for wants in asked:  # noqa: SIM110 - asked twice for each execution: a generator would take as long as all else
-            if wants(kind, execution):
-                return True
+        wants: Wants = _always
+        try:
+            for wants in asked:  # noqa: SIM110 - asked twice for each execution: a generator would double the time
+                if wants(kind, execution):
+                    return True
+        except Exception as error:  # who fails to answer is told of the event
+            self._complain(getattr(wants, "__self__", wants), error)
+            return True
         return False
 
     def __call__(self, event: Any) -> None:
@@ -63,7 +68,7 @@ class Fanout:
         """Nobody needs to be asked where one wants every event."""
         known, hearing = self._asked, self._who_hears(kind)
         choosy = all(hasattr(each, "wants") for each in hearing)
-        asked = known[kind] = tuple(self._answering(each) for each in hearing) if choosy else (_always,)
+        asked = known[kind] = tuple(each.wants for each in cast(Any, hearing)) if choosy else (_always,)
         return asked
 
     def _hears(self, observer: Listener, kind: type) -> bool:
@@ -73,18 +78,6 @@ class Fanout:
         except Exception as error:
             self._complain(observer, error)
             return True
-
-    def _answering(self, observer: Any) -> Wants:
-        """What it answers; an observer that fails to is told of the event."""
-
-        def answer(kind: type, execution: Any) -> bool:
-            try:
-                return bool(observer.wants(kind, execution))
-            except Exception as error:
-                self._complain(observer, error)
-                return True
-
-        return answer
 
     def _complain(self, observer: object, error: Exception) -> None:
         kind = (id(observer), type(error))
