@@ -40,7 +40,7 @@ class Fanout:
             asked = self._whom_to_ask(kind)
         wants: Wants = _always
         try:
-            for wants in asked:  # noqa: SIM110 - asked twice for each execution: a generator would double the time
+            for wants in asked:
                 if wants(kind, execution):
                     return True
         except Exception as error:  # who fails to answer is told of the event
