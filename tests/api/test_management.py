@@ -57,6 +57,7 @@ async def test_calendars_are_set_read_reverted_and_removed(memory_nodes: Nodes) 
         ({"entries": ["nonsense"]}, "entries"),
         ({"entries": []}, "body.entries"),
         ({"ics": "no calendar"}, "ics"),
+        ({"ics": ICS.replace("\r\n", "\x00", 1)}, "ics"),
         ({}, "entries"),
         ({"entries": "12-25"}, "body.entries"),
     ],

@@ -58,7 +58,7 @@ async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -
     follow within seconds. Refused to who may not change every job that names it."""
     blocks: list[Any] = []
     if body.ics:
-        if not body.ics.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
+        if "\x00" in body.ics or not body.ics.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
             raise InvalidValue("ics", body.ics[:40], _ICS)
         with _named("ics"):
             blocks += calendar(name, body.ics).blocks
