@@ -1,11 +1,14 @@
 """What it costs to be watched: one drain with observability off, with logs, with metrics, with traces, and with all.
 
-    python -m benchmarks.observability [--executions 10000] [--rounds 5] [--store sqlite|memory|postgresql://...]
+    python -m benchmarks.observability [--executions 5000] [--rounds 10] [--store sqlite|memory|postgresql://...]
 
 Each round drains the same number of no-op executions in every mode, one after another in one process, so that a noisy
 machine is noisy for all of them. What counts is CPU time of the process per execution, the least of all rounds, since
-noise only ever adds to it; rates are shown beside. Spans go through the OpenTelemetry SDK into an exporter that does
-nothing; what the SDK takes for the same spans without Mainspring is measured in the same run.
+noise only ever adds to it; rates are shown beside. Spans go into an exporter that does nothing.
+
+Three modes are there to compare `traces` with, where executions come from a few batches: `callers`, where each has
+a trace of its own, as if a request each had made them; `sampled`, the same with one trace in ten recorded; and `sdk`,
+where the OpenTelemetry SDK makes every span itself. What it takes for such a span without Mainspring is shown too.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import (
     Link,
@@ -38,6 +42,8 @@ from mainspring.observe.counting import ProcessCounts
 from mainspring.observe.fanout import Fanout
 from mainspring.observe.formats import JsonFormatter
 
+MODES = ("bare", "off", "logs", "metrics", "traces", "all", "callers", "sampled", "sdk")
+TRACED = ("traces", "all", "callers", "sampled", "sdk")
 BARS = {"off": 1.02, "metrics": 1.05, "all": 1.25}
 """Times the CPU of a drain in which nothing even asks whether anybody listens. `off` is to cost nothing measurable."""
 
@@ -45,6 +51,15 @@ BARS = {"off": 1.02, "metrics": 1.05, "all": 1.25}
 class NoExporter(SpanExporter):
     def export(self, spans: Any) -> SpanExportResult:
         return SpanExportResult.SUCCESS
+
+
+class Watching(SpanProcessor):
+    """Looks at spans when they begin, so that the SDK has to make them."""
+
+
+class Silence(Fanout):
+    def add(self, observer: Callable[[Any], None]) -> None:
+        """Nobody ever listens."""
 
 
 class Mode:
@@ -61,19 +76,29 @@ class Mode:
             handler = BackgroundHandler(self._file, room=1_000_000)
             handler.setFormatter(JsonFormatter())
             self.logger.addHandler(handler)
-        self.provider = self._provider() if name in ("traces", "all") else None
+        self.provider = self._provider() if name in TRACED else None
 
     def _provider(self) -> TracerProvider:
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(NoExporter()))
+        if self.name == "sdk":
+            provider.add_span_processor(Watching())
         return provider
+
+    def work(self, executions: int) -> list[Any]:
+        """What is enqueued: a few batches, or each from a caller of its own."""
+        if self.name not in ("callers", "sampled"):
+            return [("noop", {"number": number}) for number in range(executions)]
+        every = 10 if self.name == "sampled" else 1
+        callers = (f"00-{number + 1:032x}-{number + 1:016x}-0{int(number % every == 0)}" for number in count())
+        return [("noop", {"number": number}, {"traceparent": next(callers)}) for number in range(executions)]
 
     def application(self, url: str, concurrency: int) -> Mainspring:
         app = Mainspring(url, logger=self.logger, tracer_provider=self.provider, concurrency=concurrency)
         if self.metrics:
             app.observe(ProcessCounts(1_000))
         if self.name == "bare":
-            app.emit = Fanout()
+            app.emit = Silence()
         return app
 
     def close(self) -> None:
@@ -84,9 +109,9 @@ class Mode:
             self.provider.shutdown()
 
 
-async def drain(app: Mainspring, executions: int) -> tuple[float, float]:
+async def drain(app: Mainspring, work: list[Any]) -> tuple[float, float]:
     """Microseconds of CPU for each execution, and how many a second."""
-    left, done = executions, asyncio.Event()
+    left, done = len(work), asyncio.Event()
 
     @app.job("noop")
     async def noop(number: int) -> None:
@@ -95,12 +120,12 @@ async def drain(app: Mainspring, executions: int) -> tuple[float, float]:
         if not left:
             done.set()
 
-    await app.enqueue_many([("noop", {"number": number}) for number in range(executions)])
+    await app.enqueue_many(work)
     cpu, wall = time.process_time(), time.perf_counter()
     async with app:
         await done.wait()
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return cpu / executions * 1e6, executions / wall
+    return cpu / len(work) * 1e6, len(work) / wall
 
 
 def one_span(executions: int) -> float:
@@ -130,7 +155,7 @@ def measure(arguments: argparse.Namespace, folder: Path, show: Callable[[str], N
         for name in names:
             mode = Mode(name, folder)
             app = mode.application(address(arguments.store, folder, f"{name}{number}"), arguments.concurrency)
-            spent, per_second = asyncio.run(drain(app, arguments.executions))
+            spent, per_second = asyncio.run(drain(app, mode.work(arguments.executions)))
             mode.close()
             cpu[name].append(spent)
             rate[name].append(per_second)
@@ -161,11 +186,11 @@ def told(figures: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--executions", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--executions", type=int, default=5_000)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--concurrency", type=int, default=100)
     parser.add_argument("--store", default="sqlite")
-    parser.add_argument("--modes", nargs="+", default=["bare", "off", "logs", "metrics", "traces", "all"])
+    parser.add_argument("--modes", nargs="+", default=MODES, choices=MODES)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):

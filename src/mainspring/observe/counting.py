@@ -72,18 +72,15 @@ class ProcessCounts:
             counts = self.jobs.get(execution.job) or self._new(execution.job)
             counts.lateness.observe(late / 1_000_000 if late > 0 else 0.0)
         elif kind is Ended:
-            self._ended(event)
+            if event.reason in _UNTIMED:
+                return
+            name = event.execution.job
+            counts = self.jobs.get(name) or self._new(name)
+            counts.durations.observe(event.duration_ms / 1000)
+            if event.state is State.PENDING:
+                counts.retries += 1
         elif kind in _HEARD:
             self._rare(event)
-
-    def _ended(self, event: Ended) -> None:
-        if event.reason in _UNTIMED:
-            return
-        name = event.execution.job
-        counts = self.jobs.get(name) or self._new(name)
-        counts.durations.observe(event.duration_ms / 1000)
-        if event.state is State.PENDING:
-            counts.retries += 1
 
     def _rare(self, event: Skipped | Rescued | Fenced | Missed) -> None:
         if isinstance(event, Missed):

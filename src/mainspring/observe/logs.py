@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -36,6 +37,7 @@ from ..model.execution import Execution, State
 from ..model.instants import to_datetime
 from .background import BackgroundHandler
 from .log_context import fields_of_execution as _of
+from .routine_lines import RoutineLine
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
@@ -118,12 +120,7 @@ class LogLines:
         handler = _only_handler(logger)
         if handler is None or (lines := handler.routine) is None:
             return False
-        if type(event) is Ended:
-            tail = f', "duration_ms": {round(event.duration_ms, 3)}, "state": "completed"'
-            line = lines.line(logger.name, "job_end", event.execution, tail)
-        else:
-            line = lines.line(logger.name, "job_start", event.execution)
-        handler.lines.put(line)
+        handler.lines.put(RoutineLine(lines, logger.name, time.time(), event))
         return True
 
     def _stopping(self, event: Stopping) -> None:
@@ -205,15 +202,15 @@ class LogLines:
 
 def _only_handler(logger: logging.Logger) -> BackgroundHandler | None:
     """The one handler that would see a record of this logger, if it is of our own kind."""
-    found: logging.Handler | None = None
-    here: logging.Logger | None = logger
     if logger.filters:
         return None
+    found: logging.Handler | None = None
+    here: logging.Logger | None = logger
     while here is not None:
-        if here.handlers:
-            if found is not None or len(here.handlers) > 1:
+        if handlers := here.handlers:
+            if found is not None or len(handlers) > 1:
                 return None
-            found = here.handlers[0]
+            found = handlers[0]
         here = here.parent if here.propagate else None
     return found if type(found) is BackgroundHandler else None
 

@@ -1,37 +1,47 @@
 """The two JSON lines of every execution, rendered without a log record: they are made tens of thousands of times a
 second, and `logging` would take longer for them than the execution itself takes.
 
-They read exactly as `JsonFormatter` writes them.
+They read exactly as `JsonFormatter` writes them. Only what happened is noted on the event loop, see `RoutineLine`; the
+text is made by the thread that writes it.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
+from typing import TypeAlias
 
-from ..model.execution import Execution
+import msgspec
+
+from ..model.events import Ended, Started
 
 HEADS = 1_000
-"""Beginnings of lines that are kept: one for each event, job and trigger."""
+"""Beginnings of lines that are kept: one for each kind of event, job and trigger."""
+
+_Kind: TypeAlias = tuple[str, type, str, str]
 
 
 class RoutineLines:
+    """One for each handler; used by its thread alone."""
+
     def __init__(self, process: int | None = None) -> None:
         self._process = "" if process is None else f', "process": {process}'
-        self._heads: dict[tuple[str, str, str, str], str] = {}
+        self._heads: dict[_Kind, str] = {}
         self._moment = (0, "")
 
-    def line(self, logger: str, event: str, execution: Execution, tail: str = "") -> str:
-        """`tail` is JSON text of more fields."""
-        key = (logger, event, execution.job, execution.trigger)
-        head = self._heads.get(key) or self._made_head(key)
+    def text(self, logger: str, at: float, event: Started | Ended) -> str:
+        """`at` is the time of the machine, in seconds."""
+        execution, kind = event.execution, type(event)
+        head = self._heads.get((logger, kind, execution.job, execution.trigger))
+        if head is None:
+            head = self._made_head((logger, kind, execution.job, execution.trigger))
         moment, now = self._moment
-        if (here := int(time.time() * 1000)) != moment:
+        if (here := int(at * 1000)) != moment:
             now = self._told(here)
         trace = execution.trace_id
         quoted = f'"{trace}"' if trace.isalnum() and trace.isascii() else json.dumps(trace)
         tenant = "null" if execution.tenant is None else json.dumps(execution.tenant)
+        tail = f', "duration_ms": {round(event.duration_ms, 3)}, "state": "completed"' if type(event) is Ended else ""
         return (
             f'{{"time": "{now}+00:00"{head}{quoted}, "execution_id": "{execution.id}", '
             f'"attempt": {execution.failures + 1}, "tenant": {tenant}{tail}}}'
@@ -44,8 +54,9 @@ class RoutineLines:
         self._moment = (moment, now)
         return now
 
-    def _made_head(self, key: tuple[str, str, str, str]) -> str:
-        logger, event, job, trigger = map(json.dumps, key)
+    def _made_head(self, key: _Kind) -> str:
+        name = "job_end" if key[1] is Ended else "job_start"
+        logger, event, job, trigger = map(json.dumps, (key[0], name, *key[2:]))
         if len(self._heads) >= HEADS:
             self._heads.clear()
         head = self._heads[key] = (
@@ -53,3 +64,15 @@ class RoutineLines:
             f'"trigger": {trigger}, "trace_id": '
         )
         return head
+
+
+class RoutineLine(msgspec.Struct, gc=False):
+    """A line that nobody has rendered yet."""
+
+    lines: RoutineLines
+    logger: str
+    at: float
+    event: Started | Ended
+
+    def __str__(self) -> str:
+        return self.lines.text(self.logger, self.at, self.event)
