@@ -165,7 +165,7 @@ def test_a_processor_that_hears_beginnings_gets_spans_of_the_sdk() -> None:
         {"span_limits": SpanLimits(max_span_attribute_length=3)},
         {"span_limits": SpanLimits(max_links=0)},
     ],
-    ids=str,
+    ids=["sampler", "recording", "remote", "attributes", "length", "links"],
 )
 def test_what_an_application_has_set_up_otherwise_is_left_to_the_sdk(options: dict[str, Any]) -> None:
     made = Made(**options)
