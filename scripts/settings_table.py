@@ -58,9 +58,17 @@ MEANING = {
     "jwt_leeway": "how far clocks may differ, in seconds; at most 60",
     "jwt_role_claim": "the claim that names the role",
     "failed_logins_per_minute": "wrong credentials from one address, before it has to wait",
+    "audit_retention": 'how long audit records are kept, in seconds; text such as `"400d"`, or `"forever"`',
     "metrics_port": "a port of `host` for `/metrics`, for processes without the role `api`; 0 for a free one",
     "metrics_jobs": "how many jobs have metrics of their own",
     "private_urls": "true: addresses that jobs ping may lead to this machine or a private network",
+    "retry_max_attempts": "tries of jobs that do not say; none given: 3 of scheduled ones, 10 of enqueued ones",
+    "retry_policy": "waits between tries of jobs that do not say: `queue`, `tenant` or `patient`, or a table",
+    "window_max_span": "the longest window that a caller may ask for, of jobs that set no `max_span`; none given: any",
+    "tenant_concurrency": "tenants of one execution at once, of jobs that do not say; none given: any number",
+    "tenant_max_attempts": "tries of a tenant, of jobs that do not say; none given: 3",
+    "tenant_retry": "waits between tries of a tenant, of jobs that do not say; none given: `tenant`",
+    "tenant_continue_on_failure": "false: a tenant that fails stops those not started yet, of jobs that do not say",
 }
 
 

@@ -245,7 +245,8 @@ class Declarations:
     def jobs(self, settings: config.Settings) -> list[tuple[str, JobSpec]]:
         revision = self._registry.revision
         if self._made is None or self._made[:2] != (revision, settings):
-            self._made = (revision, settings, self._registry.declared_jobs(settings.lookup, settings.timezone))
+            found = self._registry.declared_jobs(settings.lookup, settings.timezone, settings.job_defaults)
+            self._made = (revision, settings, found)
         return self._made[2]
 
 

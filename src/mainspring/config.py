@@ -17,8 +17,9 @@ from typing import Any
 
 import msgspec
 
-from . import config_monitoring, config_security
-from .config_monitoring import MonitoringSettings
+from . import config_jobs, config_monitoring, config_security
+from .config_jobs import JobSettings
+from .config_sections import SECTIONS, unfolded
 from .config_security import check_security, switch
 from .model.address import DatabaseUrl, parse_url, redis_url, without_password
 from .model.errors import ConfigurationError, InvalidValue, nearest, shown
@@ -36,7 +37,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DAY = 86_400.0
 
 
-class Settings(MonitoringSettings, frozen=True, kw_only=True):
+class Settings(JobSettings, frozen=True, kw_only=True):
     """All settings of one process. Made by `load`, which checks them; durations are seconds."""
 
     database_url: str = "sqlite:///mainspring.db"
@@ -139,7 +140,8 @@ def _from_arguments(arguments: Mapping[str, Any]) -> dict[str, _Given]:
 
 
 def _from_file(table: Mapping[str, Any], source: str) -> dict[str, _Given]:
-    return _known({name: _Given(value, source) for name, value in table.items()}, [*RULES, "values"])
+    given = {name: _Given(value, place) for name, value, place in unfolded(table, source)}
+    return _known(given, [*RULES, *SECTIONS, "values"])
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
@@ -382,4 +384,5 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "api_handler": identifier,
     **config_security.RULES,
     **config_monitoring.RULES,
+    **config_jobs.RULES,
 }

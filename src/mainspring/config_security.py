@@ -24,6 +24,7 @@ HMAC = {"HS256": 32, "HS384": 48, "HS512": 64}
 PUBLIC_KEY = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 PROXY_HEADERS = ("x-forwarded-for", "forwarded")
 MOST_LEEWAY = 60.0
+DAY = 86_400.0
 
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
@@ -48,6 +49,7 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     jwt_leeway: float = 10.0
     jwt_role_claim: str = "role"
     failed_logins_per_minute: int = 10
+    audit_retention: float | None = 400 * DAY
 
     @property
     def takes_jwt(self) -> bool:
@@ -154,6 +156,18 @@ def _leeway(field: str, value: Any) -> float:
     return seconds
 
 
+def _retention(field: str, value: Any) -> float | None:
+    if isinstance(value, str) and value.strip().lower() == "forever":
+        return None
+    try:
+        seconds = duration(field, value)
+    except InvalidValue as error:
+        raise InvalidValue(field, error.value, f'{error.allowed}, or "forever"', error.remedy) from None
+    if seconds < DAY:
+        raise InvalidValue(field, value, 'at least "1d", or "forever"')
+    return seconds
+
+
 def _limit(field: str, value: Any) -> int:
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,6}\s*", value):
         value = int(value)
@@ -189,4 +203,5 @@ RULES: Mapping[str, Callable[[str, Any], Any]] = {
     "jwt_leeway": _leeway,
     "jwt_role_claim": _words,
     "failed_logins_per_minute": _limit,
+    "audit_retention": _retention,
 }

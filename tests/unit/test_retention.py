@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from mainspring import InvalidValue, Retention, every
-from mainspring.core.janitor import DAY, prune_rules
+from mainspring.assembly import node_settings
+from mainspring.config import load
+from mainspring.core import janitor
+from mainspring.core.janitor import DAY, Janitor, prune_rules
+from mainspring.model.changes import Audit
 from mainspring.model.execution import State
+from mainspring.model.ids import random_id
 from mainspring.model.instants import SECOND
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.shelf import Entry, EntryWrite
 from mainspring.model.triggers import encode_trigger
+from mainspring.stores.memory import MemoryStore
+from mainspring.testing import FakeClock
 
 NOW = 10**9 * SECOND
 
@@ -42,3 +52,32 @@ def test_a_state_may_have_its_own_days() -> None:
 def test_wrong_states_and_days_are_refused(by_state: dict[str, float]) -> None:
     with pytest.raises(InvalidValue, match=r"retention\.by_state"):
         Retention(by_state=by_state)
+
+
+@pytest.mark.req("SEC-3", "HIS-2")
+async def test_audit_records_go_after_their_time_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(janitor, "PRUNE_BATCH", 2)
+    clock, chance = FakeClock(), Random(1)
+    store = MemoryStore(clock)
+
+    async def note(times: int) -> None:
+        for _ in range(times):
+            audit = Audit(id=random_id(clock.now(), chance), at=clock.now(), actor="ada", action="set", target="x")
+            entry = Entry(kind="calendar", key="x")
+            await store.shelve([EntryWrite(entry=entry, audit=audit)])
+
+    await note(5)
+    clock.advance(399 * DAY)
+    await note(3)
+    kept_for_ever = Janitor(store, clock, chance, print)
+    sweeping = Janitor(store, clock, chance, print, audit_retention=400 * DAY)
+    await sweeping.retain_once()
+    clock.advance(2 * DAY)
+    await kept_for_ever.retain_once()
+    assert len(await store.audits()) == 8
+    await sweeping.retain_once()
+    assert [audit.at for audit in await store.audits()] == [clock.now() - round(2 * DAY * SECOND)] * 3
+
+
+def test_the_setting_reaches_the_janitor() -> None:
+    assert node_settings(load({"audit_retention": "30d"}, {}, "/dev/null")).audit_retention == 30 * DAY

@@ -34,6 +34,7 @@ from ..model.triggers import AnyTrigger, Trigger, cron, encode_trigger, interval
 from ..model.values import choice, duration, identifier, whole, zone, zone_name
 from ..model.windows import Limited, Offset, encode_window_spec, window_spec
 from .flow_options import flow_options
+from .job_defaults import NO_DEFAULTS, JobDefaults
 from .limiting import check_limits, check_weights
 from .pinging import check_ping
 from .signature import Signature
@@ -135,13 +136,15 @@ class Declaration(msgspec.Struct, frozen=True):
         provisional = {name: _provisional(name, value) for name, value in self.options.items()}
         self._spec(signature, provisional, "UTC", warn=True)
 
-    def spec(self, signature: Signature, lookup: Lookup | None = None, tz: str = "UTC") -> JobSpec:
+    def spec(
+        self, signature: Signature, lookup: Lookup | None = None, tz: str = "UTC", defaults: JobDefaults = NO_DEFAULTS
+    ) -> JobSpec:
         """The specification, with placeholders filled in; `tz` is the zone of jobs that name none."""
         if not any(_has_placeholder(name, value) for name, value in self.options.items()):
-            return self._spec(signature, self.options, tz)
+            return self._spec(signature, defaults.under(self.options), tz)
         try:
             filled = {name: fill(name, value, lookup) for name, value in self.options.items()}
-            return self._spec(signature, filled, tz)
+            return self._spec(signature, defaults.under(filled), tz)
         except ConfigurationError as error:
             raise ConfigurationError(f"job {self.name!r} ({self.where}): {error}") from None
         except InvalidValue as error:

@@ -13,7 +13,7 @@ import msgspec
 from ..model.changes import Change, PruneRule
 from ..model.events import Rescued
 from ..model.execution import LIVE, Execution, State
-from ..model.ids import Chance
+from ..model.ids import Chance, first_id
 from ..model.instants import SECOND, Micros, seconds_to_micros
 from ..model.job import Job
 from . import decide, tenant_lists
@@ -27,6 +27,7 @@ from .tenant_endings import look_at_open
 BATCH = 100
 FOLD_BATCH = 10_000
 PRUNE_BATCH = 500
+AUDIT_BATCHES = 20
 JOBS_AT_ONCE = 200
 CLOCK_TOLERANCE = 2.0
 DAY = 86_400.0
@@ -48,10 +49,11 @@ class Janitor:
         rescue_interval: float = 5.0,
         sweep_interval: float = 2.0,
         retention_interval: float = 60.0,
+        audit_retention: float | None = None,
     ) -> None:
         self._store, self._clock, self._chance, self._emit = store, clock, chance, emit
         self._rescue_interval, self._sweep_interval = rescue_interval, sweep_interval
-        self._retention_interval = retention_interval
+        self._retention_interval, self._audit_retention = retention_interval, audit_retention
         self._trust = ClockTrust(clock, heartbeat, rescue_interval)
         self._pruned_up_to = ""
         self._joins_up_to: dict[str, str] = {}
@@ -162,7 +164,17 @@ class Janitor:
             if len(job.spec.after) > 1:
                 self._joins_up_to[job.id] = await prune_joins(self._store, job, self._joins_up_to.get(job.id, ""), now)
         await self._store.prune_workers(WORKER_SILENCE)
+        await self._prune_audits(now)
         return pruned
+
+    async def _prune_audits(self, now: Micros) -> None:
+        """Their ids are ordered by time."""
+        if self._audit_retention is None:
+            return
+        before = first_id(now - seconds_to_micros(self._audit_retention))
+        for _ in range(AUDIT_BATCHES):
+            if await self._store.prune_audits(before, PRUNE_BATCH) < PRUNE_BATCH:
+                return
 
     async def _oldest_parents(self, jobs: Sequence[Job]) -> dict[str, Micros]:
         """Since when those of these jobs have had tenants whose parent has not ended. Most jobs have no tenants."""

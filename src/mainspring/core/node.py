@@ -44,6 +44,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     rescue_interval: float = 5.0
     sweep_interval: float = 2.0
     retention_interval: float = 60.0
+    audit_retention: float | None = None
     wakeups: bool = True
     stop_timeout: float = 30.0
     stop_reserve: float = 5.0
@@ -82,6 +83,7 @@ class Node:
             rescue_interval=settings.rescue_interval,
             sweep_interval=settings.sweep_interval,
             retention_interval=settings.retention_interval,
+            audit_retention=settings.audit_retention,
         )
         self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe)
         self.backfills = BackfillDriver(store, emit)

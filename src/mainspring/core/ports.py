@@ -274,6 +274,9 @@ class Store(LockBackend, Protocol):
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
         """Audit records, newest id first; `before` is a cursor: only ids smaller than it."""
 
+    async def prune_audits(self, before: str, limit: int) -> int:
+        """Delete up to `limit` audit records whose ids are smaller than this, the smallest first; how many it was."""
+
     # --- shelf --------------------------------------------------------------------------------------------
     async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
         """Compare-and-set each entry on its own, in the order given; a put makes its version the stored one plus 1.

@@ -21,6 +21,7 @@ from ..model.values import identifier
 from .declare import Declaration, JobOptions, Lookup, known_options
 from .flow_options import Declared, refuse_cycle
 from .handlers import Handler, documentation, make_handler, method_of
+from .job_defaults import NO_DEFAULTS, JobDefaults
 from .tenant_options import TenantProvider
 
 __all__ = ["Handler", "JobOptions", "Registry"]
@@ -92,9 +93,12 @@ class Registry:
             raise InvalidValue("handler", Verbatim(_label(ref)), names, remedy)
         return found[0]
 
-    def declared_jobs(self, lookup: Lookup | None = None, tz: str = "UTC") -> list[tuple[str, JobSpec]]:
+    def declared_jobs(
+        self, lookup: Lookup | None = None, tz: str = "UTC", defaults: JobDefaults = NO_DEFAULTS
+    ) -> list[tuple[str, JobSpec]]:
         """All jobs of the code, with placeholders filled in; `tz` is the zone of those that name none."""
-        return [(job.name, job.spec(self.get(job.handler).signature, lookup, tz)) for job in self._jobs.values()]
+        jobs = self._jobs.values()
+        return [(job.name, job.spec(self.get(job.handler).signature, lookup, tz, defaults)) for job in jobs]
 
     def declares(self, job: str) -> bool:
         """Whether the code of this process declares this job."""

@@ -50,6 +50,12 @@ class RandomIds:
         return f"{self._time}{_PLACES[micros]}{self._luck.pop()}"
 
 
+def first_id(at: Micros) -> str:
+    """Less than every id of this millisecond, greater than all before it."""
+    digits = f"{max(at, 0) // 1000 & 0xFFFFFFFFFFFF:012x}"
+    return f"{digits[:8]}-{digits[8:]}"
+
+
 def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:
     """The id of what a job does at one instant."""
     return _format(tick // 1000, _hash(job_id, kind, str(tick)), version=8)

@@ -285,6 +285,12 @@ class MemoryStore:
             chosen = [audit for audit in known if target is None or audit.target == target]
             return sorted(chosen, key=lambda audit: audit.id, reverse=True)[:limit]
 
+    async def prune_audits(self, before: str, limit: int) -> int:
+        with self._lock:
+            gone = set(sorted(audit.id for audit in self._audits if audit.id < before)[: max(limit, 0)])
+            self._audits = [audit for audit in self._audits if audit.id not in gone]
+            return len(gone)
+
     def _audit(self, *audits: Audit | None) -> None:
         self._audits.extend(audit for audit in audits if audit is not None)
 

@@ -66,3 +66,12 @@ async def audits(db: Database, target: str | None, limit: int, before: str | Non
     wanted: dict[str, Any] = {} if target is None else {"target": target}
     wanted |= {} if before is None else {"_id": {"$lt": before}}
     return [audit_of(doc) async for doc in db.audits.find(wanted).sort("_id", -1).limit(limit)] if limit > 0 else []
+
+
+async def prune(db: Database, before: str, limit: int) -> int:
+    """Found and deleted in two steps: records never change."""
+    if limit <= 0:
+        return 0
+    found = await db.audits.find({"_id": {"$lt": before}}, {"_id": 1}).sort("_id", 1).limit(limit).to_list()
+    ids = [doc["_id"] for doc in found]
+    return (await repeated(lambda: db.audits.delete_many({"_id": {"$in": ids}}))).deleted_count if ids else 0

@@ -296,6 +296,10 @@ class MongoStore:
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
         return await auditing.audits(self._db, target, limit, before)
 
+    @told
+    async def prune_audits(self, before: str, limit: int) -> int:
+        return await auditing.prune(self._db, before, limit)
+
     # --- shelf --------------------------------------------------------------------------------------------------
 
     @told

@@ -217,6 +217,9 @@ class PostgresStore:
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
         return await locking.audits(self._db, target, limit, before)
 
+    async def prune_audits(self, before: str, limit: int) -> int:
+        return int(await self._db.value("audits_prune", before, max(limit, 0)))
+
     # --- shelf --------------------------------------------------------------------------------------------------
 
     async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:

@@ -330,6 +330,9 @@ class SqliteStore:
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
         return await self._list(lambda tx: locking.audits(tx, target, limit, before))
 
+    async def prune_audits(self, before: str, limit: int) -> int:
+        return await self._write(lambda tx: tx.run("audit_prune", before, max(limit, 0)))
+
     # --- shelf --------------------------------------------------------------------------------------------------
 
     async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:

@@ -162,6 +162,18 @@ class AuditTrail(StoreSuite):
         assert await world.store.audits(before=audits[0].id) == []
         assert await world.store.audits("nobody") == []
 
+    @pytest.mark.req("SEC-3", "HIS-2")
+    @stored
+    async def test_the_oldest_are_pruned_a_few_at_a_time(self, world: World) -> None:
+        audits = [world.audit() for _ in range(6)]
+        await world.add(world.execution(), audit=audits)
+        assert await world.store.prune_audits(audits[0].id, 10) == 0
+        assert await world.store.prune_audits(audits[5].id, 0) == 0
+        assert await world.store.prune_audits(audits[5].id, 2) == 2
+        assert await world.store.audits() == audits[:1:-1]
+        assert await world.store.prune_audits(audits[5].id, 10) == 3
+        assert await world.store.audits() == [audits[5]]
+
     @stored
     async def test_every_field_of_a_record_comes_back(self, world: World) -> None:
         audit = Audit(
