@@ -3,12 +3,13 @@
     N passed, N failed
 
 Each static check counts as one; so does a suite that collected nothing or ended without a report.
-Names of checks (lint, types, contracts, requirements, tests) may be given to run only those.
+Names of checks (lint, types, contracts, requirements, collection, tests) may be given to run only those.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,14 +24,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
+ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+"""Hundreds of processes are started by the tests: what one of them has compiled is there for all others."""
 
 STATIC_CHECKS = {
-    "lint": [[PYTHON, "-m", "ruff", "check", "."], [PYTHON, "-m", "ruff", "format", "--check", "."]],
     "types": [[PYTHON, "-m", "mypy"]],
+    "collection": [[PYTHON, "-m", "pytest", "-q", "--collect-only", "tests"]],  # which compiles the tests, once for all
+    "lint": [[PYTHON, "-m", "ruff", "check", "."], [PYTHON, "-m", "ruff", "format", "--check", "."]],
     "contracts": [[str(Path(PYTHON).parent / "lint-imports"), "--no-logo"]],
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
+IN_PARALLEL = ["--dist", "loadgroup"]  # tests that share something expensive are marked to run in the same process
 LONG_CRASH_TESTS = [
     f"tests/crash/test_{name}.py" for name in ("long_runs", "schedulers", "limits", "tenants", "backfills")
 ]
@@ -52,10 +57,22 @@ class Outcome:
         self.skips += other.skips
 
 
-def run_static_check(name: str) -> Outcome:
-    for command in STATIC_CHECKS[name]:
-        if run(command) != 0:
-            return Outcome(failures=[name])
+def run_static_checks(names: list[str]) -> Outcome:
+    """Two at a time. Of a check that passed the last line it said is shown, of one that failed all of it."""
+    total = Outcome()
+    with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder, ThreadPoolExecutor(2) as pool:
+        said = [Path(folder) / name for name in names]
+        for output, outcome in zip(said, pool.map(run_static_check, said), strict=True):
+            total.add(outcome)
+            text = output.read_text(errors="replace").strip()
+            say(text if outcome.failures else f"{output.name}: {text.splitlines()[-1] if text else 'ok'}")
+    return total
+
+
+def run_static_check(output: Path) -> Outcome:
+    for command in STATIC_CHECKS[output.name]:
+        if run(command, output) != 0:
+            return Outcome(failures=[output.name])
     return Outcome(passed=1)
 
 
@@ -109,9 +126,11 @@ def read_report(report: Path, suites: list[str]) -> Outcome:
 
 def run(command: list[str], output: Path | None = None) -> int:
     if output is None:
-        return subprocess.run(command, cwd=ROOT, check=False).returncode
-    with output.open("wb") as file:
-        return subprocess.run(command, cwd=ROOT, check=False, stdout=file, stderr=subprocess.STDOUT).returncode
+        return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, check=False).returncode
+    with output.open("ab") as file:
+        return subprocess.run(
+            command, cwd=ROOT, env=ENVIRONMENT, check=False, stdout=file, stderr=subprocess.STDOUT
+        ).returncode
 
 
 def say(text: str) -> None:
@@ -139,12 +158,11 @@ def main() -> int:
 
     started = time.monotonic()
     total = Outcome()
-    for name in chosen:
-        if name in STATIC_CHECKS:
-            total.add(timed(name, partial(run_static_check, name)))
+    if static := [name for name in STATIC_CHECKS if name in chosen]:
+        total.add(timed(", ".join(static), partial(run_static_checks, static)))
     if "tests" in chosen:
         title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
-        total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers)))
+        total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers, *IN_PARALLEL)))
         title = f"tests: {', '.join(SIDE_BY_SIDE)} (side by side)"
         total.add(timed(title, partial(run_side_by_side, SIDE_BY_SIDE, "-rP")))
 
