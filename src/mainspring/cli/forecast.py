@@ -14,13 +14,14 @@ import msgspec
 
 from ..core.opening import NONE
 from ..model.calendars import Calendar
+from ..model.clock_changes import ClockChange
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime
 from ..model.job import Job, JobSpec
 from ..model.occurrences import Occurrence
-from ..model.zones import known_zone
-from .simulated_changes import ClockChange, change_at, left_out, notes_of, zone_of
+from ..model.zones import known_zone, zone_name
+from .simulated_changes import changes_between, left_out, notes_of, zone_of
 from .simulated_overlaps import SKIPPED, Overlaps, overlaps
-from .simulated_ticks import clock_changes, planned, ticks_of
+from .simulated_ticks import planned, ticks_of
 
 MINUTE = 60 * SECOND
 
@@ -70,6 +71,14 @@ class Hour(NamedTuple):
     most: int
 
 
+class ChangeForecast(NamedTuple):
+    """A change of the clocks of a zone, with the jobs it touches and how."""
+
+    change: ClockChange
+    zone: str
+    jobs: dict[str, str]
+
+
 class Forecast(msgspec.Struct):
     begin: Micros
     end: Micros
@@ -77,8 +86,7 @@ class Forecast(msgspec.Struct):
     jobs: list[JobForecast]
     on_demand: list[str]
     """Jobs without a trigger, and such as are not enabled."""
-    changes: list[tuple[ClockChange, dict[str, str]]]
-    """Changes of the clocks, with the jobs they touch and how."""
+    changes: list[ChangeForecast]
     by_minute: Counter[int]
 
     @property
@@ -157,8 +165,8 @@ def _job_forecast(
     assert trigger is not None, "a job that ticks has a trigger"
     ticks = ticks_of(job, begin, end, takes, chance, calendars)
     zone, notes = zone_of(trigger, job.spec.tz), dict[Micros, str]()
-    for at in clock_changes(known_zone(zone), begin, end):
-        notes |= notes_of(trigger, change_at(known_zone(zone), at), ticks)
+    for change in changes_between(known_zone(zone), begin, end):
+        notes |= notes_of(trigger, known_zone(zone), change, ticks)
     exceptions = tuple(each for each in job.occurrences if not each.done and begin <= each.due < end)
     notes |= {each.due: f"moved from {_local(each.tick, zone)}" for each in exceptions if each.to is not None}
     return JobForecast(
@@ -176,18 +184,17 @@ def _local(at: Micros, zone: str) -> str:
     return f"{to_datetime(at).astimezone(known_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
 
 
-def _changes(jobs: Sequence[JobForecast], begin: Micros, end: Micros) -> list[tuple[ClockChange, dict[str, str]]]:
-    found: dict[ClockChange, dict[str, str]] = {}
+def _changes(jobs: Sequence[JobForecast], begin: Micros, end: Micros) -> list[ChangeForecast]:
+    found: dict[tuple[ClockChange, str], dict[str, str]] = {}
     for job in jobs:
         zone, trigger = known_zone(job.zone), job.job.trigger
         assert trigger is not None
-        for at in clock_changes(zone, begin, end):
-            change = change_at(zone, at)
-            touched = found.setdefault(change, {})
-            words = _words(notes_of(trigger, change, job.ticks)) or left_out(trigger, change, job.ticks)
+        for change in changes_between(zone, begin, end):
+            touched = found.setdefault((change, zone_name(zone)), {})
+            words = _words(notes_of(trigger, zone, change, job.ticks)) or left_out(trigger, zone, change, job.ticks)
             if words:
                 touched[job.name] = words
-    return sorted(found.items(), key=lambda item: (item[0].at, item[0].zone))
+    return [ChangeForecast(*which, found[which]) for which in sorted(found, key=lambda which: (which[0].at, which[1]))]
 
 
 def _words(notes: Mapping[Micros, str]) -> str:

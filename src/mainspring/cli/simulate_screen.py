@@ -16,6 +16,7 @@ from ..model.values import duration_text
 from ..model.zones import known_zone
 from .forecast import Forecast, JobForecast, Run
 from .output import console, note, print_fields
+from .simulated_changes import describe
 from .simulated_overlaps import BESIDE, CANCELS, SKIPPED, WAITS
 from .table import print_table
 
@@ -84,8 +85,8 @@ def _print_changes(found: Forecast) -> None:
         return
     _title("Changes of the clocks")
     screen = console()
-    for change, touched in found.changes:
-        screen.print(f"{change.describe()} ({instant_text(to_datetime(change.at))})", soft_wrap=True)
+    for change, zone, touched in found.changes:
+        screen.print(f"{describe(zone, change)} ({instant_text(change.at)})", soft_wrap=True)
         for job, words in touched.items():
             screen.print(f"  {job}: {words}", soft_wrap=True)
         if not touched:
@@ -189,14 +190,14 @@ def _shape(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:
         "on_demand": found.on_demand,
         "clock_changes": [
             {
-                "at": instant_text(to_datetime(change.at)),
-                "timezone": change.zone,
-                "direction": "forward" if change.forward else "back",
+                "at": instant_text(change.at),
+                "timezone": zone,
+                "direction": "forward" if change.kind == "gap" else "back",
                 "local_before": change.shown_before.isoformat(),
                 "local_after": change.shown_after.isoformat(),
                 "jobs": touched,
             }
-            for change, touched in found.changes
+            for change, zone, touched in found.changes
         ],
         "hours": [
             {"hour": at, "runs": hour.runs, "most_in_one_day": hour.most} for at, hour in enumerate(found.hours())

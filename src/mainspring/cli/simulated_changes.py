@@ -5,52 +5,29 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
-
-import msgspec
+from functools import lru_cache
+from typing import Literal
 
 from ..model.calendar_triggers import CalendarTrigger
+from ..model.clock_changes import ClockChange, clock_changes
 from ..model.cron import rule
-from ..model.instants import Micros, to_datetime
-from ..model.timeline import SECOND, offset_at
+from ..model.instants import Micros, to_datetime, to_micros
+from ..model.timeline import SECOND
 from ..model.triggers import AnyOf, Excluding, Trigger
-from ..model.zones import known_zone, zone_name
+from ..model.zones import known_zone
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class ClockChange(msgspec.Struct, frozen=True):
-    """One change of one zone's clocks. Wall-clock times are naive."""
-
-    at: Micros
-    zone: str
-    before: timedelta
-    after: timedelta
-
-    @property
-    def forward(self) -> bool:
-        return self.after > self.before
-
-    @property
-    def size(self) -> timedelta:
-        return abs(self.after - self.before)
-
-    @property
-    def shown_before(self) -> datetime:
-        """What the clocks show when the change comes."""
-        return _naive(self.at) + self.before
-
-    @property
-    def shown_after(self) -> datetime:
-        return _naive(self.at) + self.after
-
-    def describe(self) -> str:
-        way = "forward" if self.forward else "back"
-        return f"{self.zone}: clocks go {way} from {self.shown_before:%Y-%m-%d %H:%M} to {self.shown_after:%H:%M}"
+@lru_cache(maxsize=4096)
+def changes_between(zone: tzinfo, begin: Micros, end: Micros) -> list[ClockChange]:
+    """The changes of a zone's clocks in [begin, end)."""
+    return list(clock_changes(zone, to_datetime(begin) - _MICROSECOND, to_datetime(end)))
 
 
-def change_at(zone: tzinfo, at: Micros) -> ClockChange:
-    naive = _naive(at)
-    return ClockChange(at, zone_name(zone), offset_at(zone, naive - SECOND), offset_at(zone, naive))
+def describe(zone: str, change: ClockChange) -> str:
+    way = "forward" if change.kind == "gap" else "back"
+    return f"{zone}: clocks go {way} from {change.shown_before:%Y-%m-%d %H:%M} to {change.shown_after:%H:%M}"
 
 
 def zone_of(trigger: Trigger, otherwise: str) -> str:
@@ -59,19 +36,18 @@ def zone_of(trigger: Trigger, otherwise: str) -> str:
     return parts.pop() if len(parts) == 1 else otherwise
 
 
-def notes_of(trigger: Trigger, change: ClockChange, ticks: Sequence[Micros]) -> dict[Micros, str]:
-    """Which of the ticks the change has touched, and how."""
-    parts = [part for part in _calendars(trigger) if known_zone(part.tz) == known_zone(change.zone)]
+def notes_of(trigger: Trigger, zone: tzinfo, change: ClockChange, ticks: Sequence[Micros]) -> dict[Micros, str]:
+    """Which of the ticks a change in this zone has touched, and how."""
+    parts = _read_in(zone, trigger)
     if not parts:
         return {}
-    size = change.size // _MICROSECOND
-    if not change.forward:
-        first = dict.fromkeys(_between(ticks, change.at - size, change.at), "first pass of the repeated time")
-        second = dict.fromkeys(_between(ticks, change.at, change.at + size), "second pass of the repeated time")
+    if change.kind == "overlap":
+        first = dict.fromkeys(_around(ticks, change, -1), "first pass of the repeated time")
+        second = dict.fromkeys(_around(ticks, change, 1), "second pass of the repeated time")
         return first | second
     missing = [] if _is_shifted(trigger) else _missing(parts, change)
     notes = {}
-    for tick in _between(ticks, change.at, change.at + size) if missing else ():
+    for tick in _around(ticks, change, 1) if missing else ():
         if not any(_names(part, _naive(tick) + change.after) for part in parts):
             shifted = _naive(tick) + change.before
             skipped = shifted if shifted in missing else missing[0]
@@ -79,23 +55,22 @@ def notes_of(trigger: Trigger, change: ClockChange, ticks: Sequence[Micros]) -> 
     return notes
 
 
-def left_out(trigger: Trigger, change: ClockChange, ticks: Sequence[Micros]) -> str | None:
+def left_out(trigger: Trigger, zone: tzinfo, change: ClockChange, ticks: Sequence[Micros]) -> str | None:
     """Says so when times of the trigger are skipped by the clocks and no run takes their place."""
-    if not change.forward or _is_shifted(trigger):
+    if change.kind == "overlap" or _is_shifted(trigger):
         return None
-    parts = [part for part in _calendars(trigger) if known_zone(part.tz) == known_zone(change.zone)]
+    parts = _read_in(zone, trigger)
     missing = _missing([part for part in parts if not _follows_the_wall_clock(part)], change)
-    if not missing or notes_of(trigger, change, ticks):
+    if not missing or notes_of(trigger, zone, change, ticks):
         return None
-    end = change.at + change.size // _MICROSECOND
-    if any(part.changes[0] != "skip" for part in parts) and _between(ticks, change.at, end):
+    if any(part.changes[0] != "skip" for part in parts) and _around(ticks, change, 1):
         return None  # another time of the trigger is at the end of the gap: they are one tick
     return f"no run for {missing[0]:%H:%M}, which does not exist that day"
 
 
 def _missing(parts: Sequence[CalendarTrigger], change: ClockChange) -> list[datetime]:
     """Wall-clock times of these triggers that the clocks skip; of each rule the first."""
-    begin, end = change.shown_before, change.shown_after
+    begin, end = change.skipped_or_repeated
     found = (rule(text).after(begin - SECOND) for part in parts for text in part.rules())
     return sorted(time for time in found if time is not None and time < end)
 
@@ -122,7 +97,14 @@ def _calendars(trigger: Trigger) -> list[CalendarTrigger]:
     return _calendars(base) if isinstance(base, Trigger) else []
 
 
-def _between(ticks: Sequence[Micros], begin: Micros, end: Micros) -> Sequence[Micros]:
+def _read_in(zone: tzinfo, trigger: Trigger) -> list[CalendarTrigger]:
+    return [part for part in _calendars(trigger) if known_zone(part.tz) == zone]
+
+
+def _around(ticks: Sequence[Micros], change: ClockChange, side: Literal[-1, 1]) -> Sequence[Micros]:
+    """The ticks right after the change, or right before it, for as long as the clocks are moved by."""
+    at = to_micros(change.at)
+    begin, end = sorted((at, at + side * (change.size // _MICROSECOND)))
     return ticks[bisect_left(ticks, begin) : bisect_left(ticks, end)]
 
 

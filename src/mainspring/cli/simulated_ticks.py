@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from itertools import pairwise
 from random import Random
@@ -29,9 +29,10 @@ from ..model.errors import InvalidValue
 from ..model.ids import random_id
 from ..model.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.job import Job, JobSpec, encode_spec
-from ..model.timeline import offset_at, segments
+from ..model.timeline import offset_at
 from ..model.triggers import AnyOf, Every, Excluding, Spread, Trigger
 from ..model.zones import known_zone
+from .simulated_changes import changes_between
 from .simulated_hours import let_through, skips_by_hours, without_hours
 
 DAY: Micros = 86_400 * SECOND
@@ -136,10 +137,10 @@ class _Walk:
         assert trigger is not None
         end = min((self._end, *(min(each.tick, each.due) for each in self._job.occurrences)))
         for zone in _zones(trigger):
-            changes = clock_changes(zone, begin - DAY, end + DAY)
-            if changes and changes[0] < begin + DAY:
-                return None
-            end = min(end, changes[0] - DAY) if changes else end
+            for change in changes_between(zone, begin - DAY, end + DAY)[:1]:
+                if to_micros(change.at) < begin + DAY:
+                    return None
+                end = min(end, to_micros(change.at) - DAY)
         return _in_steady_time(trigger, begin, end)
 
 
@@ -264,12 +265,3 @@ def _simulator(rule: str) -> CronSim | None:
         return CronSim(rule.replace("?", "*"), datetime(2000, 1, 1))
     except CronSimError:  # a spelling that only Mainspring knows: the scheduler decides
         return None
-
-
-@lru_cache(maxsize=4096)
-def clock_changes(zone: tzinfo, begin: Micros, end: Micros) -> list[Micros]:
-    """The instants in [begin, end) at which the zone's offset from UTC changes."""
-    years = range(to_datetime(begin).year, to_datetime(end).year + 1)
-    edges = [each.begin for year in years for each in segments(zone, year) if each.offset != each.before]
-    instants = [to_micros(edge.replace(tzinfo=UTC)) for edge in edges]
-    return [at for at in instants if begin <= at < end]

@@ -43,10 +43,19 @@ class ClockChange(NamedTuple):
         return abs(self.after - self.before)
 
     @property
+    def shown_before(self) -> datetime:
+        """What the clocks show, without a zone, when the change comes."""
+        return self.at.replace(tzinfo=None) + self.before
+
+    @property
+    def shown_after(self) -> datetime:
+        """What they show once they are changed."""
+        return self.at.replace(tzinfo=None) + self.after
+
+    @property
     def skipped_or_repeated(self) -> tuple[datetime, datetime]:
         """The naive wall-clock times [begin, end) that never come, or come twice."""
-        moment = self.at.replace(tzinfo=None)
-        return moment + min(self.before, self.after), moment + max(self.before, self.after)
+        return min(self.shown_before, self.shown_after), max(self.shown_before, self.shown_after)
 
 
 class Effect(NamedTuple):
@@ -57,12 +66,13 @@ class Effect(NamedTuple):
     words: str
 
 
-def clock_changes(zone: tzinfo, after: datetime) -> Iterator[ClockChange]:
-    """The changes later than `after`, within ten years."""
+def clock_changes(zone: tzinfo, after: datetime, until: datetime | None = None) -> Iterator[ClockChange]:
+    """The changes later than `after` and before `until`; without that, those of the next ten years."""
     start = utc(after).replace(tzinfo=None)
-    for year in range(start.year, min(start.year + YEARS_AHEAD, 9998) + 1):
+    end = datetime.max if until is None else utc(until).replace(tzinfo=None)
+    for year in range(start.year, min(start.year + YEARS_AHEAD if until is None else end.year, 9998) + 1):
         for segment in segments(zone, year):
-            if segment.begin > start and segment.before != segment.offset:
+            if start < segment.begin < end and segment.before != segment.offset:
                 yield ClockChange(segment.begin.replace(tzinfo=UTC), segment.before, segment.offset)
 
 
