@@ -1,4 +1,7 @@
-"""The database as it is, past all of our own code: the same questions to each kind of store."""
+"""The database as it is, past all of our own code: the same questions to each kind of store.
+
+Drivers are imported when they are needed: hundreds of short-lived processes import this module, for one store each.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
-import pymongo
-from pymongo.database import Database
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+    from pymongo.database import Database
 
 _IN_POSTGRES = {
     "mainspring_live": "mainspring.live",
@@ -108,6 +111,8 @@ def _rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
             return connection.execute(query).fetchall()
     for name, theirs in _IN_POSTGRES.items():
         query = query.replace(name, theirs)
+    import psycopg
+
     with psycopg.connect(address.partition("?")[0]) as postgres:
         return postgres.execute(query.encode()).fetchall()
 
@@ -122,6 +127,8 @@ def _is_mongo(folder: Path) -> bool:
 
 @contextmanager
 def mongo_database(folder: Path) -> Iterator[Database[dict[str, Any]]]:
-    client: pymongo.MongoClient[dict[str, Any]]
+    import pymongo
+
+    client: MongoClient[dict[str, Any]]
     with pymongo.MongoClient(address_in(folder)) as client:
         yield client.get_default_database()
