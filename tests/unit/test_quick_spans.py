@@ -17,7 +17,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode, TraceFl
 from mainspring.model.execution import Execution
 from mainspring.model.outcomes import Outcome
 from mainspring.observe.quick_spans import QuickSpan
-from mainspring.observe.traces import Tracing, Unsampled
+from mainspring.observe.traces import Tracing
+from mainspring.observe.tries import Unsampled
 
 pytestmark = pytest.mark.req("OBS-3")
 
@@ -61,7 +62,7 @@ class Made:
         span = trace.get_current_span()
         inside(span)
         leave()
-        one.end(outcome, error)
+        one.ended(outcome, error)
         assert trace.get_current_span() is trace.INVALID_SPAN
         return span
 

@@ -328,7 +328,7 @@ class TracedTry(Protocol):
     def enter(self) -> Callable[[], None]:
         """Called in the task or thread of the handler, before it begins. Returns how to leave, for who stays there."""
 
-    def end(self, outcome: Outcome | None, error: BaseException | None) -> None:
+    def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
         """Called once, on the event loop; `outcome` is None when the handler was stopped before its first step."""
 
 

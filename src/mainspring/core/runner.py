@@ -89,7 +89,7 @@ class Run:
         """The first call counts: a handler may end after its execution was handed back without it."""
         trace, self.trace = self.trace, None
         if trace is not None:
-            trace.end(outcome, error)
+            trace.ended(outcome, error)
 
     def cancel(self, reason: str, now: Micros) -> None:
         self.execution = msgspec.structs.replace(self.execution, cancel_requested=now, cancel_reason=reason)

@@ -120,7 +120,7 @@ class Tracker:
             metadata_json=context.metadata_json(),
         )
         if context.trace is not None:
-            context.trace.end(outcome, error)
+            context.trace.ended(outcome, error)
         change = decide.after_attempt(execution, outcome)
         try:
             accepted = await asyncio.shield(self._settle(change, context))

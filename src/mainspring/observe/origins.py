@@ -6,33 +6,55 @@ import re
 from functools import lru_cache
 
 from opentelemetry import context as otel
-from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags, TraceState, set_span_in_context
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
 
 from ..model.trace_context import split, trace_id_of
 
 NO_CONTEXT = otel.Context()
+(_CURRENT,) = set_span_in_context(INVALID_SPAN, NO_CONTEXT)
+"""The key under which a context holds its span."""
 _USUAL = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_SEEN_BY_CHILDREN = int(TraceFlags.SAMPLED) | int(getattr(TraceFlags, "RANDOM_TRACE_ID", 0))
+_SAMPLED = int(TraceFlags.SAMPLED)
+_SEEN_BELOW = _SAMPLED | int(getattr(TraceFlags, "RANDOM_TRACE_ID", 0))
 _FLAGS = [TraceFlags(number) for number in range(256)]
 
 
 class Origin:
-    """`parent` is the span an execution comes from, `links` lead to it; `flags` are those of spans below it."""
+    """`parent` is the span an execution comes from; `flags` are those of spans below it."""
 
-    __slots__ = ("_context", "flags", "links", "parent", "sampled")
+    __slots__ = ("_links", "flags", "parent", "sampled", "trace_id", "trace_state")
 
     def __init__(self, parent: SpanContext) -> None:
-        self.parent, self.links = parent, (Link(parent),)
-        self.sampled = bool(parent.trace_flags & TraceFlags.SAMPLED)
-        self.flags = _FLAGS[parent.trace_flags & _SEEN_BY_CHILDREN]
-        self._context: otel.Context | None = None
+        self.parent = parent
+        self.trace_id, self.trace_state, flags = parent.trace_id, parent.trace_state, parent.trace_flags
+        self.sampled, self.flags = bool(flags & _SAMPLED), _FLAGS[flags & _SEEN_BELOW]
+        self._links: tuple[Link, ...] = ()
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """To the parent."""
+        if not self._links:
+            self._links = (Link(self.parent),)
+        return self._links
 
     @property
     def context(self) -> otel.Context:
-        """The context below which a consumer's span begins."""
-        if self._context is None:
-            self._context = set_span_in_context(NonRecordingSpan(self.parent), NO_CONTEXT)
-        return self._context
+        """The context below which the span of a consumer begins."""
+        return context_of(NonRecordingSpan(self.parent))
+
+
+def context_of(span: Span) -> otel.Context:
+    """A context with this span, and nothing else."""
+    return otel.Context({_CURRENT: span})
 
 
 @lru_cache(maxsize=1024)

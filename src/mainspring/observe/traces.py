@@ -8,69 +8,42 @@ forgotten: jobs go on.
 
 from __future__ import annotations
 
-import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from ..core.ports import TracedTry
 from ..core.request import TRACE_CONTEXT
 from ..model.changes import Added
 from ..model.execution import Execution
-from ..model.outcomes import Outcome
 from ..model.trace_context import joined, trace_id_of
 from .origins import NO_CONTEXT, origin_of
-from .quick_spans import QuickSpan, quick_spans
+from .tries import Safe, Trying, Unsampled
+
+if TYPE_CHECKING:
+    from .quick_spans import QuickSpans
 
 SYSTEM = "mainspring"
 _OPERATIONS = {"manual": "trigger", "api": "trigger", "schedule": "tick", "catch_up": "tick"}
 """What makes an execution is named after its trigger, except for these."""
-(_CURRENT,) = trace.set_span_in_context(trace.INVALID_SPAN, NO_CONTEXT)
-"""Under which a context holds its span."""
-_GOOD = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
 
 Cause: TypeAlias = tuple[str | None, str]
 """Trace context and trigger: executions of one batch that have these in common come from one span."""
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_log = logging.getLogger("mainspring.observe")
-
-
-class Safe:
-    """Calls that never raise. What they would have raised is told once for each kind of error."""
-
-    def __init__(self) -> None:
-        self._told: set[type] = set()
-
-    def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        try:
-            return function(*args, **kwargs)
-        except Exception:
-            self.tell()
-            return None
-
-    def tell(self) -> None:
-        """Of the error that is being handled."""
-        kind = sys.exc_info()[0]
-        if kind is not None and kind not in self._told:
-            self._told.add(kind)
-            _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
 
 
 class Tracing:
     """`provider` is a tracer provider; without one, that which the application has set for the process."""
 
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
-        self._tracer = trace.get_tracer(SYSTEM, tracer_provider=provider)
-        self._quick = quick_spans(self._tracer)
-        self._safe = Safe()
+        self._tracer, self._safe = trace.get_tracer(SYSTEM, tracer_provider=provider), Safe()
+        self._quick = _quick_spans(self._tracer, self._safe)
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -117,7 +90,7 @@ class Tracing:
         return self._tracer.start_span(name, _parent(given), kind=SpanKind.PRODUCER, attributes=attributes)
 
     # --- running them -------------------------------------------------------------------------------------
-    def begin(self, execution: Execution, worker: str) -> Trying | Unsampled | None:
+    def begin(self, execution: Execution, worker: str) -> TracedTry | None:
         """The span of one try."""
         try:
             return self._begin(execution, worker)
@@ -125,16 +98,27 @@ class Tracing:
             self._safe.tell()
             return None
 
-    def _begin(self, execution: Execution, worker: str) -> Trying | Unsampled:
+    def _begin(self, execution: Execution, worker: str) -> TracedTry:
         origin, quick = origin_of(execution.traceparent), self._quick
         if origin is not None and quick is not None and quick.usable:
             if not origin.sampled:
-                return Unsampled(origin.context)
-            return Trying(QuickSpan(quick, *_described(execution, worker), origin), self._safe)
+                return Unsampled(origin)
+            return quick.begin(*_described(execution, worker), origin)
         parent, links = (NO_CONTEXT, ()) if origin is None else (origin.context, origin.links)
         name, attributes = _described(execution, worker)
         span = self._tracer.start_span(name, parent, SpanKind.CONSUMER, attributes, links, record_exception=False)
         return Trying(span, self._safe)
+
+
+def _quick_spans(tracer: trace.Tracer, safe: Safe) -> QuickSpans | None:
+    """None where it is not the SDK for Python that makes spans."""
+    if "opentelemetry.sdk.trace" not in sys.modules:
+        return None
+    try:
+        from .quick_spans import quick_spans
+    except ImportError:  # a release of it that is built otherwise
+        return None
+    return quick_spans(tracer, safe)
 
 
 def _described(execution: Execution, worker: str) -> tuple[str, dict[str, Any]]:
@@ -178,64 +162,6 @@ class Sending:
     def failed(self, error: BaseException) -> None:
         for span in self._spans.values():
             self._safe(_failed, span, error)
-
-
-class Trying:
-    """One try of an execution, seen as a span."""
-
-    __slots__ = ("_safe", "_span", "_token")
-
-    def __init__(self, span: Span, safe: Safe) -> None:
-        self._span, self._safe = span, safe
-
-    def enter(self) -> Callable[[], None]:
-        """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
-        self._token = otel.attach(otel.Context({_CURRENT: self._span}))
-        return self._leave
-
-    def _leave(self) -> None:
-        if trace.get_current_span() is self._span:  # it may be left in another task than it was entered in
-            self._safe(otel.detach, self._token)
-
-    def end(self, outcome: Outcome | None, error: BaseException | None) -> None:
-        """`outcome` is None when the handler was stopped before its first step."""
-        try:
-            _tried(self._span, outcome, error)
-        except Exception:
-            self._safe.tell()
-
-
-class Unsampled:
-    """One try of an execution whose trace nobody records: no span is made for it, and those of its handler know why."""
-
-    __slots__ = ("_context", "_token")
-
-    def __init__(self, context: otel.Context) -> None:
-        self._context = context
-
-    def enter(self) -> Callable[[], None]:
-        self._token = otel.attach(self._context)
-        return self._leave
-
-    def _leave(self) -> None:
-        if otel.get_current() is self._context:
-            otel.detach(self._token)
-
-    def end(self, outcome: Outcome | None, error: BaseException | None) -> None: ...
-
-
-def _tried(span: Span, outcome: Outcome | None, error: BaseException | None) -> None:
-    end = "handed_back" if outcome is None else outcome.end
-    if isinstance(span, QuickSpan):
-        span.note("mainspring.outcome", end)
-    elif span.is_recording():
-        span.set_attribute("mainspring.outcome", end)
-    if end not in _GOOD and span.is_recording():
-        if error is not None:
-            span.record_exception(error)
-            span.set_attribute("error.type", "timeout" if end == "timeout" else type(error).__qualname__)
-        span.set_status(Status(StatusCode.ERROR, None if outcome is None else outcome.error))
-    span.end()
 
 
 def _sent(span: Span, outcomes: frozenset[str]) -> None:

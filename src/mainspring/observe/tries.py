@@ -1,0 +1,96 @@
+"""One try of an execution, seen as a span."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from contextvars import Token
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from opentelemetry import context as otel
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, Span, Status, StatusCode
+
+from ..model.outcomes import Outcome
+from .origins import Origin, context_of
+
+GOOD = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
+OUTCOME = "mainspring.outcome"
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("mainspring.observe")
+
+
+class Safe:
+    """Calls that never raise. What they would have raised is told once for each kind of error."""
+
+    def __init__(self) -> None:
+        self._told: set[type] = set()
+
+    def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            self.tell()
+            return None
+
+    def tell(self) -> None:
+        """Of the error that is being handled."""
+        kind = sys.exc_info()[0]
+        if kind is not None and kind not in self._told:
+            self._told.add(kind)
+            _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
+
+
+class Trying:
+    __slots__ = ("_safe", "_span")
+
+    def __init__(self, span: Span, safe: Safe) -> None:
+        self._span, self._safe = span, safe
+
+    def enter(self) -> Callable[[], None]:
+        return enter(self._span)
+
+    def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
+        self._safe(end, self._span, outcome, error)
+
+
+class Unsampled:
+    """No span is made for a try whose trace nobody records; its handler belongs to that trace nevertheless."""
+
+    __slots__ = ("_origin",)
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+
+    def enter(self) -> Callable[[], None]:
+        return enter(NonRecordingSpan(self._origin.parent))
+
+    def ended(self, outcome: Outcome | None, error: BaseException | None) -> None: ...
+
+
+def enter(span: Span) -> Callable[[], None]:
+    """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
+    return partial(_leave, otel.attach(context_of(span)), span)
+
+
+def _leave(token: Token[otel.Context], span: Span) -> None:
+    if trace.get_current_span() is span:  # it may be left in another task than it was entered in
+        otel.detach(token)
+
+
+def end(span: Span, outcome: Outcome | None, error: BaseException | None) -> None:
+    """`outcome` is None when the handler was stopped before its first step."""
+    how = "handed_back" if outcome is None else outcome.end
+    if span.is_recording():
+        span.set_attribute(OUTCOME, how)
+        if how not in GOOD:
+            if error is not None:
+                span.record_exception(error)
+                span.set_attribute("error.type", "timeout" if how == "timeout" else type(error).__qualname__)
+            span.set_status(Status(StatusCode.ERROR, None if outcome is None else outcome.error))
+    span.end()
