@@ -20,11 +20,12 @@ import msgspec
 from . import config_jobs, config_monitoring, config_security
 from .config_jobs import JobSettings
 from .config_sections import SECTIONS, unfolded
-from .config_security import check_security, switch
+from .config_security import check_security
+from .config_values import number, switch
 from .model.address import DatabaseUrl, parse_url, redis_url, without_password
 from .model.errors import ConfigurationError, InvalidValue, nearest, shown
 from .model.secret import HIDDEN, Secret
-from .model.values import choice, duration, duration_text, identifier, whole, zone, zone_name
+from .model.values import choice, duration, duration_text, identifier, zone, zone_name
 
 __all__ = ["DatabaseUrl", "Settings", "load", "parse_url", "without_password"]
 
@@ -291,12 +292,6 @@ def _switch_or_auto(field: str, value: Any) -> bool | str:
         raise InvalidValue(field, value, "auto, true or false") from None
 
 
-def _number(low: int, high: int, field: str, value: Any) -> int:
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,12}\s*", value):
-        value = int(value)
-    return whole(field, value, low, high)
-
-
 def _seconds(low: float, high: float, field: str, value: Any) -> float:
     seconds = duration(field, value, allow_zero=True)
     if not low <= seconds <= high:
@@ -358,7 +353,7 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "release": _text,
     "queues": _queues,
     "exclude": _names,
-    "concurrency": partial(_number, 1, 1000),
+    "concurrency": number(1, 1000),
     "poll_interval": partial(_seconds, 0.01, DAY),
     "lease": partial(_seconds, 0.1, DAY),
     "heartbeat": partial(_seconds, 0.01, DAY),
@@ -369,7 +364,7 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "uvloop": _switch_or_auto,
     "stop_timeout": partial(_seconds, 0.1, DAY),
     "stop_reserve": partial(_seconds, 0.0, DAY),
-    "payload_limit": partial(_number, 1024, 64 * 1024 * 1024),
+    "payload_limit": number(1024, 64 * 1024 * 1024),
     "username": _text,
     "channel": _text,
     "log_format": _log_format,
@@ -380,7 +375,7 @@ RULES: dict[str, Callable[[str, Any], Any]] = {
     "redis_url": lambda field, value: redis_url(value, field),
     "redis_wakeups": switch,
     "host": _host,
-    "port": partial(_number, 0, 65_535),
+    "port": number(0, 65_535),
     "api_handler": identifier,
     **config_security.RULES,
     **config_monitoring.RULES,

@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from .config_monitoring import MonitoringSettings
-from .config_security import switch
+from .config_values import from_text, number, switch
 from .core.job_defaults import JobDefaults
 from .model.errors import InvalidValue, nearest
 from .model.limits import MAX_CONCURRENCY
 from .model.policies import Retry, check_max_attempts, check_retry
-from .model.values import duration, whole
+from .model.values import duration
 
 _RETRY = tuple(Retry.__struct_fields__)
 
@@ -45,10 +44,6 @@ class JobSettings(MonitoringSettings, frozen=True, kw_only=True):
         )
 
 
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", value) else value
-
-
 def _retry(field: str, value: Any) -> Retry:
     """The name of a preset, or a table of what `Retry` takes."""
     if not isinstance(value, Mapping):
@@ -64,11 +59,11 @@ def _retry(field: str, value: Any) -> Retry:
 
 
 RULES: dict[str, Callable[[str, Any], Any]] = {
-    "retry_max_attempts": lambda field, value: check_max_attempts(field, _number(value)),
+    "retry_max_attempts": lambda field, value: check_max_attempts(field, from_text(value)),
     "retry_policy": _retry,
     "window_max_span": duration,
-    "tenant_concurrency": lambda field, value: whole(field, _number(value), 1, MAX_CONCURRENCY),
-    "tenant_max_attempts": lambda field, value: check_max_attempts(field, _number(value)),
+    "tenant_concurrency": number(1, MAX_CONCURRENCY),
+    "tenant_max_attempts": lambda field, value: check_max_attempts(field, from_text(value)),
     "tenant_retry": _retry,
     "tenant_continue_on_failure": switch,
 }

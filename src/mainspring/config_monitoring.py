@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from .config_security import SecuritySettings, switch
-from .model.values import whole
+from .config_security import SecuritySettings
+from .config_values import number, switch
 
 
 class MonitoringSettings(SecuritySettings, frozen=True, kw_only=True):
@@ -22,17 +21,8 @@ class MonitoringSettings(SecuritySettings, frozen=True, kw_only=True):
     private_urls: bool = False
 
 
-def _number(low: int, high: int) -> Callable[[str, Any], int]:
-    def checked(field: str, value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", value):
-            value = int(value)
-        return whole(field, value, low, high)
-
-    return checked
-
-
 RULES: dict[str, Callable[[str, Any], Any]] = {
-    "metrics_port": _number(0, 65_535),
-    "metrics_jobs": _number(1, 100_000),
+    "metrics_port": number(0, 65_535),
+    "metrics_jobs": number(1, 100_000),
     "private_urls": switch,
 }

@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
+from .config_values import number, switch
 from .model.errors import ConfigurationError, InvalidValue
 from .model.networks import network
 from .model.secret import Secret
-from .model.values import choice, duration, duration_text, whole
+from .model.values import choice, duration, duration_text
 
 HMAC = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Algorithms with a shared secret, and how many bytes it must have at least (RFC 7518, 3.2)."""
@@ -26,7 +27,6 @@ PROXY_HEADERS = ("x-forwarded-for", "forwarded")
 MOST_LEEWAY = 60.0
 DAY = 86_400.0
 
-_SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 
 
@@ -168,22 +168,6 @@ def _retention(field: str, value: Any) -> float | None:
     return seconds
 
 
-def _limit(field: str, value: Any) -> int:
-    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,6}\s*", value):
-        value = int(value)
-    return whole(field, value, 1, 100_000)
-
-
-def switch(field: str, value: Any) -> bool:
-    """True or false, as a value or in words."""
-    known = value if isinstance(value, bool) else None
-    if isinstance(value, str):
-        known = _SWITCH.get(value.strip().lower())
-    if known is None:
-        raise InvalidValue(field, value, "true or false")
-    return known
-
-
 RULES: Mapping[str, Callable[[str, Any], Any]] = {
     "sys_allow": _networks,
     "api_allow": _networks,
@@ -202,6 +186,6 @@ RULES: Mapping[str, Callable[[str, Any], Any]] = {
     "jwt_issuer": _words,
     "jwt_leeway": _leeway,
     "jwt_role_claim": _words,
-    "failed_logins_per_minute": _limit,
+    "failed_logins_per_minute": number(1, 100_000),
     "audit_retention": _retention,
 }

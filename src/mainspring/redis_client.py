@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode
 
 from .model.errors import ConfigurationError
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 PREFIX = "mainspring"
 TIMEOUT = 2.0
 CONNECTIONS = 8
+
+Closing: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Place:
@@ -37,11 +40,16 @@ class Place:
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
-        for loop, client in clients.items():
-            if loop is asyncio.get_running_loop():
-                await client.aclose()
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.aclose(), loop))
+        await on_its_own_loop({loop: client.aclose for loop, client in clients.items()})
+
+
+async def on_its_own_loop(closings: Mapping[asyncio.AbstractEventLoop, Closing]) -> None:
+    """Each closing on the event loop that it belongs to, unless that has ended."""
+    for loop, close in closings.items():
+        if loop is asyncio.get_running_loop():
+            await close()
+        elif loop.is_running():
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(close(), loop))
 
 
 def connect(url: str) -> Redis:

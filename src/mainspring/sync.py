@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .calendar_methods import SyncCalendarMethods
+from .core.loop import inside_event_loop
 from .core.views import JobView
 from .flow_methods import SyncFlowMethods
 from .model.backfill import Backfill, Windows
@@ -68,7 +69,7 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
         self._background = None
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if _inside_event_loop():
+        if inside_event_loop():
             coroutine.close()
             raise RuntimeError("app.sync blocks and would stop this event loop: await the method of app itself instead")
         with self._lock:
@@ -254,11 +255,3 @@ async def _exit(manager: Any, error: BaseException | None) -> bool:
         if raised is error:
             return False
         raise
-
-
-def _inside_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

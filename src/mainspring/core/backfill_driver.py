@@ -30,7 +30,7 @@ from . import backfill_rules as rules
 from . import ledger
 from .backfill_rules import is_child
 from .cancelling import cancel_all
-from .loop import Emit, Loop, trouble
+from .loop import Emit, Loop, stop_all, trouble
 from .ports import Store
 from .telling import tell_enqueued
 
@@ -62,11 +62,7 @@ class BackfillDriver:
         self._loop.start()
 
     async def stop(self, timeout: float) -> None:
-        try:
-            async with asyncio.timeout(timeout):
-                await self._loop.stop()
-        except TimeoutError:
-            await self._loop.abort()
+        await stop_all([self._loop], timeout)
 
     async def step(self) -> float:
         """One look at all open backfills; returns the seconds until the next one."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from .bulk import BulkResult
+from .bulk import BulkItem, BulkResult
 from .ping_secrets import masked
 from .shapes import instant_text
 from .templates import Template
@@ -32,21 +33,22 @@ def template_shape(template: Template, *, whole: bool = False) -> dict[str, Any]
     }
 
 
-def bulk_shape(result: BulkResult) -> dict[str, Any]:
+def bulk_shape(result: BulkResult, item_shape: Callable[[BulkItem], dict[str, Any]] | None = None) -> dict[str, Any]:
     return {
         "command": result.command,
         "matched": len(result.items),
         "done": result.done,
         "refused": result.refused,
         "more": result.more,
-        "results": [
-            {
-                "id": item.id,
-                "done": item.done,
-                "status": item.status,
-                "execution_id": item.execution_id,
-                "error": None if item.error is None else str(item.error),
-            }
-            for item in result.items
-        ],
+        "results": [(item_shape or _item_shape)(item) for item in result.items],
+    }
+
+
+def _item_shape(item: BulkItem) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "done": item.done,
+        "status": item.status,
+        "execution_id": item.execution_id,
+        "error": None if item.error is None else str(item.error),
     }

@@ -20,7 +20,7 @@ from . import decide, tenant_lists
 from .cancelling import cancel_all, sweep_job
 from .followups import FollowUps
 from .hand_over import prune_joins
-from .loop import Emit, Loop, one_by_one
+from .loop import Emit, Loop, one_by_one, stop_all
 from .ports import Clock, Store
 from .tenant_endings import look_at_open
 
@@ -80,11 +80,7 @@ class Janitor:
         self._fan_outs.wake()
 
     async def stop(self, timeout: float) -> None:
-        try:
-            async with asyncio.timeout(timeout):
-                await asyncio.gather(*(loop.stop() for loop in self._loops))
-        except TimeoutError:
-            await asyncio.gather(*(loop.abort() for loop in self._loops))
+        await stop_all(self._loops, timeout)
 
     # --- rescue -------------------------------------------------------------------------------------------
     async def _rescue(self) -> float:

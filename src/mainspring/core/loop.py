@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ..model.events import Trouble
@@ -34,6 +34,24 @@ def one_by_one(
 
 def trouble(where: str, error: Exception) -> Trouble:
     return Trouble(where, f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+
+
+def inside_event_loop() -> bool:
+    """Whether one runs in this thread: then nothing may block it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def stop_all(loops: Sequence[Loop], timeout: float) -> None:
+    """End them after the steps under way, or in the middle of them when that takes too long."""
+    try:
+        async with asyncio.timeout(timeout):
+            await asyncio.gather(*(loop.stop() for loop in loops))
+    except TimeoutError:
+        await asyncio.gather(*(loop.abort() for loop in loops))
 
 
 class Loop:

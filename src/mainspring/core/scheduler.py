@@ -19,7 +19,7 @@ from ..model.instants import SECOND, Micros
 from ..model.job import Job
 from . import opening, ticks
 from .calendars import Calendars
-from .loop import Emit, Loop, one_by_one
+from .loop import Emit, Loop, one_by_one, stop_all
 from .ports import Clock, Store, Topic
 from .supersede import cancel_superseded
 
@@ -74,11 +74,7 @@ class Scheduler:
 
     async def stop(self, timeout: float) -> None:
         """End after the tick under way; what comes due later is left for the next node."""
-        try:
-            async with asyncio.timeout(timeout):
-                await self._loop.stop()
-        except TimeoutError:
-            await self._loop.abort()
+        await stop_all([self._loop], timeout)
 
     async def step(self) -> float:
         """One pass; returns the seconds until the next one is needed. They are counted from what the store says its

@@ -6,7 +6,6 @@ back on the way out.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..core.loop import inside_event_loop
 from ..model.errors import InvalidValue
 from ..model.payload import presentable
 from ..model.values import instant
@@ -69,7 +69,7 @@ class harness:
 
     # --- plain tests --------------------------------------------------------------------------------------
     def __enter__(self) -> BlockingKit:
-        if _inside_event_loop():
+        if inside_event_loop():
             raise RuntimeError(
                 "this test has an event loop: write `async with harness(app) as kit`, and await its calls"
             )
@@ -166,14 +166,6 @@ def _end_facade(facade: Any) -> None:
     if background is not None:
         facade._background = None
         background.close()
-
-
-def _inside_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 __all__ = ["BlockingKit", "Kit", "KitBase", "harness"]

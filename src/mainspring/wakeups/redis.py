@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..core.ports import Topic, Unsubscribe
-from ..redis_client import Place
+from ..redis_client import Place, on_its_own_loop
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -45,11 +45,7 @@ class RedisWakeups:
 
     async def close(self) -> None:
         lines, self._lines = self._lines, {}
-        for loop, line in lines.items():
-            if loop is asyncio.get_running_loop():
-                await line.close()
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(line.close(), loop))
+        await on_its_own_loop({loop: line.close for loop, line in lines.items()})
         await self._place.close()
 
     def _line(self) -> _Line:

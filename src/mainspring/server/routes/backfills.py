@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -29,6 +30,14 @@ async def _found(call: Call, id: str) -> Backfill:
     if not EXECUTION_ID.fullmatch(id):
         raise BackfillNotFound(id)
     return await call.engine.backfills.get(id)
+
+
+async def _steer(call: Call, id: str, command: Callable[[], Awaitable[Backfill]]) -> Response:
+    async def work(_: str | None) -> Answer:
+        await _found(call, id)
+        return json(backfill_shape(await command()))
+
+    return await call.once(work)
 
 
 @router.post(
@@ -69,30 +78,16 @@ async def get_backfill(call: Viewing, id: BackfillId) -> Response:
 @router.post("/{id}/pause", operation_id="pause_backfill", responses=_ONE)
 async def pause_backfill(call: Posting, id: BackfillId, body: Empty | None = None) -> Response:
     """No more windows are started; what runs ends as usual."""
-
-    async def work(_: str | None) -> Answer:
-        await _found(call, id)
-        return json(backfill_shape(await call.engine.backfills.pause(id, by=call.by)))
-
-    return await call.once(work)
+    return await _steer(call, id, lambda: call.engine.backfills.pause(id, by=call.by))
 
 
 @router.post("/{id}/resume", operation_id="resume_backfill", responses=_ONE)
 async def resume_backfill(call: Posting, id: BackfillId, body: Empty | None = None) -> Response:
-    async def work(_: str | None) -> Answer:
-        await _found(call, id)
-        return json(backfill_shape(await call.engine.backfills.resume(id, by=call.by)))
-
-    return await call.once(work)
+    return await _steer(call, id, lambda: call.engine.backfills.resume(id, by=call.by))
 
 
 @router.post("/{id}/cancel", operation_id="cancel_backfill", responses=_ONE)
 async def cancel_backfill(call: Posting, id: BackfillId, body: Cancel | None = None) -> Response:
     """No more windows are started, and what waits or runs is cancelled."""
     reason = None if body is None else body.reason
-
-    async def work(_: str | None) -> Answer:
-        await _found(call, id)
-        return json(backfill_shape(await call.engine.backfills.cancel(id, by=call.by, reason=reason)))
-
-    return await call.once(work)
+    return await _steer(call, id, lambda: call.engine.backfills.cancel(id, by=call.by, reason=reason))

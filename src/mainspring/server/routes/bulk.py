@@ -10,7 +10,8 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...core.bulk import BulkItem, BulkResult
+from ...core.bulk import BulkItem
+from ...core.flow_shapes import bulk_shape
 from ...core.idempotency import Answer
 from .. import outputs
 from ..call import Posting, json
@@ -34,7 +35,7 @@ async def bulk_jobs(call: Posting, body: JobBulk) -> Response:
         done = await call.engine.bulk.jobs(
             body.command, body.ids, wanted, by=call.by, note=body.note, check=call.may_make, under=execution_id
         )
-        return json(bulk_shape(done))
+        return json(bulk_shape(done, _item_shape))
 
     return await call.once(work)
 
@@ -51,20 +52,9 @@ async def bulk_executions(call: Posting, body: ExecutionBulk) -> Response:
         done = await call.engine.bulk.executions(
             body.command, body.ids, filters, by=call.by, note=body.note, check=call.may_make, under=execution_id
         )
-        return json(bulk_shape(done))
+        return json(bulk_shape(done, _item_shape))
 
     return await call.once(work)
-
-
-def bulk_shape(result: BulkResult) -> dict[str, Any]:
-    return {
-        "command": result.command,
-        "matched": len(result.items),
-        "done": result.done,
-        "refused": result.refused,
-        "more": result.more,
-        "results": [_item_shape(item) for item in result.items],
-    }
 
 
 def _item_shape(item: BulkItem) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def named_as_given() -> Iterator[None]:
 
 
 async def _create(call: Posting, name: str | None, handler: str, body: JobFields, extra: dict[str, Any]) -> Response:
-    fields = _given(body)
+    fields = given(body)
     if extra:
         fields["params"] = {**extra, **fields.get("params", {})}
 
@@ -118,7 +118,7 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
     return await call.once(work)
 
 
-def _given(body: JobFields) -> dict[str, Any]:
+def given(body: JobFields) -> dict[str, Any]:
     """What was said; of a new job, null is the same as nothing."""
     fields = body.model_dump(exclude_unset=True, include=set(JobFields.model_fields))
     if isinstance(body, JobUpdate):
@@ -139,7 +139,7 @@ async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
     await call.may_run(id)
     with named_as_given():
-        view = await call.engine.control.update_job(id, options_of(_given(body)), by=call.by, seen=call.seen)
+        view = await call.engine.control.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
     return respond(json(call.told(view), headers=etag(view)))
 
 

@@ -20,7 +20,7 @@ from ..docs import answers
 from ..errors import respond
 from ..models import JobFields
 from ..template_models import Template, TemplateCreate, TemplateJob, Templates, TemplateUpdate
-from .jobs import named_as_given
+from .jobs import given, named_as_given
 
 router = APIRouter(prefix="/api/v1/templates", tags=["templates"])
 
@@ -39,19 +39,14 @@ _OPTION_OF = {
 }
 
 
-def _given(body: JobFields) -> dict[str, Any]:
-    fields = body.model_dump(exclude_unset=True, include=set(JobFields.model_fields))
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def _changes(body: TemplateUpdate) -> dict[str, Any]:
     """Null takes a field out of the template, unless another field gives the same thing anew."""
     named = body.model_fields_set & set(JobFields.model_fields)
     nulls = {_OPTION_OF.get(name, name): None for name in named if getattr(body, name) is None}
-    given = options_of(_given(body))
-    if given.keys() & {"interval_minutes", "trigger"}:
+    said = options_of(given(body))
+    if said.keys() & {"interval_minutes", "trigger"}:
         nulls.pop("trigger", None)
-    return {**nulls, **given}
+    return {**nulls, **said}
 
 
 @contextmanager
@@ -82,7 +77,7 @@ async def create_template(call: Posting, body: TemplateCreate) -> Response:
 
     async def work(_: str | None) -> Answer:
         with _named_as_given():
-            made = await call.engine.templates.create(body.name, body.handler, options_of(_given(body)), by=call.by)
+            made = await call.engine.templates.create(body.name, body.handler, options_of(given(body)), by=call.by)
         return json(template_shape(made, whole=True), 201, {"Location": f"{call.request.url.path}/{made.name}"})
 
     return await call.once(work)
@@ -131,7 +126,7 @@ async def create_job_from_template(call: Posting, name: TemplateName, body: Temp
             view, first = await call.engine.templates.apply(
                 name,
                 wanted.name,
-                options_of(_given(wanted)),
+                options_of(given(wanted)),
                 by=call.by,
                 execution_id=execution_id,
                 check=call.may_make,
