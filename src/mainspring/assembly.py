@@ -102,7 +102,7 @@ class Parts:
             emit,
             settings.payload_limit,
         )
-        self.control = Control(store, self.client, self.catalogue, self.queries, self.chance)
+        self.control = Control(store, self.client, self.catalogue, self.queries, self.chance, emit)
         self.tenants = TenantRuns(store, self.client, self.queries)
         self.windows = WindowQueries(store, self.catalogue, self.calendars)
         self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)

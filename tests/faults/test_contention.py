@@ -155,7 +155,7 @@ async def _rescue(app: Witnessed, store: PostgresStore) -> None:
 
 async def _cancel(store: PostgresStore, executions: list[Execution]) -> None:
     rows = [row for each in executions if (row := await store.execution(each.id)) is not None and not row.state.final]
-    await cancel_all(store, rows, "cancelled")
+    await cancel_all(store, rows, "cancelled", lambda event: None)
 
 
 async def _prune(store: PostgresStore, executions: list[Execution]) -> None:

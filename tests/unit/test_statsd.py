@@ -57,6 +57,7 @@ def ended(state: State, reason: str = "") -> Ended:
         (ended(State.PENDING, "failed"), ["retried:1|c", "duration:12.346|ms"]),
         (ended(State.PENDING, "snoozed"), ["duration:12.346|ms"]),
         (ended(State.WAITING), ["duration:12.346|ms"]),
+        (Ended(RUN, State.CANCELLED, 1, 0.0, tried=False), ["cancelled:1|c"]),
         (Skipped(RUN, "overlap"), ["skipped:1|c"]),
         (Ticked(RUN, 3.25), ["late:3.250|ms"]),
         (Rescued(RUN, 31_000.0, State.PENDING), ["rescued:1|c"]),

@@ -109,7 +109,7 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
     after, again = await _counted(store, record, alive, now), False
     if after.state == "running":
         after, again = await _moved_on(store, after, alive, now, emit)
-    stopped = after.state == "cancelling" and not again and await _stop(store, after, now)
+    stopped = after.state == "cancelling" and not again and await _stop(store, after, now, emit)
     if not after.in_flight and (stopped or after.position == after.total):
         after = msgspec.structs.replace(after, state=rules.verdict(after), finished=now)
     if after == record:
@@ -251,7 +251,7 @@ async def _taken(
 # ---------------------------------------------------------------- cancelling
 
 
-async def _stop(store: Store, record: Backfill, now: Micros) -> bool:
+async def _stop(store: Store, record: Backfill, now: Micros, emit: Emit) -> bool:
     """Cancel what is alive; true once nothing is.
 
     A process that has not heard of it yet could hand out `concurrency` more windows at most. They get rows that are
@@ -263,7 +263,7 @@ async def _stop(store: Store, record: Backfill, now: Micros) -> bool:
         await store.add([_never(record, position, now) for position in positions])
     alive = await _children(store, record)
     if unasked := [each for each in alive if each.cancel_requested is None]:
-        await cancel_all(store, unasked, record.reason or "cancelled")
+        await cancel_all(store, unasked, record.reason or "cancelled", emit)
         alive = await _children(store, record)
     return not alive
 

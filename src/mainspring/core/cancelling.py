@@ -3,34 +3,55 @@
 from __future__ import annotations
 
 from ..model.changes import CancelRequest, Change, ExecutionQuery
-from ..model.execution import LIVE, Execution
+from ..model.events import Ended
+from ..model.execution import LIVE, Execution, State
 from ..model.job import Job
 from . import commands, decide
+from .loop import Emit
 from .ports import Store
 
 BATCH = 100
 
 
-async def cancel_all(store: Store, executions: list[Execution], reason: str) -> int:
-    """Cancel each of these, whatever it is doing; returns how many were cancelled or asked to stop."""
+async def cancel_all(store: Store, executions: list[Execution], reason: str, emit: Emit) -> int:
+    """Cancel each of these, whatever it is doing; returns how many were cancelled or asked to stop. What ends here is
+    told here; of what runs its worker tells."""
     if not executions:
         return 0
     now = await store.now()
-    decisions = [decide.cancel(execution, now, execution.cancel_reason or reason) for execution in executions]
-    changes = [each for each in decisions if isinstance(each, Change)]
-    requests = [each for each in decisions if isinstance(each, CancelRequest)]
-    ended = (await store.exchange(changes, None)).applied if changes else ()
+    decisions = [
+        (execution, decide.cancel(execution, now, execution.cancel_reason or reason)) for execution in executions
+    ]
+    changes = [(execution, each) for execution, each in decisions if isinstance(each, Change)]
+    requests = [each for _, each in decisions if isinstance(each, CancelRequest)]
+    ended = (await store.exchange([change for _, change in changes], None)).applied if changes else ()
+    for (execution, change), applied in zip(changes, ended, strict=True):
+        if applied:
+            emit(cancelled(execution, change))
     asked = await store.request_cancel(requests) if requests else []
     return sum(ended) + sum(asked)
 
 
-async def sweep_job(store: Store, job: Job, reason: str = "the job was cancelled") -> None:
+def cancelled(execution: Execution, change: Change) -> Ended:
+    """What is told of an execution that this change has ended while nobody was running it."""
+    tried = execution.state is State.WAITING
+    return Ended(
+        execution=execution,
+        state=change.to,
+        attempt=execution.attempt,
+        duration_ms=(change.at - (execution.started or execution.created)) / 1000 if tried else 0.0,
+        reason=change.reason,
+        tried=tried,
+    )
+
+
+async def sweep_job(store: Store, job: Job, emit: Emit, reason: str = "the job was cancelled") -> None:
     """Cancel what a cancelled job still has alive, then clear its mark, unless one moved on meanwhile: then again."""
     before: str | None = None
     missed = 0
     while alive := await store.find(ExecutionQuery(job_id=job.id, states=LIVE, limit=BATCH, before=before)):
         unasked = [each for each in alive if each.cancel_requested is None]
-        missed += len(unasked) - await cancel_all(store, unasked, reason)
+        missed += len(unasked) - await cancel_all(store, unasked, reason, emit)
         before = alive[-1].id
     if not missed:
         await store.write_jobs([commands.swept(job)])

@@ -74,7 +74,7 @@ class Client(Triggering):
         self._clock, self._chance, self._emit = clock, chance, emit
         self._payload_limit = payload_limit
         self._series: dict[str, Series] = {}
-        self._periods = Periods(store, clock)
+        self._periods = Periods(store, clock, emit)
 
     # --- enqueue ------------------------------------------------------------------------------------------
     async def enqueue(
@@ -287,7 +287,7 @@ class Client(Triggering):
 
     async def _cancel_superseded(self, execution: Execution) -> None:
         if execution.rules.overlap == "cancel_running":
-            await cancel_superseded(self._store, execution)
+            await cancel_superseded(self._store, execution, self._emit)
 
     def _result(self, given: Execution, added: Added) -> Execution | None:
         execution = added.execution or given

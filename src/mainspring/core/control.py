@@ -18,11 +18,12 @@ from ..model.job import Job
 from ..model.shelf import EntryWrite, ShelfKind
 from ..model.values import duration, instant, words
 from . import commands, decide, occurrences
-from .cancelling import sweep_job
+from .cancelling import cancelled, sweep_job
 from .catalogue import Catalogue
 from .client import Client
 from .edits import edited_fields
 from .eras import revision
+from .loop import Emit
 from .ports import Store
 from .queries import Queries, id_of
 from .tenant_endings import close_parent
@@ -47,9 +48,11 @@ class JobChanged(MainspringError):
 
 
 class Control:
-    def __init__(self, store: Store, client: Client, catalogue: Catalogue, queries: Queries, chance: Chance) -> None:
+    def __init__(
+        self, store: Store, client: Client, catalogue: Catalogue, queries: Queries, chance: Chance, emit: Emit
+    ) -> None:
         self._store, self._client, self._catalogue, self._queries = store, client, catalogue, queries
-        self._chance = chance
+        self._chance, self._emit = chance, emit
 
     # --- jobs ---------------------------------------------------------------------------------------------
     # `seen` is the tag of the job that the caller looked at: given one, only that is changed.
@@ -92,7 +95,7 @@ class Control:
         """Stop a job for good: no more ticks, and what it has alive is cancelled too."""
         why = f"the job was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         view = await self._command("cancel", name, by, commands.cancel, seen=seen)
-        await sweep_job(self._store, view.job, why)
+        await sweep_job(self._store, view.job, self._emit, why)
         return await self._queries.job(name)
 
     async def reactivate(self, name: str, *, by: str, seen: str | None = None) -> JobView:
@@ -178,7 +181,7 @@ class Control:
                 live = f"alive with {view.live.total} execution(s)"
                 raise CommandRefused("remove", live, ["nothing of it is alive, or force is given"], f"job {name!r}")
             if view.live.total:
-                await sweep_job(self._store, view.job)
+                await sweep_job(self._store, view.job, self._emit)
                 view = await self._queries.job(name)
             now = await self._store.now()
             audit = self._client.audit("remove", f"job:{name}", by, now, before=_summary(view.job))
@@ -224,10 +227,12 @@ class Control:
             else:
                 change = msgspec.structs.replace(decision, audit=audit)
                 done = (await self._store.exchange([change], None)).applied[0]
+                if done:
+                    self._emit(cancelled(execution, change))
             if done:
                 ended = await self._queries.get(id)
                 if ended.state.final and ended.fans_out:  # its mark sees to it too, somewhat later
-                    await close_parent(self._store, ended, now)
+                    await close_parent(self._store, ended, now, self._emit)
                 return ended
 
     async def retry(self, ref: str | Execution, *, by: str) -> Execution:

@@ -144,8 +144,8 @@ async def _follow_up(store: Store, execution: Execution, probed: set[str], now: 
     """A parent is looked at once per batch: all children of the batch have ended by then. Says whether it ended."""
     settled = False
     if execution.fans_out:
-        await close_parent(store, execution, now)
-    await after_tenant(store, execution)
+        await close_parent(store, execution, now, emit)
+    await after_tenant(store, execution, emit)
     parent = None if is_child(execution) else execution.parent_id
     if parent is not None and parent not in probed:
         settled = await settle_parent(store, parent, now, emit)

@@ -92,7 +92,7 @@ async def _added(store: Store, rows: list[Execution], emit: Emit) -> list[Execut
     strays = [row.id for row in rows if row.job_id not in living and not row.state.final]
     found = [await store.execution(id) for id in strays]
     alive = [row for row in found if row is not None and not row.state.final]
-    await cancel_all(store, alive, "the job was cancelled")
+    await cancel_all(store, alive, "the job was cancelled", emit)
     return [row for row, each in zip(rows, added, strict=True) if row.state.final and each.outcome == "added"]
 
 

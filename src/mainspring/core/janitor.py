@@ -136,9 +136,9 @@ class Janitor:
 
     async def _sweep(self) -> float:
         await self._store.fold(FOLD_BATCH)
-        await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled")
+        await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled", self._emit)
         for job in await self._store.swept(BATCH):
-            await sweep_job(self._store, job)
+            await sweep_job(self._store, job, self._emit)
         return self._sweep_interval
 
     # --- retention ----------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from ..model.payload import presentable
 from ..model.policies import Unique
 from ..model.shelf import Entry, EntryWrite
 from . import decide
+from .cancelling import cancelled
+from .loop import Emit
 from .ports import Clock, Store
 from .shelf_pruning import ShelfPruning
 
@@ -39,8 +41,8 @@ class _Held(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Periods:
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, store: Store, clock: Clock, emit: Emit) -> None:
+        self._store, self._emit = store, emit
         self.pruning = ShelfPruning(store, clock, KIND, lambda entry, now: _read(entry).until < now)
 
     async def enqueue(self, execution: Execution, unique: Unique, add: Add) -> Execution | None:
@@ -105,8 +107,8 @@ class Periods:
         if older is None or older.state is not State.PENDING or older.token or older.id == newer:
             return
         change = decide.cancel(older, now, f"debounced: {newer} takes its place")
-        if isinstance(change, Change):
-            await self._store.exchange([change], None)
+        if isinstance(change, Change) and (await self._store.exchange([change], None)).applied[0]:
+            self._emit(cancelled(older, change))
 
     # --- the shelf ----------------------------------------------------------------------------------------
     async def _find(self, place: str) -> Entry | None:

@@ -160,7 +160,7 @@ class Scheduler:
             execution = added.execution or planned
             self._tell(execution, added, now)
             if added.outcome == "added" and _supersedes(execution, now):
-                await cancel_superseded(self._store, execution)
+                await cancel_superseded(self._store, execution, self._emit)
 
     def _tell(self, execution: Execution, added: Added, now: Micros) -> None:
         if execution.state.final or added.outcome == "skipped":

@@ -5,16 +5,17 @@ from __future__ import annotations
 from ..model.changes import ExecutionQuery
 from ..model.execution import Execution, State
 from .cancelling import cancel_all
+from .loop import Emit
 from .ports import Store
 
 BUSY = frozenset({State.RUNNING, State.WAITING})
 
 
-async def cancel_superseded(store: Store, new: Execution) -> None:
+async def cancel_superseded(store: Store, new: Execution, emit: Emit) -> None:
     """Ask every execution of the job that is at work to stop. If we crash before, a blocked claim asks again."""
     query = ExecutionQuery(job_id=new.job_id, states=BUSY, limit=100)
     older = [execution for execution in await store.find(query) if execution.id != new.id and is_superseded(execution)]
-    await cancel_all(store, older, f"superseded by {new.id}")
+    await cancel_all(store, older, f"superseded by {new.id}", emit)
 
 
 def is_superseded(execution: Execution) -> bool:

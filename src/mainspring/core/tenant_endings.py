@@ -45,30 +45,30 @@ async def settle_parent(store: Store, parent_id: str, now: Micros, emit: Emit) -
     return True
 
 
-async def after_tenant(store: Store, execution: Execution) -> None:
+async def after_tenant(store: Store, execution: Execution, emit: Emit) -> None:
     """The ending of one tenant, for its siblings: if it failed for good, and they are to stop then."""
     if execution.state is State.FAILED and execution.rules.fail_fast and execution.parent_id is not None:
-        await cancel_unstarted(store, execution.parent_id, f"tenant {execution.tenant} failed")
+        await cancel_unstarted(store, execution.parent_id, f"tenant {execution.tenant} failed", emit)
 
 
-async def cancel_unstarted(store: Store, parent_id: str, reason: str) -> None:
+async def cancel_unstarted(store: Store, parent_id: str, reason: str, emit: Emit) -> None:
     """Cancel the children that nobody has begun. What runs, or waits for its next try, goes on."""
     waiting = frozenset({State.PENDING})
     before: str | None = None
     while page := await store.find(ExecutionQuery(parent_id=parent_id, states=waiting, limit=PAGE, before=before)):
-        await cancel_all(store, [each for each in page if each.started is None], reason)
+        await cancel_all(store, [each for each in page if each.started is None], reason, emit)
         before = page[-1].id
 
 
-async def close_parent(store: Store, parent: Execution, now: Micros) -> None:
+async def close_parent(store: Store, parent: Execution, now: Micros, emit: Emit) -> None:
     """The follow-up of a parent's own ending. Once it is done, every tenant of its list has a record, and none of them
     runs that was not told to stop."""
     if parent.state in (State.CANCELLED, State.FAILED) and parent.reason != decide.BY_CHILDREN:
-        await _stop_children(store, parent, now)
+        await _stop_children(store, parent, now, emit)
     await tenant_lists.close(store, parent, now)
 
 
-async def _stop_children(store: Store, parent: Execution, now: Micros) -> None:
+async def _stop_children(store: Store, parent: Execution, now: Micros, emit: Emit) -> None:
     """First those that have no execution yet get one that is over. Then nobody can add another, not even a process
     that lost its lease in the middle of adding; and what is alive can be stopped for good."""
     cause = parent.reason or parent.state.value
@@ -78,19 +78,22 @@ async def _stop_children(store: Store, parent: Execution, now: Micros) -> None:
         blank = Tenants(parent, None)
         async for some in tenant_lists.names_of(store, parent.id, known):
             for start in range(0, len(some), PAGE):
-                await store.add([blank.never_started(name, reason, now) for name in some[start : start + PAGE]])
+                rows = [blank.never_started(name, reason, now) for name in some[start : start + PAGE]]
+                for row, added in zip(rows, await store.add(rows), strict=True):
+                    if added.outcome == "added":
+                        emit(Ended(row, row.state, row.attempt, 0.0, reason=reason, tried=False))
     missed = 1
     while missed:
-        missed = await _cancel_living(store, parent.id, reason)
+        missed = await _cancel_living(store, parent.id, reason, emit)
 
 
-async def _cancel_living(store: Store, parent_id: str, reason: str) -> int:
+async def _cancel_living(store: Store, parent_id: str, reason: str, emit: Emit) -> int:
     """Returns how many moved on meanwhile, and have to be looked at again."""
     missed = 0
     before: str | None = None
     while page := await store.find(ExecutionQuery(parent_id=parent_id, states=LIVE, limit=PAGE, before=before)):
         unasked = [each for each in page if each.cancel_requested is None]
-        missed += len(unasked) - await cancel_all(store, unasked, reason)
+        missed += len(unasked) - await cancel_all(store, unasked, reason, emit)
         before = page[-1].id
     return missed
 
@@ -115,7 +118,7 @@ async def _look_at(store: Store, parent_id: str, at: Micros, now: Micros, emit: 
         return False
     if parent.state.final:
         if not parent.todo:
-            await close_parent(store, parent, now)
+            await close_parent(store, parent, now, emit)
         return False
     if parent.state is not State.WAITING:
         return False
@@ -125,5 +128,5 @@ async def _look_at(store: Store, parent_id: str, at: Micros, now: Micros, emit: 
     if fan_out is not None and not fan_out.continue_on_failure:
         failed = await store.find(ExecutionQuery(parent_id=parent_id, states=frozenset({State.FAILED}), limit=1))
         if failed:
-            await cancel_unstarted(store, parent_id, f"tenant {failed[0].tenant} failed")
+            await cancel_unstarted(store, parent_id, f"tenant {failed[0].tenant} failed", emit)
     return False

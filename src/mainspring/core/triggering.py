@@ -17,6 +17,7 @@ from . import commands, plan, tenant_lists, ticks
 from .already_running import AlreadyRunning
 from .cancelling import cancel_all
 from .catalogue import Catalogue
+from .loop import Emit
 from .ports import Store
 from .queries import Queries
 from .request import TRACE_CONTEXT
@@ -31,6 +32,7 @@ class Triggering:
         _queries: Queries
         _catalogue: Catalogue
         _chance: Chance
+        _emit: Emit
 
         def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str: ...
         def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]: ...
@@ -121,7 +123,7 @@ class Triggering:
         if found and found[0].id == execution.job_id and found[0].cancelled is None:
             return
         while (added := await self._store.execution(execution.id)) is not None and not added.state.final:
-            if await cancel_all(self._store, [added], "the job was cancelled"):
+            if await cancel_all(self._store, [added], "the job was cancelled", self._emit):
                 break
         state = "cancelled" if found else "removed"
         raise CommandRefused(command, state, ["the job is there and not cancelled"], f"job {execution.job!r}")

@@ -241,7 +241,7 @@ class Worker:
             return
         holder = await self._store.execution(blocked.holder)
         if holder is not None and is_superseded(holder) and holder.job_id == blocked.execution.job_id:
-            await cancel_all(self._store, [holder], f"superseded by {blocked.execution.id}")
+            await cancel_all(self._store, [holder], f"superseded by {blocked.execution.id}", self._emit)
 
     def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
         if self._endings:

@@ -27,7 +27,10 @@ class Started(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """A try ended and its ending was accepted; `state` is where the execution went."""
+    """A try ended and its ending was accepted; `state` is where the execution went. A parent that waited for others
+    has ended, too; and an execution that was cancelled before or between its tries: then `tried` is false, and there
+    is no duration.
+    """
 
     execution: Execution
     state: State
@@ -37,10 +40,12 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     traceback: str | None = None
     retry_in: float | None = None
     reason: str | None = None
+    tried: bool = True
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """An execution was recorded as skipped."""
+    """An execution was recorded as skipped. Windows that a backfill passes over are not told one by one:
+    `BackfillEnded` says how many they were."""
 
     execution: Execution
     reason: str

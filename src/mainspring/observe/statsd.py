@@ -56,7 +56,8 @@ class StatsD:
             case Ended():
                 ending = self._ending(event)
                 counted = [] if ending is None else [self._line(event.execution.job, ending, "1|c")]
-                return [*counted, self._line(event.execution.job, "duration", f"{event.duration_ms:.3f}|ms")]
+                took = self._line(event.execution.job, "duration", f"{event.duration_ms:.3f}|ms")
+                return [*counted, took] if event.tried else counted
             case Ticked():
                 return [self._line(event.execution.job, "late", f"{event.late_ms:.3f}|ms")]
             case Missed():

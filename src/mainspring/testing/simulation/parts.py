@@ -39,7 +39,7 @@ class Parts:
             self.emit,
             PAYLOAD_LIMIT,
         )
-        self.control = Control(self.store, self.client, self.catalogue, self.queries, process.chance)
+        self.control = Control(self.store, self.client, self.catalogue, self.queries, process.chance, self.emit)
 
     async def open(self, declared: list[tuple[str, JobSpec]]) -> None:
         await self.time.ask(self.store)
