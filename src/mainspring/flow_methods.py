@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from .core.bulk import BulkResult, execution_filters, job_filter
+from .core.bulk import MOST, BulkItem, BulkResult
+from .core.bulk_filters import execution_filters, job_filter
 from .core.declare import JobOptions
 from .core.queries import id_of
 from .core.templates import Template
 from .core.views import JobView
+from .model.errors import InvalidValue
 from .model.execution import Execution
+from .model.values import whole
 
 if TYPE_CHECKING:
     from .app import Mainspring
@@ -64,13 +67,24 @@ class FlowMethods:
         *,
         by: str = "system",
         note: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
         **filters: Any,
     ) -> BulkResult:
-        """`pause`, `resume`, `cancel` or `retry` these jobs, or those that the filters find (status, handler, queue,
-        origin, last_status, paused, orphaned, search); at most 1,000. Each is done or refused on its own."""
+        """`pause`, `resume`, `cancel` or `retry` these jobs, or all that the filters find (status, handler, queue,
+        origin, last_status, paused, orphaned, search). Each is done or refused on its own.
+
+        `limit` ends it after so many; given the result's `next` as `after`, it goes on there.
+        """
+        _refuse_both(names, filters)
         wanted = None if names is not None else job_filter(filters)
         chosen = None if names is None else list(names)
-        return await (await self._ready()).bulk.jobs(command, chosen, wanted, by=by, note=note)
+        bulk = (await self._ready()).bulk
+
+        async def some(after: str | None, most: int) -> BulkResult:
+            return await bulk.jobs(command, chosen, wanted, by=by, note=note, after=after, limit=most)
+
+        return await _one_after_another(some, after, limit)
 
     async def bulk_executions(
         self,
@@ -79,12 +93,41 @@ class FlowMethods:
         *,
         by: str = "system",
         note: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
         **filters: Any,
     ) -> BulkResult:
-        """`cancel` or `retry` these executions, or those that the filters of `executions` find; at most 1,000."""
+        """`cancel` or `retry` these executions, or all that the filters find (job, status, tenant, trace_id, parent_id,
+        trigger, since, until), newest first; `after` and `limit` as for jobs."""
+        _refuse_both(executions, filters)
         wanted = None if executions is not None else execution_filters(filters)
         chosen = None if executions is None else [id_of(each) for each in executions]
-        return await (await self._ready()).bulk.executions(command, chosen, wanted, by=by, note=note)
+        bulk = (await self._ready()).bulk
+
+        async def some(after: str | None, most: int) -> BulkResult:
+            return await bulk.executions(command, chosen, wanted, by=by, note=note, after=after, limit=most)
+
+        return await _one_after_another(some, after, limit)
+
+
+def _refuse_both(chosen: object, filters: Mapping[str, Any]) -> None:
+    if chosen is not None and filters:
+        raise InvalidValue("filter", sorted(filters), "no filter beside names or ids", "Give one or the other")
+
+
+async def _one_after_another(
+    some: Callable[[str | None, int], Awaitable[BulkResult]], after: str | None, limit: int | None
+) -> BulkResult:
+    """One bulk after the other until all are handled, or as many as are wanted."""
+    left = None if limit is None else whole("limit", limit, 1, 10_000_000)
+    items: list[BulkItem] = []
+    while True:
+        result = await some(after, MOST if left is None else min(MOST, left))
+        items += result.items
+        after = result.next
+        left = None if left is None else left - len(result.items)
+        if after is None or left == 0:
+            return BulkResult(command=result.command, items=items, next=after)
 
 
 class SyncFlowMethods:

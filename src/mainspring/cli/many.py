@@ -10,7 +10,6 @@ import click
 from ..core.bulk import BulkResult
 from ..core.flow_shapes import bulk_shape
 from ..model.errors import shown
-from .output import note
 from .session import Session
 from .table import Way, print_table
 
@@ -21,9 +20,7 @@ _SWITCHES = {"true": True, "yes": True, "false": False, "no": False}
 
 def filter_option(fields: str) -> Callable[[Command], Command]:
     """Adds `--filter FIELD=VALUE`, which the command gets as `filters`."""
-    return click.option(
-        "--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All with that, 1,000 at most: {fields}."
-    )
+    return click.option("--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All with that: {fields}.")
 
 
 JOB_FILTER = filter_option("status, handler, queue, origin, last_status, paused, orphaned or search")
@@ -64,8 +61,6 @@ def _switch(pair: str, value: str) -> bool:
 def show_bulk(session: Session, result: BulkResult, noun: str) -> int:
     """The exit code: 1 if one of them was refused."""
     session.show(bulk_shape(result), lambda: _print(result, noun))
-    if result.more:
-        note("there are more: give the command again")
     return 1 if result.refused else 0
 
 

@@ -1,4 +1,8 @@
-"""One command for many jobs or executions, named or found by a filter. Each is done or refused on its own."""
+"""One command for many jobs or executions, named or found by a filter. Each is done or refused on its own.
+
+A bulk handles a thousand at most. What it gives as `next` is where another one goes on, so that nothing is done twice
+and nothing left out, whatever the first one changed.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,35 @@ from typing import Any
 
 import msgspec
 
-from ..model.errors import ExecutionNotFound, InvalidValue, MainspringError, StoreError, nearest
+from ..model.errors import ExecutionNotFound, InvalidValue, MainspringError, StoreError
 from ..model.execution import Execution
 from ..model.ids import follow_up_id
-from ..model.job import Job, JobState
-from ..model.values import choice
+from ..model.job import Job
+from ..model.values import choice, whole, words
+from .bulk_filters import is_wanted
 from .control import EXECUTION_ID, Control
 from .job_lists import JobFilter, JobLists
-from .queries import Queries
+from .queries import Queries, execution_query
 
 MOST = 1_000
 """Jobs or executions that one bulk handles."""
 
+MOST_PAGES = 20
+"""Pages of executions that one bulk looks through: most of them may be tenants, for whom their parents stand."""
+
 JOB_COMMANDS = ("pause", "resume", "cancel", "retry")
 EXECUTION_COMMANDS = ("cancel", "retry")
-EXECUTION_FILTERS = ("job", "status", "tenant", "trace_id", "parent_id", "trigger", "since", "until")
 
 Check = Callable[[Job], None]
 One = Callable[[str], Awaitable["BulkItem"]]
+StandsFor = Callable[[Execution], Awaitable[bool]]
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """Those that one bulk handles, and where another one goes on if there may be more."""
+
+    ids: list[str]
+    next: str | None = None
 
 
 class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,11 +56,15 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`more`: the filter finds more than one bulk handles."""
+    """`next`: the filter may find more than one bulk handles; given as `after` to another one, it goes on there."""
 
     command: str
     items: list[BulkItem]
-    more: bool = False
+    next: str | None = None
+
+    @property
+    def more(self) -> bool:
+        return self.next is not None
 
     @property
     def done(self) -> int:
@@ -72,11 +91,13 @@ class Bulk:
         note: str | None = None,
         check: Check = lambda job: None,
         under: str | None = None,
+        after: str | None = None,
+        limit: int = MOST,
     ) -> BulkResult:
         """What is retried `under` an id gets ids that follow from it: the same request makes nothing twice."""
         choice("command", command, JOB_COMMANDS)
-        _refuse_both(names, wanted)
-        chosen = _named(names) if wanted is None else await self._job_lists.names(wanted, MOST + 1)
+        _check_choice(names, wanted, after, limit)
+        chosen = _named(names) if wanted is None else await self._names(wanted, after, limit)
 
         async def one(name: str) -> BulkItem:
             if command == "retry":
@@ -103,11 +124,17 @@ class Bulk:
         note: str | None = None,
         check: Check = lambda job: None,
         under: str | None = None,
+        after: str | None = None,
+        limit: int = MOST,
     ) -> BulkResult:
-        """`filters` are those of `Queries.executions`; `under` as for jobs."""
+        """`filters` are those of `Queries.executions`; `under` as for jobs. To retry a parent is to retry its tenants:
+        where both are found, the parent stands for them."""
         choice("command", command, EXECUTION_COMMANDS)
-        _refuse_both(ids, filters)
-        chosen = _named(ids) if filters is None else await self._found(filters, alone=command == "retry")
+        _check_choice(ids, filters, after, limit)
+        chosen = _named(ids)
+        if filters is not None:
+            stands_for = self._stands_for(filters) if command == "retry" else _nobody
+            chosen = await self._ids(filters, after, limit, stands_for)
 
         async def one(id: str) -> BulkItem:
             if not EXECUTION_ID.fullmatch(id):
@@ -121,64 +148,71 @@ class Bulk:
 
         return await _all(command, chosen, one)
 
-    async def _found(self, filters: Mapping[str, Any], alone: bool) -> list[str]:
-        """`alone` leaves out tenants whose parent was found too: to run that again is to run them again."""
-        found: list[Execution] = []
-        while len(found) <= MOST:
-            page = await self._queries.executions(**filters, limit=MOST, before=found[-1].id if found else None)
-            found += page
+    async def _names(self, wanted: JobFilter, after: str | None, limit: int) -> Chosen:
+        found = await self._job_lists.names(wanted, limit + 1, after or "")
+        return Chosen(found[:limit], found[limit - 1] if len(found) > limit else None)
+
+    async def _ids(self, filters: Mapping[str, Any], after: str | None, limit: int, stands_for: StandsFor) -> Chosen:
+        """Newest first. One more than is handled tells whether there are more."""
+        found: list[str] = []
+        for _ in range(MOST_PAGES):
+            page = await self._queries.executions(**filters, limit=MOST, before=after)
+            for each in page:
+                if not await stands_for(each):
+                    if len(found) == limit:
+                        return Chosen(found, after)
+                    found.append(each.id)
+                after = each.id
             if len(page) < MOST:
-                break
-        ids = {each.id for each in found}
-        return [each.id for each in found if not alone or each.parent_id not in ids]
+                return Chosen(found)
+        return Chosen(found, after)
+
+    def _stands_for(self, filters: Mapping[str, Any]) -> StandsFor:
+        """Whether the parent of an execution is found by the same filters, in this bulk or another one."""
+        query = execution_query(**filters)
+        known: dict[str, bool] = {}
+
+        async def stands_for(execution: Execution) -> bool:
+            parent_id = execution.parent_id
+            if parent_id is None:
+                return False
+            if parent_id not in known:
+                try:
+                    known[parent_id] = is_wanted(await self._queries.get(parent_id), query)
+                except ExecutionNotFound:  # pruned before its tenants
+                    known[parent_id] = False
+            return known[parent_id]
+
+        return stands_for
+
+
+async def _nobody(execution: Execution) -> bool:
+    return False
 
 
 def _id_under(under: str | None, item: str) -> str | None:
     return None if under is None else follow_up_id(under, "bulk", item)
 
 
-def job_filter(given: Mapping[str, Any]) -> JobFilter:
-    """Filters by name, checked. One at least: to steer everything there is must be said in so many words."""
-    _check_filters(given, JobFilter.__struct_fields__)
-    fields = dict(given)
-    if isinstance(status := fields.get("status"), str):
-        fields["status"] = (status,)
-    elif status is not None:
-        fields["status"] = tuple(status)
-    for state in fields.get("status") or ():
-        choice("status", state, tuple(state.value for state in JobState))
-    return JobFilter(**fields)
-
-
-def execution_filters(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    _check_filters(given, EXECUTION_FILTERS)
-    return given
-
-
-def _check_filters(given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
-            guess = nearest(name, known)
-            raise InvalidValue("filter", name, ", ".join(known), f"Did you mean {guess!r}?" if guess else "")
-    if all(value is None for value in given.values()):
-        raise InvalidValue("filter", None, f"names or ids, or one of {', '.join(known)}", "Say which are meant")
-
-
-def _named(ids: Sequence[str] | None) -> list[str]:
+def _named(ids: Sequence[str] | None) -> Chosen:
     chosen = list(dict.fromkeys(ids or ()))
     if len(chosen) > MOST:
         raise InvalidValue("ids", len(chosen), f"at most {MOST} at a time")
-    return chosen
+    return Chosen(chosen)
 
 
-def _refuse_both(ids: object, wanted: object) -> None:
+def _check_choice(ids: object, wanted: object, after: str | None, limit: int) -> None:
     if (ids is None) == (wanted is None):
         raise InvalidValue("ids", "both" if ids is not None else None, "either ids or a filter")
+    if after is not None and wanted is None:
+        raise InvalidValue("after", after, "nothing together with ids", "It says where a filter goes on")
+    if after is not None:
+        words("after", after)
+    whole("limit", limit, 1, MOST)
 
 
-async def _all(command: str, ids: list[str], one: One) -> BulkResult:
-    items = [await _tried(id, one) for id in ids[:MOST]]
-    return BulkResult(command=command, items=items, more=len(ids) > MOST)
+async def _all(command: str, chosen: Chosen, one: One) -> BulkResult:
+    return BulkResult(command=command, items=[await _tried(id, one) for id in chosen.ids], next=chosen.next)
 
 
 async def _tried(id: str, one: One) -> BulkItem:

@@ -40,6 +40,7 @@ def bulk_shape(result: BulkResult, item_shape: Callable[[BulkItem], dict[str, An
         "done": result.done,
         "refused": result.refused,
         "more": result.more,
+        "next": result.next,
         "results": [(item_shape or _item_shape)(item) for item in result.items],
     }
 

@@ -86,9 +86,9 @@ class JobLists:
         more = shown[-1] if sort == "name" and len(found.names) > limit else None
         return JobPage(await self._shown(shown), total_of(found.count), more)
 
-    async def names(self, wanted: JobFilter, limit: int) -> list[str]:
-        """The first so many jobs that are wanted, by name."""
-        return (await self._found(wanted, JobQuery(limit=limit))).names
+    async def names(self, wanted: JobFilter, limit: int, after: str = "") -> list[str]:
+        """So many jobs that are wanted, by name, the first ones after this name."""
+        return (await self._found(wanted, JobQuery(limit=limit, after=after))).names
 
     async def _found(self, wanted: JobFilter, paging: JobQuery) -> JobsFound:
         query = await self._query(wanted, paging)

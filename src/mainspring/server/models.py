@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..model.execution import State
 from ..model.job import JobState
@@ -15,7 +15,6 @@ from ..model.job import JobState
 PAGE = 50
 MOST_PER_PAGE = 200
 MOST_OFFSET = 10_000
-MOST_IN_BULK = 1_000
 
 
 def _whole(value: Any) -> Any:
@@ -177,9 +176,10 @@ class JobList(Strict):
     last_status: State | None = None
     paused: bool | None = None
     orphaned: bool | None = None
-    q: Annotated[
+    search: Annotated[
         str | None, Field(max_length=200, pattern=NO_NUL, description="Part of a name, handler or description.")
     ] = None
+    q: Annotated[str | None, Field(max_length=200, pattern=NO_NUL, description="The same as `search`.")] = None
     sort: Literal[
         "name",
         "-name",
@@ -277,72 +277,6 @@ class LogList(Strict):
 
     after: Annotated[int, Field(ge=0, le=2**53, description="Only lines with a greater number.")] = 0
     limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
-
-
-# --- bulk -----------------------------------------------------------------------------------------------------
-
-
-class JobBulkFilter(Strict):
-    status: Annotated[list[JobStateName] | None, Field(max_length=7)] = None
-    handler: Short | None = None
-    queue: Short | None = None
-    origin: Literal["code", "api"] | None = None
-    last_status: StateName | None = None
-    paused: bool | None = None
-    orphaned: bool | None = None
-    q: Annotated[str | None, Field(max_length=200, pattern=NO_NUL)] = None
-
-
-class ExecutionBulkFilter(Strict):
-    job: Name | None = None
-    status: Annotated[list[StateName] | None, Field(max_length=8)] = None
-    trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
-        None
-    )
-    tenant: Short | None = None
-    since: Instant | None = None
-    until: Instant | None = None
-
-
-_ONE_OF_THEM: list[Any] = [
-    {"required": ["ids"], "properties": {"ids": {"type": "array"}, "filter": {"type": "null"}}},
-    {"required": ["filter"], "properties": {"filter": {"type": "object"}, "ids": {"type": "null"}}},
-]
-
-
-class _Chosen(Strict):
-    """Which are meant: named ones, or all that a filter finds."""
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> _Chosen:
-        if (getattr(self, "ids", None) is None) == (getattr(self, "filter", None) is None):
-            raise ValueError("give either ids or filter")
-        return self
-
-
-class JobBulk(_Chosen):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"command": "pause", "filter": {"queue": "reports"}}], "oneOf": _ONE_OF_THEM}
-    )
-
-    command: Literal["pause", "resume", "cancel", "retry"]
-    ids: Annotated[list[Short], Field(min_length=1, max_length=MOST_IN_BULK)] | None = None
-    filter: JobBulkFilter | None = None
-    note: Annotated[Reason | None, Field(description="Why; for pause and cancel.")] = None
-
-
-class ExecutionBulk(_Chosen):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"command": "retry", "filter": {"job": "crawl", "status": ["failed"]}}],
-            "oneOf": _ONE_OF_THEM,
-        }
-    )
-
-    command: Literal["cancel", "retry"]
-    ids: Annotated[list[Short], Field(min_length=1, max_length=MOST_IN_BULK)] | None = None
-    filter: ExecutionBulkFilter | None = None
-    note: Annotated[Reason | None, Field(description="Why; for cancel.")] = None
 
 
 # --- the rest -------------------------------------------------------------------------------------------------

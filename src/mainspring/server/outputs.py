@@ -341,7 +341,8 @@ class Bulk(Output):
     matched: int
     done: int
     refused: int
-    more: Annotated[bool, Field(description="The filter finds more than one request handles: ask again.")]
+    more: Annotated[bool, Field(description="The filter finds more than one request handles.")]
+    next: Annotated[str | None, Field(description="Ask again with this as `after`: it goes on there.")]
     results: list[BulkResult]
 
 

@@ -1,6 +1,7 @@
 """`/api/v1/bulk/jobs` and `/api/v1/bulk/executions`: one command for many, by ids or by filter.
 
-Each is done or refused on its own, and the answer says which. At most 1,000 at a time.
+Each is done or refused on its own, and the answer says which. At most 1,000 at a time; `next` is
+where another request goes on.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core.bulk import BulkItem
+from ...core.bulk_filters import execution_filters, job_filter
 from ...core.flow_shapes import bulk_shape
 from ...core.idempotency import Answer
 from .. import outputs
+from ..bulk_models import ExecutionBulk, ExecutionBulkFilter, JobBulk, JobBulkFilter
 from ..call import Posting, json
 from ..docs import answers
 from ..errors import problem_of
-from ..models import ExecutionBulk, ExecutionFilter, JobBulk
-from ..paging import execution_filters
-from .jobs import job_filter
+from ..paging import check_range
 
 router = APIRouter(prefix="/api/v1/bulk", tags=["bulk"])
 
@@ -29,11 +30,18 @@ _DONE = answers({200: (outputs.Bulk, "What became of each.")}, 409, 422)
 @router.post("/jobs", operation_id="bulk_jobs", responses=_DONE)
 async def bulk_jobs(call: Posting, body: JobBulk) -> Response:
     """Pause, resume, cancel or retry many jobs."""
-    wanted = None if body.filter is None else job_filter(body.filter)
+    wanted = None if body.filter is None else job_filter(_said(body.filter))
 
     async def work(execution_id: str | None) -> Answer:
         done = await call.engine.bulk.jobs(
-            body.command, body.ids, wanted, by=call.by, note=body.note, check=call.may_make, under=execution_id
+            body.command,
+            body.ids,
+            wanted,
+            by=call.by,
+            note=body.note,
+            check=call.may_make,
+            under=execution_id,
+            after=body.after,
         )
         return json(bulk_shape(done, _item_shape))
 
@@ -43,18 +51,28 @@ async def bulk_jobs(call: Posting, body: JobBulk) -> Response:
 @router.post("/executions", operation_id="bulk_executions", responses=_DONE)
 async def bulk_executions(call: Posting, body: ExecutionBulk) -> Response:
     """Cancel or retry many executions."""
-    filters: dict[str, Any] | None = None
-    if body.filter is not None:
-        given = body.filter.model_dump(exclude_none=True, exclude={"job"})
-        filters = {"job": body.filter.job, **execution_filters(ExecutionFilter(**given))}
+    filters = None if body.filter is None else execution_filters(_said(body.filter))
+    if filters is not None:
+        check_range(filters.get("since"), filters.get("until"))
 
     async def work(execution_id: str | None) -> Answer:
         done = await call.engine.bulk.executions(
-            body.command, body.ids, filters, by=call.by, note=body.note, check=call.may_make, under=execution_id
+            body.command,
+            body.ids,
+            filters,
+            by=call.by,
+            note=body.note,
+            check=call.may_make,
+            under=execution_id,
+            after=body.after,
         )
         return json(bulk_shape(done, _item_shape))
 
     return await call.once(work)
+
+
+def _said(filter: JobBulkFilter | ExecutionBulkFilter) -> dict[str, Any]:
+    return filter.model_dump(mode="json", exclude_unset=True)
 
 
 def _item_shape(item: BulkItem) -> dict[str, Any]:

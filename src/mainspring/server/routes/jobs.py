@@ -20,7 +20,6 @@ from ..call import Changing, Posting, Viewing, etag, json
 from ..docs import answers
 from ..errors import respond
 from ..models import (
-    JobBulkFilter,
     JobCreate,
     JobExecutionList,
     JobFields,
@@ -40,7 +39,7 @@ JobId = Annotated[str, Path(description="The job's name.", max_length=100, examp
 _CREATED = answers({201: (outputs.CreatedJob, "The job, and the execution of one that runs at once.")}, 409, 422)
 
 
-def job_filter(wanted: JobList | JobBulkFilter) -> JobFilter:
+def job_filter(wanted: JobList) -> JobFilter:
     return JobFilter(
         status=None if wanted.status is None else tuple(state.value for state in wanted.status),
         handler=wanted.handler,
@@ -49,7 +48,7 @@ def job_filter(wanted: JobList | JobBulkFilter) -> JobFilter:
         last_status=None if wanted.last_status is None else wanted.last_status.value,
         paused=wanted.paused,
         orphaned=wanted.orphaned,
-        search=wanted.q,
+        search=wanted.q if wanted.search is None else wanted.search,
     )
 
 
