@@ -85,7 +85,17 @@ def test_templates(cli: Callable[..., tuple[int, Any]]) -> None:
     assert (code, "no field 'colour'" in said) == (2, True)
     code, said = cli("templates", "create", "wrong", "--handler", "crawl", "--schedule", "daily", APP)
     assert (code, "error: schedule" in said) == (2, True)
-    assert cli("templates", "delete", "nightly", URL)[0] == 0
+    code, new = cli(
+        *("templates", "update", "nightly", "--schedule", "@every 2h", "--option", "queue=slow"),
+        *("--without", "max_retries", "--without", "timezone", APP, "-o", "json"),
+    )
+    assert (code, new["schedule"], new["options"], new["params"], new["version"]) == (
+        *(0, "@every 2h", {"queue": "slow"}, {"depth": 2}, 2),
+    )
+    code, said = cli("templates", "update", "nightly", "--without", "queu", APP)
+    assert (code, "Did you mean 'queue'?" in said) == (2, True)
+    assert cli("templates", "update", "nightly", URL)[0] == 2
+    assert cli("templates", "delete", "nightly", URL, "-o", "json") == (0, {"removed": "nightly"})
     assert cli("templates", "show", "nightly", URL)[0] == 2
     assert cli("jobs", "show", "crawl-news", URL)[0] == 0
 

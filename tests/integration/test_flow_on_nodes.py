@@ -60,12 +60,19 @@ async def test_templates_are_kept_changed_and_removed(nodes: Nodes) -> None:
     @app.job("crawl")
     async def crawl(ctx: JobContext, url: str, depth: int = 1) -> None: ...
 
+    @app.job("mail")
+    async def mail(ctx: JobContext, to: str) -> None: ...
+
     made = await app.create_template("nightly", "crawl", cron="0 3 * * *", params={"depth": 2}, by="ada")
     assert (made.version, made.by, [each.name for each in await app.templates()]) == (1, "ada", ["nightly"])
     with pytest.raises(CommandRefused, match="template 'nightly'"):
         await app.create_template("nightly", "crawl")
     with pytest.raises(InvalidValue, match="Did you mean 'queue'"):
         await app.create_template("other", "crawl", queu="web")  # type: ignore[call-arg]
+    with pytest.raises(InvalidValue, match="Did you mean 'cron'"):
+        await app.update_template("nightly", cronn=None)
+    with pytest.raises(InvalidValue, match="depth"):
+        await app.update_template("nightly", handler="mail")
     changed = await app.update_template("nightly", timeout="1m", params=None)
     assert (changed.version, set(changed.fields)) == (2, {"trigger", "timeout"})
     job = await app.apply_template("nightly", "crawl-all", params={"url": "/"}, cron=None, schedule_enabled=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..app import Mainspring
-from ..core.creating import options_of
+from ..core.creating import OPTION_OF, options_of
 from ..core.flow_shapes import template_shape
 from ..core.shapes import job_shape
 from ..core.templates import Template
@@ -66,6 +66,29 @@ def create_template(session: Session, name: str, handler: str, **given: Any) -> 
     async def work(app: Mainspring) -> Template:
         fields = _fields(app, handler, **given)
         return await app.create_template(name, handler, by=operator(), **fields)
+
+    _show(session, _called(session, work))
+
+
+@templates.command("update")
+@click.argument("name")
+@click.option("--handler", help="Other code; the parameters must fit it.")
+@click.option("--schedule", metavar="CRON", help="Another schedule.")
+@click.option("--timezone", metavar="ZONE", help="Another zone.")
+@click.option("--params", metavar="JSON", help="Parameters in the place of all that the template has.")
+@click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One of those parameters.")
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
+@click.option("--without", metavar="FIELD", multiple=True, help="Take this field out; may be repeated.")
+@client_options
+def update_template(session: Session, name: str, handler: str | None, without: Sequence[str], **given: Any) -> None:
+    """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
+
+    async def work(app: Mainspring) -> Template:
+        fields = _fields(app, handler or (await app.get_template(name)).handler, **given)
+        taken_out = {OPTION_OF.get(field, field): None for field in without}
+        if handler is None and not fields and not taken_out:
+            raise click.UsageError("what shall change? give --handler, --schedule, --param, --option or --without")
+        return await app.update_template(name, handler=handler, by=operator(), **{**taken_out, **fields})
 
     _show(session, _called(session, work))
 

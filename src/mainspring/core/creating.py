@@ -32,6 +32,16 @@ MAX_RETRIES, BACKOFF, LONGEST_BACKOFF = 3, 60.0, 3600.0
 FOLLOWED = ("queue", "timeout", "non_retryable", "trigger_role", "limits", "weights")
 """What further jobs of a handler take over from its own job: where it runs, how long it may, who may run it."""
 
+OPTION_OF = {
+    "timezone": "tz",
+    "schedule": "trigger",
+    "interval_minutes": "trigger",
+    "interval_type": "trigger",
+    "max_retries": "max_attempts",
+    "retry_backoff_seconds": "retry",
+}
+"""Fields of the interface that stand for an option of another name."""
+
 SAME_NAME = tuple(name for name in EDITABLE if name not in ("cron", "trigger", "max_attempts", "retry", "tz"))
 
 

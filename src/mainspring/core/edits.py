@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -44,7 +44,8 @@ def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[s
 
     None takes a trigger, timeout, grace, window, limit or hours away. Everything not named stays as it is.
     """
-    fields = {_FIELD_OF.get(name, name) for name in changes if _known(name)}
+    check_known(changes)
+    fields = {_FIELD_OF.get(name, name) for name in changes}
     for name, value in changes.items():
         if value is None and _FIELD_OF.get(name, name) not in _MAY_BE_NONE:
             raise InvalidValue(name, None, "a value", "To take edits back, revert the job")
@@ -52,11 +53,12 @@ def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[s
     return {field: _plain(getattr(new, field)) for field in sorted(fields)}
 
 
-def _known(name: str) -> bool:
-    if name in EDITABLE:
-        return True
-    guess = nearest(name, EDITABLE)
-    raise InvalidValue("field", presentable(name), ", ".join(EDITABLE), f"Did you mean {guess!r}?" if guess else "")
+def check_known(names: Iterable[str]) -> None:
+    """Refuse what is no option of a job that can be edited."""
+    for name in names:
+        if name not in EDITABLE:
+            hint = f"Did you mean {guess!r}?" if (guess := nearest(name, EDITABLE)) else ""
+            raise InvalidValue("field", presentable(name), ", ".join(EDITABLE), hint)
 
 
 def _present_options(spec: JobSpec, edited: set[str], changes: Mapping[str, Any]) -> dict[str, Any]:

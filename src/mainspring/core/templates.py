@@ -23,7 +23,7 @@ from ..model.triggers import Trigger, decode_trigger
 from ..model.values import identifier, is_identifier
 from .client import Client
 from .creating import Creation
-from .edits import edited_fields
+from .edits import check_known, edited_fields
 from .ports import Store
 from .views import JobView
 
@@ -112,6 +112,7 @@ class Templates:
     async def update(self, name: str, changes: Mapping[str, Any], *, by: str, handler: str | None = None) -> Template:
         """Change what is named and leave the rest; None takes something out of the template. Jobs that were made from
         it stay as they are."""
+        check_known(changes)
         if handler is not None:
             await self._creation.check_handler(identifier("handler", handler))
         while True:
@@ -121,6 +122,8 @@ class Templates:
             taken_out = {option for option, value in changes.items() if value is None}
             given = {option: value for option, value in changes.items() if value is not None}
             kept = {field: value for field, value in old.fields.items() if field not in taken_out | _also(taken_out)}
+            if handler is not None and "params" in kept:  # what was kept for the old code must fit the new
+                given = {"params": kept["params"], **given}
             fields = kept | self._checked(new_handler, _without(base, kept), given)
             now = await self._store.now()
             body = _Body(handler=new_handler, fields=fields, created=old.created, updated=now, by=by)

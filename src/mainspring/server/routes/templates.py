@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from ...core.creating import options_of
+from ...core.creating import OPTION_OF, options_of
 from ...core.flow_shapes import template_shape
 from ...core.idempotency import Answer
 from ...model.errors import HandlerNotFound, InvalidValue
-from .. import outputs
+from .. import lists, outputs
 from ..call import Operating, Posting, Viewing, etag, json
 from ..docs import answers
 from ..errors import respond
+from ..lists import listed
 from ..models import JobFields
-from ..template_models import Template, TemplateCreate, TemplateJob, Templates, TemplateUpdate
+from ..template_models import Template, TemplateCreate, TemplateJob, TemplateUpdate
 from .jobs import given, named_as_given
 
 router = APIRouter(prefix="/api/v1/templates", tags=["templates"])
@@ -29,20 +30,10 @@ TemplateName = Annotated[str, Path(description="The template's name.", max_lengt
 _ONE: dict[int, tuple[type[BaseModel] | None, str]] = {200: (Template, "The template as it is now.")}
 
 
-_OPTION_OF = {
-    "timezone": "tz",
-    "schedule": "trigger",
-    "interval_minutes": "trigger",
-    "interval_type": "trigger",
-    "max_retries": "max_attempts",
-    "retry_backoff_seconds": "retry",
-}
-
-
 def _changes(body: TemplateUpdate) -> dict[str, Any]:
     """Null takes a field out of the template, unless another field gives the same thing anew."""
     named = body.model_fields_set & set(JobFields.model_fields)
-    nulls = {_OPTION_OF.get(name, name): None for name in named if getattr(body, name) is None}
+    nulls = {OPTION_OF.get(name, name): None for name in named if getattr(body, name) is None}
     said = options_of(given(body))
     if said.keys() & {"interval_minutes", "trigger"}:
         nulls.pop("trigger", None)
@@ -59,11 +50,10 @@ def _named_as_given() -> Iterator[None]:
         raise InvalidValue("handler", error.name, "a handler that is registered", str(error)) from None
 
 
-@router.get("", operation_id="list_templates", responses=answers({200: (Templates, "By name.")}))
-async def list_templates(call: Viewing) -> Response:
+@router.get("", operation_id="list_templates", responses=answers({200: (lists.Templates, "Templates.")}))
+async def list_templates(call: Viewing, wanted: Annotated[lists.TemplateList, Query()]) -> Response:
     found = await call.engine.templates.all()
-    whole = call.operates
-    return respond(json({"items": [template_shape(each, whole=whole) for each in found]}))
+    return respond(json(listed((template_shape(each, whole=call.operates) for each in found), wanted)))
 
 
 @router.post(
