@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .core.watching import Late
-from .model.values import duration
-from .observe.alert_rules import SLACK, History, rules_file
+from .model.values import choice, duration
+from .observe.alert_rules import SLACK, History, rule_groups, rules_file
 from .observe.counting import ProcessCounts
 from .observe.dashboard import dashboard
 from .observe.exposition import page
@@ -48,13 +49,17 @@ class MonitoringMethods:
         """
         return await (await self._ready()).watch.look()
 
-    async def alert_rules(self, slack: Any = SLACK) -> str:
+    async def alert_rules(self, slack: Any = SLACK, *, form: str = "yaml") -> str:
         """A file of alert rules for Prometheus: for every job that has metrics, by its schedule, its timeout and how
-        long its last runs took. `slack` is how much later than that a job may be before anybody is told."""
+        long its last runs took. `slack` is how much later than that a job may be before anybody is told; `form` is
+        yaml or json."""
         seconds = duration("slack", slack, allow_zero=True)
+        choice("form", form, ("yaml", "json"))
         parts = await self._ready()
         reading = await parts.readings.read()
         jobs = [(each.job, await _history(parts, each.job.name)) for each in reading.jobs]
+        if form == "json":
+            return json.dumps(rule_groups(jobs, reading.at, seconds), indent=2) + "\n"
         return rules_file(jobs, reading.at, seconds)
 
     async def grafana_dashboard(self) -> str:

@@ -76,13 +76,15 @@ def test_rules_and_a_dashboard_are_written_from_the_jobs(cli: CommandLine) -> No
     rules = cli.text("alerts", "export", "--app", "watched:app", "--slack", "30s")
     assert "> 30 or (time()" in rules  # `often` has no grace
     assert "> 4020" in rules  # an hour and a tenth, and twice the slack
-    assert cli.text("alerts", "export", URL, "-o", "rules.yml") == ""
+    assert cli.text("alerts", "export", URL, "--to", "rules.yml") == ""
     checked = subprocess.run([program("promtool"), "check", "rules", "rules.yml"], cwd=cli.folder, capture_output=True)
     assert checked.returncode == 0, checked.stdout
-    assert cli.text("grafana", "export", URL, "-o", "board.json") == ""
+    assert cli.text("grafana", "export", URL, "--to", "board.json") == ""
     board = json.loads((cli.folder / "board.json").read_text())
     assert board["templating"]["list"][1]["query"] == "nightly,often"
     assert cli("alerts", "export", URL, "--slack", "soon").returncode == 2
+    groups = cli.json("alerts", "export", URL)["groups"]
+    assert [each["name"] for each in groups] == ["mainspring", "mainspring job nightly", "mainspring job often"]
 
 
 @pytest.mark.req("OBS-4")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from pathlib import Path
 
 import click
 
+from .exporting import export, export_options
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, source_options
 
@@ -16,7 +17,7 @@ def alerts() -> None:
 
 
 @alerts.command("export")
-@click.option("-o", "--output", "file", type=click.File("w"), default="-", help="The file to write  [default: shown]")
+@export_options(("yaml", "json"))
 @click.option(
     "--slack",
     metavar="DURATION",
@@ -25,9 +26,9 @@ def alerts() -> None:
     help="How much later than by its own rules a job may be.",
 )
 @source_options
-def export_rules(session: Session, file: TextIO, slack: str) -> None:
+def export_rules(session: Session, to: Path | None, output: str, slack: str) -> None:
     """Rules for every job, with thresholds from its schedule, its timeout and how long its last runs took.
 
     Write them again when jobs change: after a deploy, and once there is some history.
     """
-    file.write(session.call(lambda app: app.alert_rules(slack)))
+    export(session.call(lambda app: app.alert_rules(slack, form=output)), to)

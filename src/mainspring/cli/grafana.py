@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from pathlib import Path
 
 import click
 
+from .exporting import export, export_options
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, source_options
 
@@ -16,8 +17,8 @@ def grafana() -> None:
 
 
 @grafana.command("export")
-@click.option("-o", "--output", "file", type=click.File("w"), default="-", help="The file to write  [default: shown]")
+@export_options(("json",))
 @source_options
-def export_dashboard(session: Session, file: TextIO) -> None:
+def export_dashboard(session: Session, to: Path | None, output: str) -> None:
     """The dashboard as JSON, to be imported into Grafana or provisioned."""
-    file.write(session.call(lambda app: app.grafana_dashboard()) + "\n")
+    export(session.call(lambda app: app.grafana_dashboard()) + "\n", to)

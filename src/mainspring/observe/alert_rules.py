@@ -9,6 +9,7 @@ is done, how often Prometheus comes by, and what its clock says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -25,7 +26,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 USUAL_PERIOD = 900.0
 """What a job without a schedule is taken to have."""
 
-_TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds_bucket"
+_TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds"
 _READ = "mainspring_read_timestamp_seconds"
 _NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
 
@@ -146,21 +147,34 @@ def _missed(job: Job, now: Micros, slack: float) -> Rule:
 
 
 def _anomaly(job: Job, history: History, period: float) -> Rule:
-    """The 95th percentile of now against that of the runs so far, or of the last week where none are known. A histogram
-    knows no more than its buckets: within the usual one nothing is out of the ordinary."""
+    """Against how long its runs took so far, or those of the last week where that is not known.
+
+    A quantile of a histogram is only as good as its buckets: it may be anywhere in the one that holds it, and never
+    lies above the last. So the 95th percentile alone counts only beyond the bucket that three times the usual falls
+    into. Within it the average decides, which is exact; but a single slow run moves it too, so the percentile must have
+    left its usual bucket."""
     since = _within(4 * period, 10 * MINUTE, 7 * DAY)
-    if history.known:
-        bucket = next((bound for bound in DURATIONS if history.usual <= bound), DURATIONS[-1])
-        limit = _number(max(3 * history.usual, bucket))
+    quantile, average = _quantile(job, since), _average(job, since)
+    if not history.known:
+        expr, usual = f"{average} > 3 * {_average(job, '7d')}", "a third of that over the last 7 days"
     else:
-        limit = f"3 * {_quantile(job, '7d')}"
+        expr, usual = f"{average} > {_number(3 * history.usual)}", f"{_text(history.usual)} at most"
+        if (bound := _bucket(history.usual)) is not None:
+            expr = f"{expr} and {quantile} > {_number(bound)}"
+        if (bound := _bucket(3 * history.usual)) is not None:
+            expr = f"{quantile} > {_number(bound)} or ({expr})"
     return Rule(
         alert="JobDurationAnomaly",
-        expr=f"{_quantile(job, since)} > {limit}",
+        expr=expr,
         severity="warning",
         summary=f"Job {job.name} takes much longer than usual",
-        description=f"The 95th percentile of the last {since} is {{{{ $value | humanizeDuration }}}}.",
+        description=f"About {{{{ $value | humanizeDuration }}}} within the last {since}; usually it takes {usual}.",
     )
+
+
+def _bucket(seconds: float) -> float | None:
+    """The end of the bucket that holds this duration. None where no percentile can be seen to lie beyond it."""
+    return next((bound for bound in DURATIONS[:-1] if seconds <= bound), None)
 
 
 def _success_rate(job: Job, period: float) -> Rule:
@@ -191,7 +205,12 @@ def _age(metric: str, job: Job) -> str:
 
 
 def _quantile(job: Job, since: str) -> str:
-    return f"histogram_quantile(0.95, sum by (job_name, le) (rate({_DURATION}{_of(job)}[{since}])))"
+    return f"histogram_quantile(0.95, sum by (job_name, le) (rate({_DURATION}_bucket{_of(job)}[{since}])))"
+
+
+def _average(job: Job, since: str) -> str:
+    total, count = (f"sum by (job_name) (rate({_DURATION}_{part}{_of(job)}[{since}]))" for part in ("sum", "count"))
+    return f"{total} / {count}"
 
 
 def _period(job: Job, now: Micros) -> float:
@@ -214,28 +233,44 @@ def _text(seconds: float) -> str:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def rules_file(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> str:
-    """A file of rules as Prometheus reads it: a group for each job, and one for what they share."""
-    lines = ["groups:", *_group("mainspring", {}, common_rules())]
+def rule_groups(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> dict[str, Any]:
+    """The rules as Prometheus knows them: a group for each job, and one for what they share."""
+    groups = [_group("mainspring", {}, common_rules())]
     for job, history in jobs:
-        lines += _group(f"mainspring job {job.name}", {"job_name": job.name}, job_rules(job, history, now, slack))
+        groups.append(_group(f"mainspring job {job.name}", {"job_name": job.name}, job_rules(job, history, now, slack)))
+    return {"groups": groups}
+
+
+def rules_file(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> str:
+    """The same as a file of rules in YAML."""
+    lines = ["groups:"]
+    for group in rule_groups(jobs, now, slack)["groups"]:
+        lines += [f"  - name: {_quoted(group['name'])}", "    rules:"]
+        for rule in group["rules"]:
+            lines += _written(rule)
     return "\n".join(lines) + "\n"
 
 
-def _group(name: str, labels: Mapping[str, str], rules: Sequence[Rule]) -> Iterator[str]:
-    yield f"  - name: {_quoted(name)}"
-    yield "    rules:"
-    for rule in rules:
-        yield f"      - alert: {rule.alert}"
-        yield f"        expr: {_quoted(rule.expr)}"
-        if rule.hold:
-            yield f"        for: {duration_text(rule.hold)}"
-        yield "        labels:"
-        for label, value in {"severity": rule.severity, **labels}.items():
-            yield f"          {label}: {_quoted(value)}"
-        yield "        annotations:"
-        yield f"          summary: {_quoted(rule.summary)}"
-        yield f"          description: {_quoted(rule.description)}"
+def _group(name: str, labels: Mapping[str, str], rules: Sequence[Rule]) -> dict[str, Any]:
+    return {"name": name, "rules": [_rule(rule, labels) for rule in rules]}
+
+
+def _rule(rule: Rule, labels: Mapping[str, str]) -> dict[str, Any]:
+    hold = {"for": duration_text(rule.hold)} if rule.hold else {}
+    told = {"summary": rule.summary, "description": rule.description}
+    severity = {"severity": rule.severity, **labels}
+    return {"alert": rule.alert, "expr": rule.expr, **hold, "labels": severity, "annotations": told}
+
+
+def _written(rule: Mapping[str, Any]) -> Iterator[str]:
+    yield f"      - alert: {rule['alert']}"
+    yield f"        expr: {_quoted(rule['expr'])}"
+    if "for" in rule:
+        yield f"        for: {rule['for']}"
+    for part in ("labels", "annotations"):
+        yield f"        {part}:"
+        for name, value in rule[part].items():
+            yield f"          {name}: {_quoted(value)}"
 
 
 def _quoted(text: str) -> str:
