@@ -5,10 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from ..model.changes import Audit
+from ..model.ids import first_id
+from ..model.instants import Micros
 from ..model.values import whole, words
 from .ports import Store
 from .queries import MAX_FILTER, MAX_OFFSET, MAX_PAGE
 
+MILLISECOND = 1_000
+_TEXTS = ("target", "actor", "action", "request_id")
 LOOKED_AT = 10_000
 """Records that one page looks at. Who asks for what is rare gets a short page, and goes on from its cursor."""
 
@@ -20,17 +24,32 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     action: str | None = None
     request_id: str | None = None
+    since: Micros | None = None
+    until: Micros | None = None
 
     @property
     def narrow(self) -> bool:
-        return any(value is not None for value in (self.actor, self.action, self.request_id))
+        return any(value is not None for value in (self.actor, self.action, self.request_id, self.since, self.until))
 
     def admits(self, audit: Audit) -> bool:
         return (
             self.actor in (None, audit.actor)
             and self.action in (None, audit.action)
             and self.request_id in (None, audit.request_id)
+            and (self.since is None or self.since <= audit.at)
+            and (self.until is None or audit.at < self.until)
         )
+
+    def starts_at(self, cursor: str | None) -> str | None:
+        """Ids are ordered by time, to the millisecond: what came later need not be looked at."""
+        if self.until is None:
+            return cursor
+        latest = first_id(self.until + MILLISECOND)
+        return latest if cursor is None else min(cursor, latest)
+
+    def is_over(self, audit: Audit) -> bool:
+        """Whether all that come after this one, in a list that begins with the newest, are too old."""
+        return self.since is not None and audit.at < self.since - MILLISECOND
 
 
 class AuditPage(msgspec.Struct, frozen=True):
@@ -50,9 +69,10 @@ class AuditLists:
         """Newest first. A page that is shorter than asked for is the last one only if it has no cursor."""
         whole("limit", limit, 1, MAX_PAGE)
         whole("offset", offset, 0, MAX_OFFSET)
-        for name in AuditFilter.__struct_fields__:
+        for name in _TEXTS:
             if (given := getattr(wanted, name)) is not None:
                 words(name, given, MAX_FILTER)
+        before = wanted.starts_at(before)
         found: list[Audit] = []
         looked_at, wanted_all = 0, offset + limit
         while True:  # one more than is shown tells whether there is a next page
@@ -62,7 +82,7 @@ class AuditLists:
             looked_at += len(records)
             if len(found) > wanted_all:
                 return AuditPage(found[offset:wanted_all], found[wanted_all - 1].id)
-            if len(records) < size:
+            if len(records) < size or wanted.is_over(records[-1]):
                 return AuditPage(found[offset:], None)
             before = records[-1].id
             if looked_at >= LOOKED_AT and (len(found) >= offset or looked_at >= 10 * LOOKED_AT):

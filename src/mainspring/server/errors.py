@@ -6,7 +6,8 @@ Codes are for programs and stay; messages are for people and may change. No answ
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +22,15 @@ from ..core.control import JobChanged
 from ..core.idempotency import Answer, KeyReused, StillAtWork
 from ..core.locks import LockTaken
 from ..core.request import REQUEST_ID
-from ..model.errors import CommandRefused, InvalidValue, LockUnavailable, MainspringError, NotFound, StoreError
+from ..model.errors import (
+    CommandRefused,
+    InvalidValue,
+    LockUnavailable,
+    MainspringError,
+    NotFound,
+    StoreError,
+    shown,
+)
 from .access import Refused
 
 logger = logging.getLogger("mainspring.server")
@@ -41,6 +50,8 @@ MESSAGES = {
     415: "the body must be JSON, with Content-Type: application/json",
 }
 MOST_DETAILS = 20
+MOST_VALUE = 80
+_NOTHING = object()
 _UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
 
 
@@ -86,7 +97,9 @@ def problem_of(error: MainspringError) -> Problem:
         case NotFound():
             return Problem(404, "not_found", str(error), {"suggestion": error.suggestion} if error.suggestion else None)
         case InvalidValue():
-            return Problem(400, "invalid_value", str(error), [{"field": error.field, "message": error.allowed}])
+            return Problem(
+                400, "invalid_value", str(error), [_detail(error.field, error.allowed, error.value, error.remedy)]
+            )
         case StoreError() | LockUnavailable():
             return Problem(503, "unavailable", _UNAVAILABLE, headers={"Retry-After": "1"})
         case _:
@@ -104,9 +117,32 @@ def http_problem(error: HTTPException) -> Problem:
 
 def validation_problem(errors: Sequence[Any]) -> Problem:
     """A request that does not fit its model: each field that does not, and why."""
-    details = [{"field": _place(each["loc"]), "message": each["msg"]} for each in errors[:MOST_DETAILS]]
+    details = [_detail(_place(each["loc"]), each["msg"], _given(each)) for each in errors[:MOST_DETAILS]]
     first = details[0] if details else {"field": "body", "message": "it is not valid"}
     return Problem(400, "invalid_request", f"{first['field']}: {first['message']}", details)
+
+
+def _detail(field: str, message: str, value: Any, remedy: str = "") -> dict[str, Any]:
+    """The field, what it has to be, what it was, and how to put that right. A value is told as it was written, if it
+    is short and plain."""
+    detail: dict[str, Any] = {"field": field, "message": message}
+    if value is not _NOTHING:
+        detail["value"] = _plain(value)
+    return detail | ({"remedy": remedy} if remedy else {})
+
+
+def _given(error: Mapping[str, Any]) -> Any:
+    """Nothing was given where a field is missing, or where the whole body cannot be read."""
+    return _NOTHING if error["type"] in ("missing", "json_invalid") else error.get("input", _NOTHING)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**53):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    text = value if isinstance(value, str) and len(value) <= MOST_VALUE else shown(value)
+    return text.encode("utf-8", "replace").decode()
 
 
 def _place(location: Sequence[Any]) -> str:

@@ -23,6 +23,8 @@ class AuditList(Strict):
     actor: Short | None = None
     action: Short | None = None
     request_id: Short | None = None
+    since: Annotated[Instant | None, Field(description="At this time or later.")] = None
+    until: Annotated[Instant | None, Field(description="Before this time.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
     cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None

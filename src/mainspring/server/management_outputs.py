@@ -37,10 +37,6 @@ class Calendar(CalendarSummary):
     entries: list[CalendarEntry]
 
 
-class Calendars(Output):
-    items: list[CalendarSummary]
-
-
 class Token(Output):
     id: str
     name: str
@@ -59,10 +55,6 @@ class NewToken(Token):
         str | None,
         Field(description="Its text, told once and stored nowhere; null in an answer repeated for an Idempotency-Key."),
     ]
-
-
-class Tokens(Output):
-    items: list[Token]
 
 
 class WindowStatus(Output):

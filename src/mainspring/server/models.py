@@ -302,10 +302,3 @@ class BackfillCreate(Strict):
     force: bool = False
     dry_run: bool = False
     note: Reason | None = None
-
-
-class BackfillList(Strict):
-    model_config = ConfigDict(strict=False)
-
-    job: Name | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = 20

@@ -288,10 +288,6 @@ class Worker(Output):
     last_heartbeat_at: Instant
 
 
-class Workers(Output):
-    items: list[Worker]
-
-
 class Handler(Output):
     name: str
     known_here: bool
@@ -301,20 +297,12 @@ class Handler(Output):
     workers: list[str]
 
 
-class Handlers(Output):
-    items: list[Handler]
-
-
 class Lock(Output):
     name: str
     owner: str
     token: int
     acquired_at: Instant
     expires_at: Instant
-
-
-class Locks(Output):
-    items: list[Lock]
 
 
 class Audit(Output):
@@ -356,10 +344,6 @@ class Backfill(Output):
     status: str
     reason: str | None
     total: int
-
-
-class Backfills(Output):
-    items: list[Backfill]
 
 
 class Health(Output):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..core.job_lists import COUNTED, total_of
@@ -44,12 +44,14 @@ def execution_filters(wanted: ExecutionFilter) -> dict[str, Any]:
     return given
 
 
-def check_range(since: str | None, until: str | None) -> None:
+def check_range(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
     """A range of time has a beginning before its end, and is bounded."""
-    if since is None or until is None:
-        return
-    begin, end = instant("since", since), instant("until", until)
+    begin = None if since is None else instant("since", since)
+    end = None if until is None else instant("until", until)
+    if begin is None or end is None:
+        return begin, end
     if end <= begin:
         raise InvalidValue("until", until, "a time after since")
     if end - begin > timedelta(days=MOST_DAYS):
         raise InvalidValue("until", until, f"at most {MOST_DAYS} days after since")
+    return begin, end

@@ -58,7 +58,3 @@ class Template(Output):
     updated_by: str
     created_at: Instant
     updated_at: Instant
-
-
-class Templates(Output):
-    items: list[Template]

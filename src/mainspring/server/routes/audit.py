@@ -9,11 +9,13 @@ from starlette.responses import Response
 
 from ...core.audit_lists import AuditFilter
 from ...core.shapes import audit_shape
+from ...model.instants import to_micros
 from .. import management_outputs as outputs
 from ..call import Viewing, json
 from ..docs import answers
 from ..errors import respond
 from ..management_models import AuditList
+from ..paging import check_range
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
@@ -22,7 +24,15 @@ router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Response:
     """Changes, newest first; filters combine. A page looks at 10,000 records at most: what is rare may need several,
     some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole for admins."""
-    filters = AuditFilter(target=wanted.target, actor=wanted.actor, action=wanted.action, request_id=wanted.request_id)
+    begin, end = check_range(wanted.since, wanted.until)
+    filters = AuditFilter(
+        target=wanted.target,
+        actor=wanted.actor,
+        action=wanted.action,
+        request_id=wanted.request_id,
+        since=None if begin is None else to_micros(begin),
+        until=None if end is None else to_micros(end),
+    )
     found = await call.engine.audit_lists.page(filters, limit=wanted.limit, offset=wanted.offset, before=wanted.cursor)
     items = [audit_shape(each, whole=call.administers) for each in found.records]
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.before}

@@ -13,13 +13,16 @@ from ...core.idempotency import Answer
 from ...core.window_shapes import backfill_shape
 from ...model.backfill import Backfill
 from ...model.errors import BackfillNotFound
-from .. import outputs
+from .. import lists, outputs
 from ..call import Call, Posting, Viewing, json
 from ..docs import answers
 from ..errors import respond
-from ..models import BackfillCreate, BackfillList, Cancel, Empty
+from ..lists import listed
+from ..models import BackfillCreate, Cancel, Empty
 
 router = APIRouter(prefix="/api/v1/backfills", tags=["backfills"])
+
+MOST_OVER = 1_000
 
 BackfillId = Annotated[str, Path(max_length=100, examples=["0199c1f2-7d5e-7abc-8def-0123456789ab"])]
 
@@ -63,11 +66,11 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     return await call.once(work)
 
 
-@router.get("", operation_id="list_backfills", responses=answers({200: (outputs.Backfills, "Newest first.")}))
-async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
-    """Those under way, and the newest that are over."""
-    found = await call.engine.backfills.list(wanted.job, wanted.limit)
-    return respond(json({"items": [backfill_shape(each) for each in found]}))
+@router.get("", operation_id="list_backfills", responses=answers({200: (lists.Backfills, "Backfills.")}))
+async def list_backfills(call: Viewing, wanted: Annotated[lists.BackfillList, Query()]) -> Response:
+    """Those under way, and the newest 1,000 that are over; newest first."""
+    found = await call.engine.backfills.list(wanted.job, MOST_OVER)
+    return respond(json(listed(map(backfill_shape, found), wanted)))
 
 
 @router.get("/{id}", operation_id="get_backfill", responses=answers({200: (outputs.Backfill, "How far it is.")}, 404))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from ...core.calendar_shapes import calendar_shape
@@ -15,10 +15,12 @@ from ...core.idempotency import Answer
 from ...model.calendars import Calendar, calendar
 from ...model.errors import InvalidValue
 from ...model.job import Job
+from .. import lists
 from .. import management_outputs as outputs
 from ..call import Call, Operating, Posting, Viewing, json
 from ..docs import answers
 from ..errors import respond
+from ..lists import listed
 from ..management_models import CalendarSet
 from ..models import Empty
 
@@ -31,12 +33,11 @@ _ICS = "the text of an .ics file, which begins with BEGIN:VCALENDAR"
 
 
 @router.get(
-    "", operation_id="list_calendars", responses=answers({200: (outputs.Calendars, "Every calendar, by name.")})
+    "", operation_id="list_calendars", responses=answers({200: (lists.Calendars, "Calendars without their entries.")})
 )
-async def list_calendars(call: Viewing) -> Response:
+async def list_calendars(call: Viewing, wanted: Annotated[lists.CalendarList, Query()]) -> Response:
     """How many entries each has, and who set it."""
-    found = await call.engine.calendars.all()
-    return respond(json({"items": [_summary(view) for view in found]}))
+    return respond(json(listed(map(_summary, await call.engine.calendars.all()), wanted)))
 
 
 @router.get(

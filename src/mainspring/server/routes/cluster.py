@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from ...core.idempotency import Answer
 from ...core.locks import LockNotFound, lock_name
 from ...core.shapes import handler_shape, lock_shape, worker_shape
 from ...model.errors import InvalidValue
-from .. import outputs
+from .. import lists
 from ..call import Administering, Viewing, json
 from ..docs import answers
 from ..errors import respond
+from ..lists import listed
 
 router = APIRouter(prefix="/api/v1", tags=["cluster"])
 
 
 @router.get(
-    "/workers", operation_id="list_workers", responses=answers({200: (outputs.Workers, "Processes that take part.")})
+    "/workers", operation_id="list_workers", responses=answers({200: (lists.Workers, "Processes that take part.")})
 )
-async def list_workers(call: Viewing) -> Response:
-    return respond(json({"items": [worker_shape(worker) for worker in await call.engine.queries.workers()]}))
+async def list_workers(call: Viewing, wanted: Annotated[lists.WorkerList, Query()]) -> Response:
+    """Processes that are alive."""
+    found = await call.engine.queries.workers()
+    return respond(json(listed(map(worker_shape, found), wanted)))
 
 
-@router.get(
-    "/handlers", operation_id="list_handlers", responses=answers({200: (outputs.Handlers, "Handlers by name.")})
-)
-async def list_handlers(call: Viewing) -> Response:
+@router.get("/handlers", operation_id="list_handlers", responses=answers({200: (lists.Handlers, "Handlers.")}))
+async def list_handlers(call: Viewing, wanted: Annotated[lists.HandlerList, Query()]) -> Response:
     """Code that this process knows, and code that running workers have."""
     registry = call.application.registry
     running = [worker for worker in await call.engine.queries.workers() if "worker" in worker.roles]
-    names = sorted(registry.names | {name for worker in running for name in worker.handlers})
+    names = registry.names | {name for worker in running for name in worker.handlers}
     items = [
         handler_shape(
             name,
@@ -42,13 +43,13 @@ async def list_handlers(call: Viewing) -> Response:
         )
         for name in names
     ]
-    return respond(json({"items": items}))
+    return respond(json(listed(items, wanted)))
 
 
-@router.get("/locks", operation_id="list_locks", responses=answers({200: (outputs.Locks, "Locks that are held.")}))
-async def list_locks(call: Viewing) -> Response:
+@router.get("/locks", operation_id="list_locks", responses=answers({200: (lists.Locks, "Locks that are held.")}))
+async def list_locks(call: Viewing, wanted: Annotated[lists.LockList, Query()]) -> Response:
     """Who holds which lock, since when, and until when."""
-    return respond(json({"items": [lock_shape(lock) for lock in await call.engine.locks.backend.locks()]}))
+    return respond(json(listed(map(lock_shape, await call.engine.locks.backend.locks()), wanted)))
 
 
 @router.delete(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from ...core.idempotency import Answer
 from ...core.tokens import NewToken, token_shape
+from .. import lists
 from .. import management_outputs as outputs
 from ..call import Administering, AdminPosting, json
 from ..docs import answers
 from ..errors import respond
+from ..lists import listed
 from ..management_models import TokenCreate
 
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
@@ -20,11 +22,11 @@ router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 TokenId = Annotated[str, Path(max_length=100, description="The id of the token.", examples=["9f86d081884c7d65"])]
 
 
-@router.get("", operation_id="list_tokens", responses=answers({200: (outputs.Tokens, "Oldest first.")}))
-async def list_tokens(call: Administering) -> Response:
-    """Every token there is or was, without its secret."""
+@router.get("", operation_id="list_tokens", responses=answers({200: (lists.Tokens, "Tokens without secrets.")}))
+async def list_tokens(call: Administering, wanted: Annotated[lists.TokenList, Query()]) -> Response:
+    """Every token there is or was, oldest first, without its secret."""
     tokens, now = await call.engine.tokens.all(), await call.engine.queries.now()
-    return respond(json({"items": [token_shape(token, now) for token in tokens]}))
+    return respond(json(listed((token_shape(token, now) for token in tokens), wanted)))
 
 
 @router.post(
