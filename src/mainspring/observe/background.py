@@ -12,13 +12,14 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TextIO
 
 from .formats import JsonFormatter
 from .log_context import add_execution_fields
-from .routine_lines import RoutineLine, RoutineLines
+from .routine_lines import RoutineLines
 
 ROOM = 10_000
 """Lines that may wait: about 3 MB."""
@@ -82,10 +83,11 @@ class Lines:
 
     def __init__(self, write: Callable[[bytes], None], room: int, tell_dropped: Callable[[int], str]) -> None:
         self._write, self._room, self._tell_dropped = write, room, tell_dropped
-        self._queue: deque[str | RoutineLine] = deque()
+        self._queue: deque[str] = deque()
         self.dropped = 0
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        begin = weakref.WeakMethod(self._begin)
+        os.register_at_fork(after_in_child=lambda: None if (method := begin()) is None else method())
 
     def _begin(self) -> None:
         """Also in a forked child: the thread, and the lines it had, stayed with the parent."""
@@ -96,7 +98,7 @@ class Lines:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def put(self, line: str | RoutineLine, urgent: bool = False) -> None:
+    def put(self, line: str, urgent: bool = False) -> None:
         if len(self._queue) >= self._room:
             self.dropped += 1
             return
@@ -133,7 +135,7 @@ class Lines:
             dropped, self.dropped = self.dropped, 0
             try:
                 told = [self._tell_dropped(dropped)] if dropped else []
-                self._write("\n".join([*told, *map(str, lines), ""]).encode("utf-8", "backslashreplace"))
+                self._write("\n".join([*told, *lines, ""]).encode("utf-8", "backslashreplace"))
             except Exception:
                 self.dropped += dropped + len(lines)
 

@@ -19,6 +19,7 @@ OTHERS = "(others)"
 """Jobs beyond the limit, together. No job can have this name."""
 SKIPS = ("overlap", "missed")
 """Reasons that every scheduled job has from the start; others appear when they happen."""
+_PENDING = State.PENDING  # found in a module sooner than in an enumeration
 _UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
 _HEARD = frozenset({Started, Ended, Skipped, Rescued, Fenced, Missed})
 
@@ -77,7 +78,7 @@ class ProcessCounts:
             name = event.execution.job
             counts = self.jobs.get(name) or self._new(name)
             counts.durations.observe(event.duration_ms / 1000)
-            if event.state is State.PENDING:
+            if event.state is _PENDING:
                 counts.retries += 1
         elif kind in _HEARD:
             self._rare(event)

@@ -18,6 +18,8 @@ _log = logging.getLogger("mainspring.observe")
 Listener: TypeAlias = Callable[[Any], None]
 Wants: TypeAlias = Callable[[type, Any], bool]
 
+EVERYTHING: tuple[Wants, ...] = (lambda kind, execution: True,)
+
 
 class Fanout:
     """Calls every observer with the events it hears. What an observer raises is logged once per kind, and forgotten."""
@@ -38,7 +40,9 @@ class Fanout:
         asked = self._asked.get(kind)
         if asked is None:
             asked = self._whom_to_ask(kind)
-        wants: Wants = _always
+        if asked is EVERYTHING:
+            return True
+        wants = None
         try:
             for wants in asked:
                 if wants(kind, execution):
@@ -68,7 +72,7 @@ class Fanout:
         """Nobody needs to be asked where one wants every event."""
         known, hearing = self._asked, self._who_hears(kind)
         choosy = all(hasattr(each, "wants") for each in hearing)
-        asked = known[kind] = tuple(each.wants for each in cast(Any, hearing)) if choosy else (_always,)
+        asked = known[kind] = tuple(each.wants for each in cast(Any, hearing)) if choosy else EVERYTHING
         return asked
 
     def _hears(self, observer: Listener, kind: type) -> bool:
@@ -89,7 +93,3 @@ class Fanout:
             _log.exception("observer %s failed; jobs go on without it", name)
         except Exception:
             return  # it may be logging itself that fails
-
-
-def _always(kind: type, execution: Any) -> bool:
-    return True

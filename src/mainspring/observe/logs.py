@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -37,11 +36,11 @@ from ..model.execution import Execution, State
 from ..model.instants import to_datetime
 from .background import BackgroundHandler
 from .log_context import fields_of_execution as _of
-from .routine_lines import RoutineLine
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 
+_COMPLETED = State.COMPLETED  # found in a module sooner than in an enumeration
 _IDS = ("execution_id", "trace_id")
 _DOCUMENTED = {"sweep_interval": "fold_interval"}
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
@@ -113,14 +112,14 @@ class LogLines:
         """Two events of every execution: unheard, they cost next to nothing, and written by Mainspring's own handler
         alone they need no record. False when they are lines as any other."""
         logger = self._logger
-        if type(event) is Ended and (event.state is not State.COMPLETED or event.reason != "completed"):
+        if type(event) is Ended and (event.state is not _COMPLETED or event.reason != "completed"):
             return False
         if not logger.isEnabledFor(INFO):
             return True
         handler = _only_handler(logger)
         if handler is None or (lines := handler.routine) is None:
             return False
-        handler.lines.put(RoutineLine(lines, logger.name, time.time(), event))
+        handler.lines.put(lines.line(logger.name, event))
         return True
 
     def _stopping(self, event: Stopping) -> None:

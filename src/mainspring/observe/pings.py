@@ -48,7 +48,7 @@ class Pings:
         return names_addresses(execution)
 
     def __call__(self, event: Any, /) -> None:
-        if type(event) not in _HEARD:
+        if type(event) not in _HEARD or not names_addresses(event.execution):
             return
         url = address_of(event)
         if url is None:

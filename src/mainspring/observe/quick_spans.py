@@ -37,6 +37,7 @@ _FOLLOWS_PARENTS = (
 _OWN_FIELDS = {"_name", "_kind", "_status", "_attributes", "_events", "_start_time", "_end_time"}
 _FOUND_FIELDS = {"_context", "_parent", "_links", "_resource", "_instrumentation_info", "_instrumentation_scope"}
 _filling = threading.Lock()
+_new = object.__new__
 
 
 def quick_spans(tracer: Tracer, safe: Safe) -> QuickSpans | None:
@@ -69,11 +70,9 @@ class QuickSpans:
     """What the spans of one tracer have in common."""
 
     def __init__(self, tracer: Any, safe: Safe) -> None:
-        self.tracer, self.safe, self.new_id = tracer, safe, tracer.id_generator.generate_span_id
-        self.instrumentation_info, self.instrumentation_scope = (
-            tracer.instrumentation_info,
-            tracer._instrumentation_scope,
-        )
+        self.tracer, self.safe, self._new_id = tracer, safe, tracer.id_generator.generate_span_id
+        self.instrumentation_info = tracer.instrumentation_info
+        self.instrumentation_scope = tracer._instrumentation_scope
         self._processor = tracer.span_processor
         self._processors: tuple[Any, ...] | None = None
         self._deaf = False
@@ -89,37 +88,44 @@ class QuickSpans:
         processors = self._processor._span_processors
         if processors is not self._processors:
             self._deaf = all(type(each) in _DEAF for each in processors)
+            self.on_end = processors[0].on_end if len(processors) == 1 else self._processor.on_end
             self._processors = processors
         return self._deaf and self.tracer._is_enabled() is True
 
     def begin(self, name: str, attributes: dict[str, Any], origin: Origin) -> QuickSpan:
-        return QuickSpan(self, name, attributes, origin)
+        """Without the constructors of the SDK: see `QuickSpan`."""
+        span = _new(QuickSpan)
+        span._spans, span._origin, span._name, span._attributes = self, origin, name, attributes
+        span._number, span._start_time = self._new_id(), time_ns()
+        return span
 
 
 class QuickSpan(sdk.Span):
     """The fields of a span, under the names the SDK has for them; those that many spans share are found when somebody
     asks. `origin` is where the execution comes from."""
 
+    _spans: QuickSpans
+    _origin: Origin
+    _number: int
     _attributes: Any
     _context: Any
     _kind, _status, _events = SpanKind.CONSUMER, Status(), ()
     _end_time = None
     _whole = False
 
-    def __init__(self, spans: QuickSpans, name: str, attributes: dict[str, Any], origin: Origin) -> None:
-        self._spans, self._origin = spans, origin
-        self._name, self._attributes = name, attributes
-        self._number = spans.new_id()
-        self._start_time = time_ns()
-
     def __getattr__(self, name: str) -> Any:
         if name not in _FOUND_FIELDS:
             raise AttributeError(name)
         if name == "_context":
-            origin = self._origin
-            self._context = SpanContext(origin.trace_id, self._number, False, origin.flags, origin.trace_state)
-            return self._context
-        return getattr(self._origin, name[1:], None) or getattr(self._spans, name[1:])
+            return self._placed()
+        return getattr(self._origin if name in ("_parent", "_links") else self._spans, name[1:])
+
+    def _placed(self) -> SpanContext:
+        """The same however often it is asked for."""
+        origin = self._origin
+        context = SpanContext(origin.trace_id, self._number, False, origin.flags, origin.trace_state)
+        self._context = context
+        return context
 
     def enter(self) -> Callable[[], None]:
         return enter(self)
@@ -140,6 +146,7 @@ class QuickSpan(sdk.Span):
             super().end(end_time)
         elif self._end_time is None:
             self._end_time = end_time or time_ns()
+            self._placed()
             self._spans.on_end(self)
 
     # --- touched ------------------------------------------------------------------------------------------

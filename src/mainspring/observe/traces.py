@@ -124,7 +124,7 @@ def _quick_spans(tracer: trace.Tracer, safe: Safe) -> QuickSpans | None:
 def _described(execution: Execution, worker: str) -> tuple[str, dict[str, Any]]:
     """The name and the attributes of a try's span."""
     name, common = _of_tries(execution.queue, execution.job, execution.trigger, worker)
-    attributes = {**common, "messaging.message.id": execution.id, "mainspring.attempt": execution.attempt}
+    attributes = {**common, "messaging.message.id": execution.id, "mainspring.attempt": execution.failures + 1}
     if execution.tenant is not None:
         attributes["mainspring.tenant"] = execution.tenant
     return name, attributes
