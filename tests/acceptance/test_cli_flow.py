@@ -24,6 +24,7 @@ async def crawl(ctx, url: str, depth: int = 1) -> None: ...
 
 for name in ("north", "south", "west"):
     app.schedule(name, crawl, cron="0 3 * * *", queue="web", params={"url": f"/{name}"})
+app.schedule("daily", crawl, cron="0 3 * * *", window="previous_day", params={"url": "/daily"})
 app.schedule("mail", crawl, after=["north", "south"], not_before="06:00", params={"url": "/mail"})
 """
 
@@ -130,3 +131,28 @@ def test_a_job_is_shown_with_what_it_comes_after_and_what_comes_after_it(cli: Ca
     said = " ".join(cli("jobs", "show", "mail", URL)[1].split())
     assert "after north and south, not before 06:00; skipped if one of them did not complete" in said
     assert "dependents mail" in " ".join(cli("jobs", "show", "north", URL)[1].split())
+
+
+@pytest.mark.req("OPS-4")
+def test_programs_get_json_from_every_command(cli: Callable[..., tuple[int, Any]], tmp_path: Path) -> None:
+    for command in ("skip", "restore", "skip"):
+        code, job = cli("jobs", command, "north", "--at", "2099-03-01T03:00Z", URL, "-o", "json")
+        assert (code, job["id"], len(job["occurrences"])) == (0, "north", int(command == "skip"))
+    code, job = cli(
+        *("jobs", "move", "south", "--at", "2099-03-01T03:00Z", "--to", "2099-03-01T05:00Z", URL, "-o", "json")
+    )
+    assert (code, job["occurrences"][0]["to"]) == (0, "2099-03-01T05:00:00Z")
+    code, started = cli(
+        *("backfill", "start", "daily", "--from", "2026-01-01", "--to", "2026-01-03", APP, "-o", "json")
+    )
+    assert (code, started["total"]) == (0, 2)
+    for command, status in (("pause", "paused"), ("show", "paused"), ("cancel", "cancelled")):
+        code, shown = cli("backfill", command, started["id"], URL, "-o", "json")
+        assert (code, shown["id"], shown["status"]) == (0, started["id"], status)
+    code, rules = cli("alerts", "export", URL, "-o", "json")
+    assert (code, "mainspring job north" in {group["name"] for group in rules["groups"]}) == (0, True)
+    code, board = cli("grafana", "export", URL, "-o", "json")
+    assert (code, "panels" in board, (tmp_path / "json").exists()) == (0, True, False)
+    code, said = cli("grafana", "export", URL, "--to", "missing/board.txt")
+    assert (code, "there is no directory 'missing'" in said) == (2, True)
+    assert cli("jobs", "skip", "north", "--at", "2099-03-01T03:00Z", "--app=nobody:app")[1].startswith("error: MODULE")

@@ -214,6 +214,8 @@ def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]
     try:
         return session.call(work)
     except InvalidValue as error:
+        if error.field not in ("at", "to"):
+            raise
         raise InvalidValue(f"--{error.field}", error.value, error.allowed, error.remedy) from None
 
 

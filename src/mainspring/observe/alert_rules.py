@@ -132,8 +132,9 @@ def _too_long(job: Job, history: History, period: float, slack: float) -> Rule:
 
 def _missed(job: Job, now: Micros, slack: float) -> Rule:
     """While a process is scraped it says itself when the next run was due. When none is, what was last said holds."""
-    assert job.plan is not None, "asked of jobs with a schedule"
-    allowed = grace(job, job.plan, job.next_run or now) / SECOND + slack
+    trigger, plan = job.trigger, job.plan
+    assert trigger is not None, "asked of jobs with a schedule"
+    allowed = grace(job, plan or trigger, job.next_run or now) / SECOND + slack
     last_said = f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
     nobody = "unless on () count(last_over_time(mainspring_info[2m]))"
     return Rule(
@@ -141,7 +142,7 @@ def _missed(job: Job, now: Micros, slack: float) -> Rule:
         expr=f"{_age(_NEXT, job)} > {_number(allowed)} or ({last_said} > {_number(allowed)} {nobody})",
         severity="critical",
         summary=f"Job {job.name} has missed its schedule",
-        description=f"It should have run {{{{ $value | humanizeDuration }}}} ago ({job.plan.describe()}); "
+        description=f"It should have run {{{{ $value | humanizeDuration }}}} ago ({trigger.describe()}); "
         f"{_text(allowed)} are allowed. Is a scheduler running?",
     )
 
