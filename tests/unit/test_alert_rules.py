@@ -14,6 +14,7 @@ from mainspring.core.declare import job_spec
 from mainspring.model.instants import SECOND
 from mainspring.model.job import Job, encode_spec
 from mainspring.observe.alert_rules import History, Rule, job_rules, rules_file
+from mainspring.observe.counting import DURATIONS
 from mainspring.observe.dashboard import MOST_NAMED, dashboard
 from tests.prometheus_server import program
 
@@ -25,6 +26,10 @@ JOB = '{instance="a",job_name="daily"}'
 def job(name: str = "daily", **options: Any) -> Job:
     spec = job_spec("handler", None, {"cron": "0 3 * * *", **options})
     return Job(name=name, id="1", declared=encode_spec(spec), next_run=NOW)
+
+
+def usually(seconds: float) -> History:
+    return History((seconds,) * 20)
 
 
 def rule(alert: str, of: Job, history: History = QUICK, slack: float = 5.0) -> Rule:
@@ -44,9 +49,9 @@ def test_thresholds_follow_from_timeout_history_and_schedule() -> None:
     assert rule("JobMissedSchedule", job()).severity == "critical"
     assert "[5m]" in rule("JobExecutionFailed", job(cron="* * * * *")).expr
     assert "[1d]" in rule("JobExecutionFailed", job()).expr
-    assert rule("JobDurationAnomaly", job(), History((2.0,) * 20)).expr.endswith("> 6")
-    assert rule("JobDurationAnomaly", job(), History((0.2,) * 20)).expr.endswith("> 1")  # the end of its bucket
-    assert "> 3 * histogram_quantile" in rule("JobDurationAnomaly", job(), History()).expr
+    assert "> 10 or" in rule("JobDurationAnomaly", job(), usually(2)).expr  # the end of the bucket that holds 6 s
+    assert "> 6 and" in rule("JobDurationAnomaly", job(), usually(2)).expr
+    assert "histogram_quantile" not in rule("JobDurationAnomaly", job(), usually(4000)).expr  # it ends at 7200 s
 
 
 @pytest.mark.req("OBS-5")
@@ -70,10 +75,19 @@ def totals(completed: str, failed: str) -> list[dict[str, str]]:
     ]
 
 
-def durations(quick: str, all_of_them: str) -> list[dict[str, str]]:
-    name, bounds = "job_execution_duration_seconds_bucket", {"0.01": quick, "0.1": quick, "1": quick}
-    bounds |= {"5": all_of_them, "+Inf": all_of_them}
-    return [series(name, values, f'{{instance="a",job_name="daily",le="{le}"}}') for le, values in bounds.items()]
+def durations(job_name: str, *took: float) -> list[dict[str, str]]:
+    """As of a process in which one run of each of these durations ends every 15 seconds."""
+    name, labels = "job_execution_duration_seconds", f'instance="a",job_name="{job_name}"'
+
+    def each(step: float) -> str:
+        return f"0+{step}x240"
+
+    bounds = {f"{bound:g}": sum(one <= bound for one in took) for bound in DURATIONS} | {"+Inf": len(took)}
+    return [
+        *(series(f"{name}_bucket", each(count), f'{{{labels},le="{le}"}}') for le, count in bounds.items()),
+        series(f"{name}_sum", each(sum(took)), f"{{{labels}}}"),
+        series(f"{name}_count", each(len(took)), f"{{{labels}}}"),
+    ]
 
 
 NEXT, OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
@@ -88,18 +102,18 @@ CASES: list[tuple[str, bool, int, list[dict[str, str]]]] = [
     ("JobExecutionFailed", False, 5, totals("0+1x60", "7x60")),
     ("JobRunningTooLong", True, 3, [series(OLDEST, "30x60"), READ]),
     ("JobRunningTooLong", False, 1, [series(OLDEST, "30x60"), READ]),
-    ("JobRunningTooLong", False, 30, [series(OLDEST, "0x240"), READ]),
+    ("JobRunningTooLong", False, 10, [series(OLDEST, "0x240"), READ]),
     ("JobMissedSchedule", True, 3, [series(NEXT, "60x60"), ALIVE, READ]),
     ("JobMissedSchedule", False, 2, [series(NEXT, "60x60"), ALIVE, READ]),
-    ("JobMissedSchedule", False, 30, [series(NEXT, "0x240"), ALIVE, READ]),
+    ("JobMissedSchedule", False, 10, [series(NEXT, "0x240"), ALIVE, READ]),
     ("JobMissedSchedule", True, 15, [series(NEXT, "600x8 stale"), GONE]),  # nobody is scraped any more
     ("JobMissedSchedule", False, 10, [series(NEXT, "600x8 stale"), GONE]),
     ("JobMissedSchedule", False, 15, [series(NEXT, "600x8 stale"), ALIVE, READ]),  # the job was removed
-    ("JobDurationAnomaly", True, 30, durations("0x240", "0+1x240")),
-    ("JobDurationAnomaly", False, 30, durations("0+1x240", "0+1x240")),
-    ("JobSuccessRateLow", True, 60, totals("0+1x240", "0+1x240")),
-    ("JobSuccessRateLow", False, 60, totals("0+9x240", "0+1x240")),
-    ("JobSuccessRateLow", False, 60, totals("4x240", "4x240")),
+    ("JobDurationAnomaly", True, 5, durations("daily", 2)),
+    ("JobDurationAnomaly", False, 5, durations("daily", 0.005)),
+    ("JobSuccessRateLow", True, 10, totals("0+1x240", "0+1x240")),
+    ("JobSuccessRateLow", False, 10, totals("0+9x240", "0+1x240")),
+    ("JobSuccessRateLow", False, 10, totals("4x240", "4x240")),
     ("JobStaleLocks", True, 5, [series("job_rescued_total", "0x8 1x60")]),
     ("JobStaleLocks", True, 5, [series("job_stale_locks", "1x60")]),
     ("JobStaleLocks", False, 5, [series("job_rescued_total", "3x60"), series("job_stale_locks", "0x60")]),
@@ -131,8 +145,41 @@ def test_each_alert_fires_when_it_should_and_is_silent_otherwise(tmp_path: Path)
         for alert, fires, minutes, scraped in CASES
     ]
     file = tmp_path / "tests.yml"
-    file.write_text(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": tests}))
+    file.write_text(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests}))
     assert promtool("check", "rules", str(rules)) == "ok"
+    assert promtool("test", "rules", str(file)) == "ok"
+
+
+# How long the runs of a job took so far, how long they take now, and whether that is told.
+PACES: dict[str, tuple[History, list[float], bool]] = {
+    "hardly slower, in another bucket": (usually(0.9), [1.1], False),
+    "four times, in the bucket of three times": (usually(0.9), [3.6], True),
+    "one in fifty": (usually(0.9), [30.0] + [0.9] * 49, False),
+    "one in ten": (usually(0.9), [7.0] + [0.1] * 9, True),
+    "long, and now beyond the last bucket": (usually(3000), [30_000], True),
+    "long, and not three times as long": (usually(3000), [8_000], False),
+    "longest": (usually(8_000), [25_000], True),
+    "longest, and not three times as long": (usually(8_000), [23_000], False),
+    "new": (History(), [1.1], False),
+}
+
+
+@pytest.mark.req("OBS-5")
+def test_buckets_neither_raise_an_alarm_nor_hide_one(tmp_path: Path) -> None:
+    found = [rule("JobDurationAnomaly", job(name), history) for name, (history, _, _) in PACES.items()]
+    rules = [{"alert": each.alert, "expr": each.expr} for each in found]
+    (tmp_path / "rules.yml").write_text(json.dumps({"groups": [{"name": "paces", "rules": rules}]}))
+    told = {
+        "expr": 'count by (job_name) (ALERTS{alertname="JobDurationAnomaly",alertstate="firing"})',
+        "eval_time": "5m",
+        "exp_samples": [
+            {"labels": f'{{job_name="{name}"}}', "value": 1} for name, (_, _, fires) in PACES.items() if fires
+        ],
+    }
+    scraped = [each for name, (_, took, _) in PACES.items() for each in durations(name, *took)]
+    test = {"interval": "1m", "input_series": scraped, "promql_expr_test": [told]}
+    file = tmp_path / "tests.yml"
+    file.write_text(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [test]}))
     assert promtool("test", "rules", str(file)) == "ok"
 
 
