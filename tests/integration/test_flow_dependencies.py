@@ -11,8 +11,8 @@ import pytest
 from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, NonRetryable, daily_at, every
 from mainspring.assembly import SystemClock
 from mainspring.core.dependents import Dependents
-from mainspring.core.hand_over import KEPT_FOR, prune_joins
 from mainspring.core.janitor import Janitor
+from mainspring.core.joins import KEPT_FOR, prune_joins
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import harness
 
@@ -357,9 +357,9 @@ async def test_endings_that_waited_too_long_are_forgotten() -> None:
         [end] = await store.jobs(["end"])
         assert len(await store.shelf("join", "end")) == 1
         now = await store.now()
-        assert await prune_joins(store, end, "", now) == ""
+        assert await prune_joins(store, end, "", now, print) == ""
         assert len(await store.shelf("join", "end")) == 1
-        await prune_joins(store, end, "", now + KEPT_FOR + 1_000_000)
+        await prune_joins(store, end, "", now + KEPT_FOR + 1_000_000, print)
         assert await store.shelf("join", "end") == []
         await flow.app.enqueue("left")
         await kit.run_until_idle()

@@ -32,6 +32,9 @@ JOBS = ("load", "mail", "tidy", "total")
 class World:
     """load -> mail (those that completed) -> total; load -> tidy (all, however they ended)"""
 
+    jobs: tuple[str, ...] = JOBS
+    listed = frozenset({"load"})
+
     def __init__(self, seed: int) -> None:
         self.chance, self.clock = Random(seed), Clock()
         self.store = MemoryStore(self.clock)
@@ -44,7 +47,7 @@ class World:
         self.bad = set(self.chance.sample(EVERYBODY, self.chance.randint(0, len(EVERYBODY))))
 
     async def work_once(self) -> bool:
-        request = ClaimRequest(owner="w", handlers=frozenset(JOBS), queues=None, limit=3, lease=1e6)
+        request = ClaimRequest(owner="w", handlers=frozenset(self.jobs), queues=None, limit=3, lease=1e6)
         claimed = (await self.store.exchange([], request)).claimed
         for execution in self.chance.sample(claimed, len(claimed)):
             await asyncio.sleep(self.chance.random())
@@ -56,15 +59,18 @@ class World:
         if execution.fans_out:
             end = "fanned_out"
             await self._spread(execution, now)
-        elif execution.job == "load" and execution.tenant in self.bad:
+        elif self.fails(execution):
             end = "failed"
         outcome = Outcome(end=end, started=now, ended=self.clock.now(), worker="w")  # type: ignore[arg-type]
         await self.store.exchange([decide.after_attempt(execution, outcome)], None)
 
+    def fails(self, execution: Execution) -> bool:
+        return execution.job == "load" and execution.tenant in self.bad
+
     async def _spread(self, parent: Execution, now: int) -> None:
         known = await tenant_lists.stored(self.store, parent.id)
         if known is None:
-            assert parent.job == "load", "what comes after finds its list"
+            assert parent.job in self.listed, "what comes after finds its list"
             known = await tenant_lists.made(self.store, parent, EVERYBODY, "w", now)
         async for names in tenant_lists.names_of(self.store, parent.id, known):
             await self.store.add([Tenants(parent, None).child(name, now) for name in names])

@@ -1,9 +1,8 @@
 """Jobs that come after other jobs: pure rules.
 
 An execution that ends for good is handed over to each job that names its job in `after`: that job gets an execution
-with the same window, tick, tenant and trace once all its parents have ended. Endings of several parents belong together
-when they share their window; without windows, their tick; without ticks, the flow they come from. `core.hand_over`
-does what is decided here.
+with the same window, tick, tenant and trace once all its parents have ended. Which endings of several parents belong
+together says `core.joins`; `core.hand_over` does what is decided here.
 """
 
 from __future__ import annotations
@@ -20,36 +19,13 @@ from ..model.instants import Micros, to_datetime, to_micros
 from ..model.job import Job
 from ..model.values import time_of_day, zone
 from .backfill_rules import is_child
+from .joins import Ended, flow_of
 from .plan import DEPENDENCY, new_execution
 
 FAILED_PARENT = "dependency_failed"
 HELD_BACK = ("paused", "disabled")
 """Other reasons for which an execution that a dependency asked for is recorded as skipped."""
-
-
-# ---------------------------------------------------------------- endings
-
-
-class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of the ending of one parent. `tenants`: it had a part for each of its tenants."""
-
-    id: str
-    state: State
-    created: Micros
-    finished: Micros
-    tenants: bool = False
-
-    @property
-    def age(self) -> tuple[Micros, str]:
-        return self.created, self.id
-
-
-class Join(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Endings that belong together: what the parents of one job have come to, for one window, tick or flow."""
-
-    job_id: str
-    moved: Micros
-    parents: dict[str, Ended] = {}
+_NOBODY: Mapping[str, bool] = {}
 
 
 def is_whole(execution: Execution) -> bool:
@@ -63,46 +39,6 @@ def is_handed_over(execution: Execution) -> bool:
     if not execution.rules.feeds or not is_whole(execution):
         return False
     return execution.state is not State.SKIPPED or execution.reason in (FAILED_PARENT, *HELD_BACK)
-
-
-def ended(execution: Execution) -> Ended:
-    finished = execution.finished or execution.created
-    return Ended(
-        id=execution.id,
-        state=execution.state,
-        created=execution.created,
-        finished=finished,
-        tenants=execution.fans_out,
-    )
-
-
-def flow_of(execution: Execution) -> str:
-    """The id of the execution from which it all follows."""
-    return execution.flow or execution.id
-
-
-def group_of(execution: Execution) -> str:
-    """What endings of different parents must share to belong together, as the key of their record.
-
-    The tenant comes first: keys sort by it, then by time.
-    """
-    if execution.window_begin is not None and execution.window_end is not None:
-        what = f"window:{execution.window_begin:017d}-{execution.window_end:017d}"
-    elif execution.tick is not None:
-        what = f"tick:{execution.tick:017d}"
-    else:
-        what = f"flow:{flow_of(execution)}"
-    return what if execution.tenant is None else f"{execution.tenant}:{what}"
-
-
-def joined(known: Join | None, job: Job, execution: Execution, now: Micros) -> Join:
-    """The record with this ending; only the newest execution of each parent counts."""
-    if known is None or known.job_id != job.id:
-        known = Join(job_id=job.id, moved=now)
-    before, this = known.parents.get(execution.job), ended(execution)
-    if before is not None and before.age >= this.age:
-        return known
-    return Join(job_id=job.id, moved=now, parents={**known.parents, execution.job: this})
 
 
 # ---------------------------------------------------------------- what follows
@@ -126,25 +62,19 @@ class Wait(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def after_parents(job: Job, parents: Mapping[str, Ended]) -> Run | Skip | Wait:
-    """What follows from these endings."""
+def after_parents(job: Job, parents: Mapping[str, Ended], judged: Mapping[str, bool] = _NOBODY) -> Run | Skip | Wait:
+    """What follows from these endings. `judged` says of parents whose tenants the job runs for whether one of those is
+    left; of the others it counts whether they completed."""
     spec = job.spec
     missing = tuple(name for name in spec.after if name not in parents)
     if missing:
         return Wait(missing)
-    bad = next((name for name in spec.after if not _is_good(parents[name], job)), None)
+    bad = next((name for name in spec.after if not judged.get(name, parents[name].state is State.COMPLETED)), None)
     if bad is not None and spec.on_failed_parent == "skip":
         return Skip(FAILED_PARENT, bad)
     if job.paused is not None:
         return Skip("paused")
     return Run() if spec.enabled else Skip("disabled")
-
-
-def _is_good(parent: Ended, job: Job) -> bool:
-    """Where both have a part for each tenant, a parent that completed for some of them is as good as completed: the job
-    runs for those."""
-    same_tenants = parent.tenants and job.spec.fan_out is not None
-    return parent.state is State.COMPLETED or (same_tenants and parent.state is State.PARTIAL)
 
 
 def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:
@@ -154,8 +84,16 @@ def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:
     return follow_up_id(ids[-1], DEPENDENCY, job.id, *ids)
 
 
-def dependent(job: Job, last: Execution, parents: Mapping[str, Ended], verdict: Run | Skip, now: Micros) -> Execution:
-    """The execution that follows from these parents; `last` is the one that it takes window, tick and trace from."""
+def dependent(
+    job: Job,
+    last: Execution,
+    parents: Mapping[str, Ended],
+    verdict: Run | Skip,
+    now: Micros,
+    tenant: str | None = None,
+) -> Execution:
+    """The execution that follows from these parents; `last` is the one that it takes window, tick and trace from. It is
+    for `tenant`, if one is given, else for that of `last`."""
     window = None if last.window_begin is None or last.window_end is None else (last.window_begin, last.window_end)
     wanted = {name: parents[name] for name in job.spec.after}
     now = max(now, *(parent.finished for parent in wanted.values()))  # one may have ended since `now` was asked for
@@ -170,7 +108,7 @@ def dependent(job: Job, last: Execution, parents: Mapping[str, Ended], verdict: 
         chance=_NOTHING,
         window=window,
         tick=last.tick,
-        tenant=last.tenant,
+        tenant=tenant or last.tenant,
         flow=flow_of(last),
     )
     fields: dict[str, Any] = {"trace_id": last.trace_id, "traceparent": last.traceparent}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -19,9 +18,9 @@ from ..model.errors import InvalidValue, nearest
 from ..model.job import Job, JobSpec, effective_spec, encode_spec
 from ..model.shelf import Entry, EntryWrite
 from .flow_options import refuse_cycle
+from .joins import KIND
 from .ports import Store
 
-KIND: Literal["join"] = "join"
 LINKS = ""
 """The scope of the links; that of joins is the name of the job that waits, which is never empty."""
 PAGE = 1_000

@@ -3,35 +3,31 @@
 What is made has an id that follows from the parents' executions, so that a hand-over which is repeated after a crash
 makes nothing twice. The mark on the ending goes only after everything was handed over: nothing is lost.
 
-A job with several parents has a record on the shelf for each window, tick or flow, in which their endings are entered
-by compare-and-set. Whoever enters the last one, or finds it entered, hands over.
+A job with several parents has a record on the shelf for each window, tick or flow (`core.joins`), in which their
+endings are entered one after another. Each is handed over with those that came before it, once none is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from ..model.errors import StoreError
 from ..model.events import Skipped
 from ..model.execution import Execution
-from ..model.instants import SECOND, Micros
+from ..model.instants import Micros
 from ..model.job import Job
-from ..model.shelf import Entry, EntryWrite
 from . import dependencies as rules
+from . import joins, tenant_lists
 from .cancelling import cancel_all
-from .dependents import KIND, Dependents
-from .handed_tenants import hand_tenants
+from .dependents import Dependents
+from .handed_tenants import covers_of, tenants_after, writer_of
+from .joins import Join
 from .loop import Emit
 from .ports import Store
 from .telling import tell_enqueued
 
-KEPT_FOR = 14 * 86_400 * SECOND
-"""How long the endings of several parents wait for each other, counted from the last one."""
 ROUNDS = 20
 """Skips that follow from skips at once. Each has a mark of its own, so that others go on from there."""
-PRUNED_AT_ONCE = 500
 
 
 async def hand_over(store: Store, executions: Sequence[Execution], now: Micros, emit: Emit) -> dict[str, Exception]:
@@ -64,16 +60,137 @@ async def _made_after(
         dependents[execution.job] = await Dependents(store).of(execution.job)
     rows = []
     for job in dependents[execution.job]:
-        if job.cancelled is not None:
-            continue
-        parents = await _parents(store, job, execution, now)
-        verdict = rules.after_parents(job, parents)
-        if not isinstance(verdict, rules.Wait):
-            row = rules.dependent(job, execution, parents, verdict, now)
-            if not row.state.final:
-                await hand_tenants(store, job, row, parents, now)
-            rows.append(row)
+        if job.cancelled is None:
+            rows += await _after_ending(store, job, execution, now)
     return rows
+
+
+async def _after_ending(store: Store, job: Job, execution: Execution, now: Micros) -> list[Execution]:
+    """What follows from it in this job: one execution, none while parents are missing; and those of single tenants for
+    which it was the last ending that was missing."""
+    if len(job.spec.after) == 1:
+        alone = joins.joined(None, job, execution, now)
+        return _rows(await _after_whole(store, job, execution, alone, {}, now))
+    group = joins.group_of(execution)
+    if execution.tenant is not None:
+        key = joins.single_key(group, execution.tenant)
+        entered = await joins.enter(store, job, key, execution, now)
+        if entered.find(execution.id) is None:
+            return []  # a newer one counts
+        return _rows(await _after_single(store, job, execution, execution.job, execution.tenant, now))
+    join = await joins.enter(store, job, group, execution, now)
+    own = join.find(execution.id)
+    rows = []
+    if own is not None:
+        singles = {} if job.spec.fan_out is None else await joins.singles(store, job, group)
+        rows = _rows(await _after_whole(store, job, execution, join.as_of(own), singles, now))
+    for tenant, single in (await joins.singles(store, job, group)).items():  # some may have come meanwhile
+        for parent, run in single.parents.items():
+            covers = single.handed.get(run.id)
+            if covers is None or any(each.id == execution.id for each in covers.values()):
+                rows += _rows(await _after_single(store, job, execution, parent, tenant, now))
+    return rows
+
+
+def _rows(row: Execution | None) -> list[Execution]:
+    return [] if row is None else [row]
+
+
+async def _after_whole(
+    store: Store, job: Job, execution: Execution, seen: Join, singles: Mapping[str, Join], now: Micros
+) -> Execution | None:
+    """The run of the whole job that follows from this ending and those that had come before it."""
+    own = seen.find(execution.id)
+    assert own is not None, "it was entered"
+    if isinstance(rules.after_parents(job, seen.parents), rules.Wait):
+        return None
+    handed = None
+    if execution.tenant is None:
+        handed = await tenants_after(store, job, execution.job, own, seen, singles)
+    if handed is None:
+        verdict = rules.after_parents(job, seen.parents)
+        assert not isinstance(verdict, rules.Wait)
+        return rules.dependent(job, execution, seen.parents, verdict, now)
+    parents = {**seen.parents, execution.job: own}
+    verdict = rules.after_parents(job, parents, handed.judged)
+    assert not isinstance(verdict, rules.Wait)
+    row = rules.dependent(job, execution, parents, verdict, now)
+    if row.state.final or not handed.names:
+        return row  # without names, they ended before they knew who: the job finds out by itself
+    names = [
+        tenant
+        for tenant in handed.names
+        if tenant not in singles or not await _was_handed(store, job, execution, tenant, row.id)
+    ]
+    if not names:
+        return None
+    await tenant_lists.made(store, row, names, writer_of(names), now)
+    return row
+
+
+# ---------------------------------------------------------------- single tenants
+
+
+async def _after_single(
+    store: Store, job: Job, last: Execution, parent: str, tenant: str, now: Micros
+) -> Execution | None:
+    """What follows from the run of one parent for one tenant alone: with the endings of the other parents for that
+    tenant. With which ones is decided once, since whole runs look after the same tenant. Whoever decided may have died
+    before it was made: so whoever comes with one of those endings makes it, again if need be."""
+    group = joins.group_of(last)
+    key = joins.single_key(group, tenant)
+    while True:
+        single, version = await joins.read(store, job, key)
+        if single is None or parent not in single.parents:
+            return None
+        run = single.parents[parent].id
+        covers = single.handed.get(run)
+        if covers is None:
+            if run in single.seen_to and await _sees_to(store, single.seen_to[run], tenant):
+                return None
+            covers = await _covers(store, job, group, parent, tenant, single, now)
+            if isinstance(rules.after_parents(job, covers), rules.Wait):
+                return None
+            included = {each.id for each in covers.values()} & {each.id for each in single.parents.values()}
+            if not await joins.hand(store, job, key, (single, version), included, covers):
+                continue
+        verdict = rules.after_parents(job, covers)
+        return None if isinstance(verdict, rules.Wait) else rules.dependent(job, last, covers, verdict, now, tenant)
+
+
+async def _covers(
+    store: Store, job: Job, group: str, parent: str, tenant: str, single: Join, now: Micros
+) -> dict[str, joins.Ended]:
+    whole, _ = await joins.read(store, job, group)
+    if whole is None or whole.job_id != job.id:
+        whole = Join(job_id=job.id, moved=now)
+    return await covers_of(store, job, parent, tenant, single, whole)
+
+
+async def _was_handed(store: Store, job: Job, execution: Execution, tenant: str, row: str) -> bool:
+    """Whether the run of a single tenant was handed over with this very ending. If not, it is left to this row, which
+    runs for the tenant anyway."""
+    key = joins.single_key(joins.group_of(execution), tenant)
+    while True:
+        single, version = await joins.read(store, job, key)
+        if single is None:
+            return False
+        others = [run.id for name, run in single.parents.items() if name != execution.job]
+        decided = [single.handed[id] for id in others if id in single.handed]
+        if any(execution.id == each.id for covers in decided for each in covers.values()):
+            return True
+        left = [id for id in others if id not in single.handed and single.seen_to.get(id) != row]
+        if not left or await joins.leave_to(store, job, key, (single, version), left, row):
+            return False
+
+
+async def _sees_to(store: Store, row: str, tenant: str) -> bool:
+    """Whether this execution runs for the tenant. Two who hand over at once may not have seen the same; the first list
+    counts. While there is none, whoever makes it looks at all single tenants after that."""
+    known = await tenant_lists.stored(store, row)
+    if known is None:
+        return True
+    return any([tenant in names async for names in tenant_lists.names_of(store, row, known)])
 
 
 async def _added(store: Store, rows: list[Execution], emit: Emit) -> list[Execution]:
@@ -94,36 +211,3 @@ async def _added(store: Store, rows: list[Execution], emit: Emit) -> list[Execut
     alive = [row for row in found if row is not None and not row.state.final]
     await cancel_all(store, alive, "the job was cancelled", emit)
     return [row for row, each in zip(rows, added, strict=True) if row.state.final and each.outcome == "added"]
-
-
-# ---------------------------------------------------------------- several parents
-
-
-async def _parents(store: Store, job: Job, execution: Execution, now: Micros) -> Mapping[str, rules.Ended]:
-    """The endings that belong together, this one among them."""
-    if len(job.spec.after) == 1:
-        return {execution.job: rules.ended(execution)}
-    key = rules.group_of(execution)
-    while True:
-        stored = next(iter(await store.entries(KIND, job.name, [key])), None)
-        before = None if stored is None else msgspec.json.decode(stored.body, type=rules.Join)
-        after = rules.joined(before, job, execution, now)
-        if after == before:
-            return after.parents
-        entry = Entry(kind=KIND, scope=job.name, key=key, body=msgspec.json.encode(after).decode())
-        seen = 0 if stored is None else stored.version
-        if (await store.shelve([EntryWrite(entry=entry, seen_version=seen)]))[0]:
-            return after.parents
-
-
-async def prune_joins(store: Store, job: Job, up_to: str, now: Micros) -> str:
-    """Remove what has waited too long, some at a time; returns where to go on next time."""
-    found = await store.shelf(KIND, job.name, after=up_to, limit=PRUNED_AT_ONCE)
-    old = [
-        EntryWrite(entry=entry, seen_version=entry.version, remove=True)
-        for entry in found
-        if msgspec.json.decode(entry.body, type=rules.Join).moved < now - KEPT_FOR
-    ]
-    if old:
-        await store.shelve(old)
-    return found[-1].key if len(found) == PRUNED_AT_ONCE else ""

@@ -1,35 +1,133 @@
 """Which tenants a job runs for that comes after one with tenants: those of its parents, so that each of them has the
-same window after the same window. A tenant that did not complete there is left out, unless the job runs anyway."""
+same window after the same window. A tenant that did not complete there is left out, unless the job runs anyway.
+
+Of each parent that execution counts for a tenant which is the newest that ran for it: a parent that was run again for
+some of its tenants says nothing new about the others, and they do not run again.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
+from typing import NamedTuple
+
+import msgspec
 
 from ..model.changes import ExecutionQuery
-from ..model.execution import FINAL, Execution, State
-from ..model.instants import Micros
+from ..model.execution import FINAL, State
+from ..model.ids import tenant_id
 from ..model.job import Job
 from . import tenant_lists
-from .dependencies import Ended
+from .joins import Ended, Join
 from .ports import Store
 
 PAGE = 500
-WRITER = "handed-over"
+SOME_COMPLETED = (State.COMPLETED, State.PARTIAL)
 
 
-async def hand_tenants(store: Store, job: Job, row: Execution, parents: Mapping[str, Ended], now: Micros) -> None:
-    """Store the list that this execution will find when it runs, if its parents have one. Whoever repeats it finds the
-    same names: the parents have ended."""
-    sources = [parents[name] for name in job.spec.after if parents[name].tenants]
-    if not row.fans_out or not sources:
-        return
-    names = [name for parent in sources for name in await _names(store, parent)]
-    if not names:
-        return  # they failed before they knew who: the job finds out by itself
-    if job.spec.on_failed_parent == "skip":
-        left_out = {name for parent in sources for name in await _incomplete(store, parent)}
-        names = [name for name in names if name not in left_out]
-    await tenant_lists.made(store, row, list(dict.fromkeys(names)), WRITER, now)
+class Handed(NamedTuple):
+    """The tenants that are handed over, and of each parent that has tenants, whether one of them is left."""
+
+    names: list[str]
+    judged: dict[str, bool]
+
+
+async def tenants_after(
+    store: Store, job: Job, parent: str, own: Ended, seen: Join, singles: Mapping[str, Join]
+) -> Handed | None:
+    """Whom the job runs for now that this ending of this parent has come; None if it is not for its parents to say.
+
+    The first run of a parent makes it known for everybody whom the parents have; a later one for those that it had.
+    """
+    if job.spec.fan_out is None:
+        return None
+    runs = {name: [run for run in seen.runs(name) if run.tenants] for name in job.spec.after}
+    sources = {name: runs[name] for name in job.spec.after if seen.parents[name].tenants}
+    if not sources:
+        return None
+    lists = _Lists(store)
+    if own.tenants and len(seen.runs(parent)) > 1:
+        newer = {name for run in runs[parent] if run.age > own.age for name in await lists.names(run)}
+        wanted = [name for name in await lists.names(own) if name not in newer]
+    else:
+        wanted = [name for some in sources.values() for run in some for name in await lists.names(run)]
+    wanted = list(dict.fromkeys(wanted))
+    if job.spec.on_failed_parent == "run":
+        return Handed(wanted, dict.fromkeys(sources, True))
+    bad = {name for name in sources if not wanted and seen.parents[name].state not in SOME_COMPLETED}
+    names = []
+    for tenant in wanted:
+        single = singles[tenant].parents if tenant in singles else {}
+        left_out = {
+            name
+            for name, some in sources.items()
+            if not await lists.completed(tenant, some, seen.parents[name], single.get(name))
+        }
+        bad |= left_out
+        names += [] if left_out else [tenant]
+    return Handed(names, {name: bool(names) or name not in bad for name in sources})
+
+
+def writer_of(names: list[str]) -> str:
+    """Two who hand over at once may not have seen the same: each list is kept apart, and the first one counts."""
+    return f"handed-over-{hashlib.sha256(msgspec.json.encode(names)).hexdigest()[:16]}"
+
+
+class _Lists:
+    """The tenants of parents, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._names: dict[str, dict[str, None]] = {}
+        self._incomplete: dict[str, set[str]] = {}
+
+    async def names(self, run: Ended) -> dict[str, None]:
+        if run.id not in self._names:
+            self._names[run.id] = dict.fromkeys(await _names(self._store, run))
+        return self._names[run.id]
+
+    async def completed(self, tenant: str, runs: list[Ended], newest: Ended, single: Ended | None) -> bool:
+        """Whether the newest execution of a parent that ran for this tenant completed for it. A parent that never had
+        it has nothing against it, unless it failed as a whole."""
+        for run in runs:
+            if single is not None and single.age > run.age:
+                break
+            if tenant in await self.names(run):
+                return tenant not in await self._unfinished(run)
+        return single.state is State.COMPLETED if single is not None else newest.state in SOME_COMPLETED
+
+    async def _unfinished(self, run: Ended) -> set[str]:
+        if run.id not in self._incomplete:
+            left = FINAL - {State.COMPLETED}
+            none = run.state is State.COMPLETED
+            self._incomplete[run.id] = set() if none else {name async for name in _children(self._store, run, left)}
+        return self._incomplete[run.id]
+
+
+async def covers_of(store: Store, job: Job, parent: str, tenant: str, single: Join, whole: Join) -> dict[str, Ended]:
+    """With which endings the run of one tenant belongs together, each with the state it has for that tenant. Parents
+    without any are missing; so is the one itself, if a newer run of the same parent saw to the tenant."""
+    covers: dict[str, Ended] = {}
+    for name in job.spec.after:
+        found = await _newest_for(store, tenant, single.parents.get(name), whole.runs(name))
+        if found is not None and (name != parent or found.id == single.parents[parent].id):
+            covers[name] = found
+    return covers
+
+
+async def _newest_for(store: Store, tenant: str, single: Ended | None, runs: list[Ended]) -> Ended | None:
+    for run in runs:
+        if single is not None and single.age > run.age:
+            return single
+        if not run.tenants:
+            return single or run
+        part = await store.execution(tenant_id(run.id, tenant))
+        if part is not None:
+            return msgspec.structs.replace(run, state=part.state, tenants=False)
+    if single is not None or not runs:
+        return single
+    state = State.COMPLETED if runs[0].state in SOME_COMPLETED else runs[0].state
+    return msgspec.structs.replace(runs[0], state=state, tenants=False)
 
 
 async def _names(store: Store, parent: Ended) -> list[str]:
@@ -38,12 +136,6 @@ async def _names(store: Store, parent: Ended) -> list[str]:
     if known is None:
         return sorted([name async for name in _children(store, parent, FINAL)])
     return [name async for some in tenant_lists.names_of(store, parent.id, known) for name in some]
-
-
-async def _incomplete(store: Store, parent: Ended) -> list[str]:
-    if parent.state is State.COMPLETED:
-        return []
-    return [name async for name in _children(store, parent, FINAL - {State.COMPLETED})]
 
 
 async def _children(store: Store, parent: Ended, states: frozenset[State]) -> AsyncIterator[str]:

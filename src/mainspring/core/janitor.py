@@ -19,7 +19,7 @@ from ..model.job import Job
 from . import decide, tenant_lists
 from .cancelling import cancel_all, sweep_job
 from .followups import FollowUps
-from .hand_over import prune_joins
+from .joins import prune_joins
 from .loop import Emit, Loop, one_by_one, stop_all
 from .ports import Clock, Store
 from .tenant_endings import look_at_open
@@ -158,7 +158,9 @@ class Janitor:
             for rule in rules:
                 pruned += await self._prune(spared(rule, oldest.get(job.id)))
             if len(job.spec.after) > 1:
-                self._joins_up_to[job.id] = await prune_joins(self._store, job, self._joins_up_to.get(job.id, ""), now)
+                self._joins_up_to[job.id] = await prune_joins(
+                    self._store, job, self._joins_up_to.get(job.id, ""), now, self._emit
+                )
         await self._store.prune_workers(WORKER_SILENCE)
         await self._prune_audits(now)
         return pruned

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..model.changes import ExecutionQuery
 from ..model.execution import LIVE, Execution
 from ..model.job import Job
-from .dependencies import Join, is_whole
-from .dependents import KIND
+from .dependencies import is_whole
+from .joins import KIND, Join, readable
 from .ports import Store
 
 NAMED = 5
@@ -38,10 +40,16 @@ async def waiting_for(store: Store, job: Job) -> WaitingFor:
     if len(after) < 2:
         return WaitingFor(alive)
     entries = await store.shelf(KIND, job.name, limit=LOOKED_AT)
-    joins = [(entry.key, msgspec.json.decode(entry.body, type=Join)) for entry in entries]
-    half = [(key, join) for key, join in joins if join.job_id == job.id and set(after) - join.parents.keys()]
+    joins = [(entry.key, join) for entry in entries if (join := readable(entry)) is not None]
+    half = [(key, join) for key, join in joins if join.job_id == job.id and _waits(join, after)]
     half.sort(key=lambda each: each[1].moved, reverse=True)
     return WaitingFor(alive, [_half(key, join, job) for key, join in half[:NAMED]])
+
+
+def _waits(join: Join, after: Sequence[str]) -> bool:
+    """What one tenant alone has come to waits until it has been handed over with what others had come to."""
+    waiting = [each for each in join.parents.values() if each.id not in join.handed and each.id not in join.seen_to]
+    return bool(waiting) and bool(set(after) - join.parents.keys())
 
 
 def _half(key: str, join: Join, job: Job) -> HalfJoined:
