@@ -211,16 +211,30 @@ async def test_a_database_from_before_gets_the_new_indexes_and_loses_the_old(url
     async with opened(url) as store:
         await store.add([execution()])
         rows, meta = store._db.executions, store._db.meta
-        for name in ("turns", "shares", "slots", "waiters", "trigger"):
+        for name in ("turns", "shares", "slots", "waiters", "lines", "places", "trigger"):
             await rows.drop_index(name)
         keys = [("ready", 1), ("priority", -1), ("_id", 1), ("staged", 1)]
         await rows.create_index(keys, name="ready", partialFilterExpression={"ready": {"$exists": True}})
         await meta.update_one({"_id": "schema"}, {"$set": {"version": 2}})
     async with opened(url) as store:
         names = {index["name"] async for index in await store._db.executions.list_indexes()}
-        assert {"turns", "shares", "slots", "waiters", "trigger"} <= names
+        assert {"turns", "shares", "slots", "waiters", "lines", "places", "trigger"} <= names
         assert "ready" not in names
         schema = await store._db.meta.find_one({"_id": "schema"})
         assert schema is not None
         assert schema["version"] == NEWEST
         assert len((await store.exchange([], request())).claimed) == 1
+
+
+@pytest.mark.req("OPS-5", "FLW-3")
+async def test_rows_that_a_release_before_has_parked_are_judged_anew(url: str) -> None:
+    async with opened(url) as store:
+        await store.add([limited(ONE, share=share) for share in (None, "a")])
+        [running] = (await store.exchange([], request())).claimed
+        gone = {"$unset": {"stands": 1, "stood": 1, "place": 1}}
+        assert (await store._db.executions.update_many({"parked": "k"}, gone)).modified_count == 1
+        await store._db.limits.delete_many({})
+        await store._db.meta.update_one({"_id": "schema"}, {"$set": {"version": 3}})
+    async with opened(url) as store:
+        assert (await store.exchange([], request())).claimed == ()
+        assert len((await store.exchange([ending(running)], request())).claimed) == 1

@@ -35,6 +35,7 @@ JOBS = 1_000
 SHARES = 10_000
 PAGE = 20
 HELD = encode_limits([Limit("k", concurrency=PAGE)])
+LINE = f"slot:k\n{PAGE}\ndefault/held"
 MOST = 60 * PAGE
 """Keys and documents that one statement may look at: some for each row of a page, none for rows that are in the way."""
 MOST_BY_TIME = MOST + 4 * SLACK
@@ -84,7 +85,7 @@ def stored(row: Execution) -> dict[str, Any]:
     doc = document(row, tag=0 if row.share is not None else None)
     doc.pop("delta", None)
     if row.handler == "held" and doc.pop("ready", None):
-        doc |= {"parked": "k", "waits_for": ["slot:k"]}
+        doc |= {"parked": "k", "waits_for": ["slot:k"], "stands": LINE, "stood": LINE, "place": 0}
     return doc
 
 
@@ -102,7 +103,8 @@ def full_database() -> str:
                 database["mainspring.executions"].insert_many(batch, ordered=False)
                 batch = []
         database["mainspring.executions"].insert_many(batch, ordered=False)
-        database["mainspring.limits"].insert_one({"_id": "slot:k", "again": NOW + 3600 * SECOND, "touched": NOW})
+        look = {"_id": "slot:k", "again": NOW + 3600 * SECOND, "touched": NOW, "lines": [LINE]}
+        database["mainspring.limits"].insert_one(look)
         database["mainspring.meta"].update_one({"_id": "schema"}, {"$set": {"flow": True}})
         database["mainspring.jobs"].insert_many(_jobs())
         names = [{"_id": f"job{n}-1", "job": f"job{n}", "last_number": 0, "folds": 0} for n in range(JOBS)]
@@ -247,6 +249,10 @@ async def end_and_wake(store: MongoStore) -> None:
     assert len((await store.exchange(ends, request(handlers=frozenset({"held"})))).claimed) == 3
     await store._db.limits.update_one({"_id": "slot:k"}, {"$set": {"again": 1}})
     assert (await store.exchange([], request(handlers=frozenset({"held"})))).claimed == ()
+    late = [replace(next(rows(ROWS * 9 + 20 + n, 1, handler="held", limits=HELD)), share="t1") for n in range(3)]
+    await store.add(late)
+    assert (await store.exchange([], request(handlers=frozenset({"held"})))).claimed == ()
+    assert await store._db.executions.count_documents({"stands": {"$exists": True}, "share": "t1"}) == 3
     await store.prune_workers(3600.0)
 
 

@@ -50,11 +50,17 @@ FILL = """
     SELECT mainspring.new_id(t), t, 0, 1, 0, 1, 'default/share//fair', 's' || n %% 10000, 1, n / 10000 * 1000000,
         '{"job":"job","job_id":"job-1","handler":"share","params":"{}","share":"s' || n %% 10000 || '"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
-    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, limits, parked, for_token, body)
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, limits, parked, for_token, line, place,
+        body)
     SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/limit//limited', '[{"key":"full","concurrency":3}]', 'full',
-        false, '{"job":"job","job_id":"job-1","handler":"limit","params":"{}"'
+        false, '3 default/limit//limited', 0, '{"job":"job","job_id":"job-1","handler":"limit","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
-    INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('full', 0, 0);
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, share, weight, limits, parked, for_token,
+        line, place, body)
+    SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/turn//fair', 's' || n %% 1000, 1, '[{"key":"busy","concurrency":3}]',
+        'busy', false, '3 default/turn//fair', n / 1000 * 1000000, '{"job":"job","job_id":"job-1","handler":"turn","params":"{}"'
+    FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 10) n) x;
+    INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('full', 0, 0), ('busy', 3, 4102444800000000);
     INSERT INTO mainspring.history (id, created, due, started, finished, token, job_key, failures, crashes, alone,
         staged, todo, keep, stray, state, trigger, tenant, parent_id, body)
     SELECT mainspring.new_id(t), t, 0, 1, 2, 1, 1 + n %% 50, 0, 0, false, false, false, true, false,
@@ -195,6 +201,18 @@ async def claim_under_a_limit(store: PostgresStore) -> None:
     await store.exchange([ending(row) for row in parked.claimed], None)
 
 
+async def park_among_shares(store: PostgresStore) -> None:
+    """Some find no room, and take their places among those that wait; one that is cancelled has the key looked at."""
+    limits = '[{"key":"busy","concurrency":3}]'
+    await store.add([execution(handler="turn", share=f"s{n % 2}", limits=limits) for n in range(4)])
+    claimed = (await store.exchange([], request(handlers=frozenset({"turn"})))).claimed
+    assert claimed == ()
+    found = await store.find(ExecutionQuery(states=frozenset({State.PENDING}), limit=1))
+    assert [row.parked for row in found] == ["busy"]
+    cancelled = Change(**{**_fields(ending(found[0])), "to": State.CANCELLED, "expect": State.PENDING, "token": 0})
+    assert (await store.exchange([Change(**{**_fields(cancelled), "owner": None})], None)).applied == (True,)
+
+
 def _fields(change: Change) -> dict[str, Any]:
     return {name: getattr(change, name) for name in change.__struct_fields__}
 
@@ -230,6 +248,7 @@ STEPS: dict[str, Any] = {
     "add": lambda store: store.add([execution() for _ in range(20)]),
     "claim from shares": claim_from_shares,
     "claim under a limit": claim_under_a_limit,
+    "park among shares": park_among_shares,
     "add for shares": lambda store: store.add([execution(handler="share", share=f"s{n}") for n in range(20)]),
     "triggered by hand": lambda store: store.find(ExecutionQuery(trigger="manual", limit=20)),
     "triggered by hand, of a job": lambda store: store.find(ExecutionQuery(job="job2", trigger="manual", limit=5)),

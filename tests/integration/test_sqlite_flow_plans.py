@@ -21,6 +21,7 @@ from tests.integration.test_sqlite_plans import check, plan, steps_of
 
 SHARES = 2_000
 PARKED = 2_000
+PARKED_LINE = "1 tight/crawl"
 LANE = "fair/crawl//fair"
 REQUEST = ClaimRequest(owner="w", handlers=frozenset({"crawl"}), queues=None, limit=10, lease=30.0)
 
@@ -93,9 +94,20 @@ HOT = [
     ("slots_held", ("slots",), ("PRIMARY KEY (key=?)",)),
     ("slots_leave", ("slots", "[1]"), ("PRIMARY KEY (key=? AND seq=?)",)),
     ("bucket", ("tokens",), ("PRIMARY KEY (key=?)",)),
-    ("park", ('[[1, "slot:slots"]]',), ("INTEGER PRIMARY KEY (rowid=?)",)),
-    ("unpark", ("slot:slots", 1), ("mainspring_live_parked (parked=?)",)),
-    ("parked_first", ("slot:slots",), ("mainspring_live_parked (parked=?)",)),
+    ("standing", ("[1]",), ("INTEGER PRIMARY KEY (rowid=?)",)),
+    ("park", ('[[1, "slot:slots", "1 tight/crawl", 0]]',), ("INTEGER PRIMARY KEY (rowid=?)",)),
+    ("lines", ("slot:slots",), ("mainspring_live_parked (parked=?)", "mainspring_live_parked (parked=? AND line>?)")),
+    ("unpark", ("slot:slots", PARKED_LINE, 1, START), ("mainspring_live_parked (parked=? AND line=?)",)),
+    (
+        "place_smallest",
+        ("slot:slots", PARKED_LINE, 0),
+        ("mainspring_live_parked (parked=? AND line=? AND priority=?)",),
+    ),
+    (
+        "place_greatest",
+        ("slot:slots", PARKED_LINE, 0, "tenant-7"),
+        ("mainspring_live_places (parked=? AND line=? AND share=? AND priority=?)",),
+    ),
     ("waits_due", (START, 10), ("mainspring_waits_look (look<?)",)),
     ("wait_look", ("slot:slots", START), ("PRIMARY KEY (parked=?)",)),
     ("wait_end", ("slot:slots",), ("PRIMARY KEY (parked=?)", "mainspring_live_parked (parked=?)")),
@@ -164,5 +176,8 @@ def test_a_claim_costs_the_same_however_many_rows_are_parked(database: sqlite3.C
 
 @pytest.mark.req("FLW-3")
 def test_rows_are_woken_one_by_one_however_many_are_parked(database: sqlite3.Connection) -> None:
-    wake = sql("unpark")
-    assert steps_of(database, lambda: database.execute(wake, ("slot:slots", 1))) < 1_000, f"not {PARKED} rows"
+    assert database.execute(sql("lines"), ("slot:slots",)).fetchall() == [(PARKED_LINE,)]
+    for name, values in (("unpark", (PARKED_LINE, 1, START)), ("lines", ())):
+        statement = sql(name)
+        steps = steps_of(database, lambda: database.execute(statement, ("slot:slots", *values)).fetchall())  # noqa: B023
+        assert steps < 1_000, f"{name}: not {PARKED} rows"

@@ -184,22 +184,34 @@ class Store(LockBackend, Protocol):
         Shares: a row with a `share` is in a lane of its own kind, beside the lane of the rows of the same queue and
         handler that have none (both take turns, as lanes do). Within such a lane and a priority, rows are claimed in
         the order of their tags, equal ones by id. A row gets its tag whenever it becomes ready (inserted due,
-        promoted, made due by a freed key): the greater of (a) the smallest tag among the ready rows of its lane and
-        priority, 0 if there is none, and (b) the greatest tag among the ready rows of its lane, priority and share,
-        plus 1,000,000 // weight; without such rows (a) alone. Rows of one batch get theirs one after another, in the
-        order of their ids. So a share that has nothing waiting goes to the front, and one with a backlog takes turns.
-        Two writers at the same instant may give equal tags: that is fair enough.
+        promoted, made due by a freed key, woken after it was parked): the greater of (a) the smallest tag among the
+        ready rows of its lane and priority, 0 if there is none, and (b) the greatest tag among the ready rows of its
+        lane, priority and share, plus 1,000,000 // weight; without such rows (a) alone. Rows of one batch get theirs
+        one after another, in the order of their ids. So a share that has nothing waiting goes to the front, and one
+        with a backlog takes turns. Two writers at the same instant may give equal tags: that is fair enough.
 
         Limits: a row with `limits` is claimed only if of each of them fewer than `concurrency` running rows carry the
         key, and the bucket of its `rate` holds a token (`model.limits.refilled`; a bucket begins full); the claim
         takes one token of each. Otherwise the row is parked: it stays pending, out of the ready order, `parked` names
-        the key of the first limit that has no room, and it uses up one of the request's `limit`. When a running row
-        with that key leaves `running` (whatever it becomes), as many parked rows as that freed become ready in the
-        same step, first by priority, then tag, then id; when a bucket holds tokens again, as many as it has; and at
-        the latest 5 s after it was parked a row is looked at again. `next_due` covers those instants too. Never do
-        more than `concurrency` rows run under a key, however many processes claim at once. The numbers that count are
-        those of the row being claimed. A row that was claimed, or has left `pending`, is not parked. A staged row is
-        judged by its limits first, and takes neither slot nor token when its running key is held.
+        the key of the first limit that has no room, and it uses up one of the request's `limit`. Never do more than
+        `concurrency` rows run under a key, however many processes claim at once. The numbers that count are those of
+        the row being claimed. A row that was claimed, or has left `pending`, is not parked. A staged row is judged by
+        its limits first, and takes neither slot nor token when its running key is held.
+
+        Parked rows stand in lines: one for each key, kind of limit (slot or token), numbers of the limit and lane, so
+        that nobody stands in the way of rows that other numbers let through or other workers claim. A line is in the
+        order of priority, place and id. Shares take turns there too, also while nothing under the key is ready: a row
+        with a share gets its place in the line as ready rows get their tags (from the smallest place in its line and
+        priority, and the greatest of its share there), the others have place 0. A row that was woken and is parked in
+        the same line again, before it was claimed or changed, has the place it had. To wake n rows of a key means: of
+        each of its lines the first n, but no more than there is room for by the numbers of that line. Woken are
+
+        - as many as running rows with that key leave `running` (whatever they become), in the same step;
+        - one of each of its other keys, when a row has room there that it cannot use: those of the limits before the
+          one it is parked for, and all of them when it is staged and its running key is held;
+        - as many as there is room for when the key is looked at: when its bucket holds tokens again, at the latest 5 s
+          after a row was parked, and at once when a change is applied to a row that is parked there or was woken and
+          not claimed yet. `next_due` covers those instants too.
 
         Staged rows are claimed one by one: their keys become the running keys and `staged` ends; when a running key
         is held by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone`

@@ -39,7 +39,8 @@ class Bucket(NamedTuple):
 
 def next_tag(smallest: int | None, greatest_of_share: int | None, weight: int) -> int:
     """The tag of a row that becomes ready: `smallest` is among the ready rows of its lane and priority,
-    `greatest_of_share` among those that have its share too.
+    `greatest_of_share` among those that have its share too. The place of a row that is parked follows from those of its
+    line in the same way.
 
     >>> next_tag(None, None, 1), next_tag(7, None, 1), next_tag(7, 9, 1), next_tag(7, 9, 4)
     (0, 7, 1000009, 250009)
@@ -58,9 +59,22 @@ def wait_of(limit: Limit) -> Wait:
     return Wait(limit.key, "token" if limit.concurrency is None else "slot")
 
 
-def limit_of(limits: str, wait: Wait) -> Limit | None:
-    """The limit that a parked row waits for."""
-    return next((limit for limit in decode_limits(limits) if wait_of(limit) == wait), None)
+def numbers_in(limit: Limit) -> str:
+    """What tells the lines of one key apart, as text.
+
+    >>> numbers_in(Limit("k", concurrency=3)), numbers_in(Limit("k", rate=0.5, burst=2))
+    ('3', '0.5/2')
+    """
+    return str(limit.concurrency) if limit.concurrency is not None else f"{limit.per_second}/{limit.burst}"
+
+
+@lru_cache(maxsize=4096)
+def limit_with(wait: Wait, numbers: str) -> Limit:
+    """The limit that the rows of a line wait for."""
+    if wait.kind == "slot":
+        return Limit(wait.key, concurrency=int(numbers))
+    rate, _, burst = numbers.partition("/")
+    return Limit(wait.key, rate=float(rate), burst=int(burst))
 
 
 def level_of(bucket: Bucket | None, limit: Limit, now: Micros) -> float:

@@ -66,8 +66,7 @@ class ExecutionTable:
             return False
         after = settled(row, change, now)
         self._statistics.note(change_delta(after, change))
-        if row.state is State.RUNNING:
-            self.live.limits.leave(row)
+        self.live.limits.changed(row, ran=row.state is State.RUNNING)
         if change.to.final:
             self.live.take(row.id)
             self.live.free(row, now)

@@ -20,7 +20,8 @@ from ...model.instants import Micros, seconds_to_micros
 from ...model.limits import Limit
 from ..flow import next_tag
 from ..shared import claimed, deferred, picked
-from .limits import Limits, Place
+from .limits import Limits
+from .lines import Place
 from .shares import Shares
 from .sorted_queue import SortedQueue
 
@@ -52,7 +53,7 @@ class LiveTable:
         self._ready: dict[Lane, SortedQueue[Place]] = {}
         self._deferred: set[str] = set()
         self._shares = Shares()
-        self.limits = Limits(lambda id: self._rows[id].limits or "[]")
+        self.limits = Limits()
 
     def __contains__(self, id: str) -> bool:
         return id in self._rows
@@ -116,17 +117,19 @@ class LiveTable:
         for id in sorted(self._deferred):
             row = self._rows[id]
             if row.due > now and _waits_for(row, ended):
-                self.put(replace(row, due=now))
+                self._future.remove((row.due, id))
+                self._rows[id] = replace(row, due=now)
+                self._future.add((now, id))
+                self._deferred.discard(id)
 
     def promote(self, now: Micros) -> Micros | None:
         """Parked rows that there is room for, and future rows whose time has come, become ready. Returns when the next
         one will, or has to be looked at."""
-        for id in list(self.limits.woken(now)):
-            self._wake(id)
+        woken = list(self.limits.woken(now))
         ripe = self._future.count_below((now + 1, ""))
         ids = [id for _, id in self._future.first(ripe)]
         self._future.drop_first(ripe)
-        self._enter_lanes(ids)
+        self._enter_lanes([*woken, *ids])
         return self.next_due()
 
     def next_due(self) -> Micros | None:
@@ -143,6 +146,8 @@ class LiveTable:
         """One after another, in the order of their ids: each tag follows from those before."""
         for id in sorted(ids):
             row = self._rows[id]
+            if row.parked is not None:
+                row = self._rows[id] = replace(row, parked=None)
             self._enter_lane(row, 0 if row.share is None else self._next_tag(row))
 
     def _next_tag(self, row: Execution) -> int:
@@ -156,11 +161,6 @@ class LiveTable:
             self._shares.enter(row, tag)
         self._ready.setdefault(_lane(row), SortedQueue()).add((-row.priority, tag, row.id))
 
-    def _wake(self, id: str) -> None:
-        """Ready again, under the tag it had."""
-        row = self._rows[id] = replace(self._rows[id], parked=None)
-        self._enter_lane(row, self._shares.tag(id))
-
     def claim(self, request: ClaimRequest, now: Micros) -> Claimed:
         limit = min(request.limit, 1) if request.alone else request.limit
         lanes = {
@@ -172,16 +172,20 @@ class LiveTable:
         self._leave_lanes(picks)
         until = now + seconds_to_micros(request.lease)
         rows, blocked = [], []
+        woken: list[str] = []
         for row in picks:
             full = None if row.limits is None else self.limits.full(row.limits, now)
             if full is not None:
-                self._park(row, full, now)
+                woken += self._park(row, full, now)
                 continue
             holder = self._conflict(row) if row.staged else None
             if holder is None:
                 rows.append(self._claim_row(row, request.owner, until, now))
             else:
                 blocked.append(Blocked(self._defer(row, now), holder))
+                if row.limits is not None:
+                    woken += self.limits.pass_on(row.limits, now)
+        self._enter_lanes(woken)
         more = any(self._lanes(request, request.alone))
         return Claimed(rows, blocked, more, any(self._lanes(request, alone=True)))
 
@@ -195,12 +199,11 @@ class LiveTable:
             if row.share is not None:
                 self._shares.leave(row)
 
-    def _park(self, row: Execution, full: Limit, now: Micros) -> None:
-        assert row.limits is not None
+    def _park(self, row: Execution, full: Limit, now: Micros) -> Iterator[str]:
+        """Ids of the rows that are ready instead."""
         self._rows[row.id] = replace(row, parked=full.key)
-        place = (-row.priority, self._shares.tag(row.id), row.id)
-        for id in list(self.limits.park(place, row.limits, full, now)):
-            self._wake(id)
+        self._shares.forget(row.id)
+        return self.limits.park(row, full, now)
 
     def _claim_row(self, row: Execution, owner: str, until: Micros, now: Micros) -> Execution:
         taken = claimed(row, owner, until, now)
@@ -208,8 +211,7 @@ class LiveTable:
             self._forget_keys(row)
             self._hold_keys(taken)
         if row.limits is not None:
-            self.limits.take_tokens(row.limits, now)
-            self.limits.hold(row.limits)
+            self.limits.take(row, now)
         self._deferred.discard(row.id)
         self._shares.forget(row.id)
         self._rows[row.id] = taken

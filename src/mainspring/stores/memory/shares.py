@@ -1,4 +1,4 @@
-"""Tags of ready and parked rows that have a share, and the greatest tag of each share."""
+"""Tags of ready rows that have a share, and the greatest tag of each share."""
 
 from __future__ import annotations
 

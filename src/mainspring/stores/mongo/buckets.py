@@ -5,6 +5,7 @@
     full     when the bucket will be full again if nobody takes of it: from then on it is as good as none
     again    when to look at the rows parked under this name; absent while there are none
     touched  when somebody was last about to park a row
+    lines    the lines in which rows are parked under this name, or were not long ago
 
 Tokens are taken before the rows that need them are claimed, and given back when a claim fails. Whoever dies in between
 has lost them: never are there more than the rate allows. They need no confirmation of their own: a majority that has
@@ -13,6 +14,7 @@ the claim has what the primary wrote before it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pymongo import ReturnDocument
@@ -22,7 +24,7 @@ from ...model.instants import Micros
 from ...model.limits import Limit
 from ..flow import Bucket, Wait, numbers_of
 from .database import QUICK, Collection, Database
-from .waking import waited
+from .lines import waited
 
 _NEARLY = 1e-6  # as in flow.tokens_in
 _TRIES = 5
@@ -85,11 +87,12 @@ async def give_back(db: Database, key: str, count: int) -> None:
     await _quick(db).update_one(bucket, change)
 
 
-async def look_by(db: Database, wait: Wait, look: Micros) -> None:
-    """Before a row is parked: from now on somebody will look at the rows parked there."""
+async def look_by(db: Database, wait: Wait, look: Micros, lines: Iterable[str]) -> None:
+    """Before rows are parked in these lines: from now on somebody will look at the rows parked there."""
     await db.learn_flow()
     again = {"$min": ["$again", look]}  # what is absent is not the least
-    change = [{"$set": {"again": again, "touched": db.time.now()}}]
+    known = {"$setUnion": [{"$ifNull": ["$lines", []]}, {"$literal": sorted(lines)}]}
+    change = [{"$set": {"again": again, "touched": db.time.now(), "lines": known}}]
     for tried in range(_TRIES):
         try:
             await _quick(db).update_one({"_id": waited(wait)}, change, upsert=True)

@@ -25,7 +25,7 @@ from .limiting import take_limited
 from .looking import Outlook, look
 from .parking import look_at_parked
 from .taking import take_plain
-from .waking import promote, wake_freed
+from .waking import may_wait, promote, wake_freed
 
 _PROMOTIONS = 10
 _ROUNDS = 12
@@ -43,6 +43,7 @@ class Claimed(msgspec.Struct):
     next_due: Micros | None = None
     now: Micros = 0
     woken: bool = False
+    passed_on: bool = False
 
     @property
     def used_up(self) -> int:
@@ -67,6 +68,9 @@ async def claim(db: Database, request: ClaimRequest, left: Sequence[Change]) -> 
         _learn(answer, request, outlook, count - len(chosen))
         if taken == len(chosen) and (taken == room or count <= taken):
             break
+    if answer.passed_on:  # others have become ready instead
+        outlook = await _look(db, request, 1, ())
+        _learn(answer, request, outlook, sum(map(len, outlook.wanted(request).values())))
     return answer
 
 
@@ -89,7 +93,7 @@ async def _look(db: Database, request: ClaimRequest, most: int, left: Sequence[C
     come are ready."""
     woken = db.expects_look() and bool(await look_at_parked(db))
     outlook = await look(db, request, most, waiters=bool(left))
-    if outlook.waiters and await wake_freed(db, left):
+    if (outlook.waiters or may_wait(db, left)) and await wake_freed(db, left):
         woken = True
         outlook = await look(db, request, most, waiters=False)
     for _ in range(_PROMOTIONS):
@@ -136,6 +140,7 @@ async def _take_limited(
     answer.blocked += outcome.blocked
     answer.parked += outcome.parked
     answer.woken = answer.woken or outcome.woken
+    answer.passed_on = answer.passed_on or outcome.woken
     answer.look = min((look for look in (answer.look, outcome.look) if look is not None), default=None)
     return {row.id: row for row in outcome.rows}
 

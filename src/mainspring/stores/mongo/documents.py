@@ -5,11 +5,12 @@ Fields have the names of `Execution`; those that hold their default are left out
     live      true until it has ended, false afterwards: unique keys and claims look at live documents only
     lane      queue and handler in one
     ready     while it can be claimed: its lane (`//fair` added for rows with a share, `/alone` for those run alone)
-    tag       its turn among the ready rows that have a share; kept while it is parked
+    tag       its turn among the ready rows that have a share
     limited   true if it has limits
     slots     while it runs: the keys of its limits, each with a number of its own among those that run under the key
     future    true while its time is yet to come, or a claim deferred it
     waits_for the running keys that a deferred row found taken, or what a parked row waits for (`limiting`)
+    stands    while it is parked: its line (`lines`); `stood` and `place` remember it until the row is claimed or changed
     rare      true for endings other than completed: the few that people look for
     delta     true while the statistics of its job do not hold its ending, or a rescue of it, yet
     hidden    true for what nobody may see: not born yet (`embryo`), or ended and not to be kept

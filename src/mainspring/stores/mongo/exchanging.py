@@ -16,7 +16,7 @@ from .database import Database, is_unreachable, repeated
 from .looking import look
 from .parking import look_at_parked
 from .settling import settle
-from .waking import wake_freed
+from .waking import may_wait, promote, wake_freed
 
 
 async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest | None) -> tuple[Exchanged, set[Topic]]:
@@ -26,7 +26,7 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
     audited = [change.id for change in done if change.audit is not None]
     if audited:
         await auditing.move_out(db, db.executions, audited)
-    left = [change for change in done if change.to.final or change.expect is State.RUNNING]
+    left = [change for change in done if change.to.final or change.expect is not State.WAITING]
     topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
     if claim is None:
         return await _without_claim(db, applied, left, topics)
@@ -53,11 +53,14 @@ async def _without_claim(
     db: Database, applied: Sequence[bool], left: Sequence[Change], topics: set[Topic]
 ) -> tuple[Exchanged, set[Topic]]:
     outlook = await repeated(lambda: look(db, None, 1, waiters=bool(left)))
-    woken = outlook.waiters and bool(await wake_freed(db, left))
+    woken = (outlook.waiters or may_wait(db, left)) and bool(await wake_freed(db, left))
+    if woken:
+        outlook = await repeated(lambda: look(db, None, 1, waiters=False))
     if outlook.is_due(outlook.next_look):
         woken = bool(await look_at_parked(db)) or woken
-        outlook = await repeated(lambda: look(db, None, 1, waiters=False))
     if woken:
+        await promote(db, outlook.now)
+        outlook = await repeated(lambda: look(db, None, 1, waiters=False))
         topics = {*topics, Topic.WORK}
     known = [due for due in (outlook.next_due, outlook.next_look) if due is not None]
     return Exchanged(applied=tuple(applied), next_due=min(known, default=None), now=outlook.now), topics

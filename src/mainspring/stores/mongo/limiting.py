@@ -22,12 +22,13 @@ from ...model.changes import Blocked, ClaimRequest
 from ...model.execution import Execution
 from ...model.instants import Micros
 from ...model.limits import Limit, decode_limits
+from ..flow import limits_before
 from .buckets import give_back, take_tokens
 from .database import Database, duplicate_index, is_lost
 from .deferring import defer, key_holder, traded
 from .documents import execution_of
-from .parking import Full, park
-from .room import room_for
+from .parking import STANDING, Full, park, pass_on
+from .room import Room, room_for
 from .taking import taken
 
 _DUPLICATE = 11000
@@ -59,6 +60,13 @@ class Chosen(NamedTuple):
         return [limit for limit in decode_limits(self.limits) if limit.concurrency is None]
 
 
+class Judged(NamedTuple):
+    """What there is room for, and what not."""
+
+    chosen: list[Chosen]
+    full: list[Full]
+
+
 async def take_limited(db: Database, request: ClaimRequest, ids: Sequence[str], now: Micros) -> Outcome:
     outcome = Outcome()
     left = list(ids)
@@ -73,43 +81,65 @@ async def _try(
 ) -> list[str]:
     """Those that have to be tried once more. At first buckets are taken to be full, without a look at them: rows that
     were woken for their tokens find them, and whoever does not is tried once more."""
-    fields = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1}
+    fields = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1, **STANDING}
     found = db.executions.find({"_id": {"$in": ids}, "ready": {"$exists": True}}, fields)
     docs = {doc["_id"]: doc async for doc in found}
     rows = [docs[id] for id in ids if id in docs]
-    room = await room_for(db, [limit for doc in rows for limit in decode_limits(doc["limits"])], now, hopeful=hopeful)
-    full: list[Full] = []
-    chosen: list[Chosen] = []
+    limits = [limit for doc in rows for limit in decode_limits(doc["limits"])]
+    hopeful = hopeful and not any(doc.get("staged") for doc in rows)  # those are judged by their limits first
+    room = await room_for(db, limits, now, hopeful=hopeful)
+    judged = _judge(rows, room)
+    if hopeful and any(spare.wait.kind == "token" for full in judged.full for spare in full.spare):
+        room = await room_for(db, limits, now)  # the tokens that are passed on are counted
+        judged = _judge(rows, room)
     again: list[str] = []
-    for doc in rows:
-        id, limits, staged = doc["_id"], doc["limits"], bool(doc.get("staged"))
-        limit = room.full(limits)
-        if limit is not None:
-            full.append(Full(id, limits, limit))
-        elif staged and await key_holder(db, doc) is not None:
-            again += await _defer(db, doc, outcome)
+    chosen: list[Chosen] = []
+    for row in judged.chosen:
+        if row.staged and await key_holder(db, docs[row.id]) is not None:
+            again += await _defer(db, docs[row.id], outcome, now)
         else:
-            chosen.append(Chosen(id, limits, room.take(id, limits), staged))
-    again += await _claim(db, request, chosen, docs, outcome)
-    if full:
-        parked = await park(db, full, room)
+            chosen.append(row)
+    again += await _claim(db, request, chosen, docs, outcome, now)
+    if judged.full:
+        parked = await park(db, judged.full, room)
         outcome.parked += parked.rows
         outcome.woken = outcome.woken or parked.woken
         outcome.look = min((look for look in (outcome.look, parked.look) if look is not None), default=None)
     return again
 
 
-async def _defer(db: Database, doc: Document, outcome: Outcome) -> list[str]:
-    """The row again, should its key have been freed meanwhile."""
+def _judge(rows: Sequence[Document], room: Room) -> Judged:
+    """One after another: whether there is room for a row hangs on those before it."""
+    judged = Judged([], [])
+    for doc in rows:
+        limits = doc["limits"]
+        limit = room.full(limits)
+        if limit is None:
+            judged.chosen.append(Chosen(doc["_id"], limits, room.take(doc["_id"], limits), bool(doc.get("staged"))))
+        else:
+            judged.full.append(Full(doc, limit, [room.spare(before) for before in limits_before(limits, limit)]))
+    return judged
+
+
+async def _defer(db: Database, doc: Document, outcome: Outcome, now: Micros) -> list[str]:
+    """The row again, should its key have been freed meanwhile. The room it had goes to others."""
     blocked = await defer(db, doc)
     if blocked is None:
         return [doc["_id"]]
     outcome.blocked.append(blocked)
+    limits = decode_limits(doc["limits"])
+    room = await room_for(db, limits, now)
+    outcome.woken = await pass_on(db, [room.spare(limit) for limit in limits]) > 0 or outcome.woken
     return []
 
 
 async def _claim(
-    db: Database, request: ClaimRequest, chosen: list[Chosen], docs: dict[str, Document], outcome: Outcome
+    db: Database,
+    request: ClaimRequest,
+    chosen: list[Chosen],
+    docs: dict[str, Document],
+    outcome: Outcome,
+    now: Micros,
 ) -> list[str]:
     """Those that have to be tried once more: somebody else was faster with a token, a slot or a key."""
     paid = await _pay(db, chosen)
@@ -122,7 +152,7 @@ async def _claim(
     again = [row.id for row in chosen if row not in paid]
     for row in paid:
         if refused.get(row.id) in ("unique_key", "overlap_key"):
-            again += await _defer(db, docs[row.id], outcome)
+            again += await _defer(db, docs[row.id], outcome, now)
         elif row.id in refused:
             again.append(row.id)
     return again
@@ -162,6 +192,7 @@ async def _update(
             [
                 *taken(db, request, stamp),
                 {"$set": {"slots": {"$literal": row.slots}}},
+                {"$unset": ["stood", "place"]},
                 *(traded() if row.staged else ()),
             ],
         )

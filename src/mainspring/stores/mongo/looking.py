@@ -17,7 +17,7 @@ from ...model.instants import Micros
 from ..shared import Candidate
 from .database import Database
 from .documents import ALONE, lane_name
-from .waking import TOKENS
+from .lines import TOKENS
 
 Cursor: TypeAlias = AsyncCommandCursor[dict[str, Any]]
 

@@ -11,17 +11,32 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...model.instants import Micros
 from ...model.limits import Limit, decode_limits
-from ..flow import Bucket, after_taking, keys_of, level_of, look_at_slots, look_at_tokens, tokens_in, wait_of
+from ..flow import Bucket, Wait, after_taking, keys_of, level_of, look_at_slots, look_at_tokens, tokens_in, wait_of
 from .buckets import bucket_of
 from .database import Database
-from .waking import waited
+from .lines import waited
 
 _CHOICES = 64
 """Whoever claims at the same time takes another one of so many free numbers, as a rule."""
+
+
+class Spare(NamedTuple):
+    """What a key had at one moment: slots in use, or its bucket."""
+
+    wait: Wait
+    used: int
+    bucket: Bucket | None
+    now: Micros
+
+    def left(self, limit: Limit) -> int:
+        """For a limit of this key and kind, whatever its numbers."""
+        if limit.concurrency is not None:
+            return limit.concurrency - self.used
+        return tokens_in(level_of(self.bucket, limit, self.now))
 
 
 class Room:
@@ -43,6 +58,12 @@ class Room:
 
     def level(self, limit: Limit) -> float:
         return level_of(self.buckets[limit.key], limit, self.now)
+
+    def spare(self, limit: Limit) -> Spare:
+        """The room there is now, for a row that cannot use it."""
+        if limit.concurrency is not None:
+            return Spare(wait_of(limit), len(self.numbers[limit.key]), None, self.now)
+        return Spare(wait_of(limit), 0, self.buckets[limit.key], self.now)
 
     def next_look(self, limit: Limit, woken: int = 0) -> Micros:
         """When to look at the rows parked under this limit, once so many of them are woken."""
@@ -86,7 +107,7 @@ async def room_for(db: Database, limits: Iterable[Limit], now: Micros, *, hopefu
 
 
 def room_in(doc: dict[str, Any], limit: Limit, now: Micros) -> Room:
-    """Of a limit whose bucket is at hand."""
+    """Of a limit whose bucket is at hand, and of others of the same key."""
     room = Room(now)
     room.buckets[limit.key] = bucket_of(doc, limit)
     return room

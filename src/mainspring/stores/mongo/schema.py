@@ -14,8 +14,9 @@ from pymongo.errors import OperationFailure, PyMongoError
 from ...model.errors import SchemaMismatch, StoreError
 from .database import Collection, Database, explained
 from .job_finding import fill
+from .waking import unpark_strays
 
-NEWEST = 3
+NEWEST = 4
 _MIGRATE = "run `mainspring db migrate`"
 _NO_INDEX = 27
 _CONFLICTS = (85, 86)  # an index of that name or those keys exists, with other options
@@ -67,6 +68,12 @@ INDEXES = (
     _executions("future", ("due", 1), only={"future": True}),
     _executions("lease", ("lease", 1), only={"state": "running"}),
     _executions("waiters", ("waits_for", 1), ("priority", -1), ("tag", 1), ("_id", 1), only={"waits_for": _EXISTS}),
+    _executions("lines", ("stands", 1), ("priority", -1), ("place", 1), ("_id", 1), only={"stands": _EXISTS}),
+    _executions(
+        "places",
+        *(("stands", 1), ("priority", -1), ("share", 1), ("place", -1)),
+        only={"stands": _EXISTS, "share": _EXISTS},
+    ),
     _executions("slots", ("slots.key", 1), ("slots.number", 1), only={"slots.key": _EXISTS}, unique=True),
     _executions("unique_key", ("unique_key", 1), only={"live": True, "unique_key": _EXISTS}, unique=True),
     _executions("overlap_key", ("overlap_key", 1), only={"live": True, "overlap_key": _EXISTS}, unique=True),
@@ -167,7 +174,7 @@ def _refuse_newer(found: Status) -> None:
 
 async def _apply(db: Database) -> None:
     """Collections and indexes: step 1 created all but the shelf, step 2 the shelf, step 3 what shares, limits and
-    new lists need. Whatever is there is left alone, so that one way serves all; steps that change documents go here, in
+    new lists need, step 4 what lines of parked rows need. Whatever is there is left alone, so that one way serves all; steps that change documents go here, in
     order, each safe to repeat."""
     for collection in sorted({index.collection for index in INDEXES}):
         models = [index.model() for index in INDEXES if index.collection == collection]
@@ -180,6 +187,7 @@ async def _apply(db: Database) -> None:
     for collection, names in _REPLACED.items():
         await _drop(getattr(db, collection), names)
     await fill(db)
+    await unpark_strays(db)
     for collection in ("logs", "purges"):  # transactions may write to what exists already only
         await getattr(db, collection).create_index("_id")
     await db.meta.update_one({"_id": "schema"}, {"$max": {"version": NEWEST}}, upsert=True)

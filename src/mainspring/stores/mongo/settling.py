@@ -24,14 +24,14 @@ from .database import Database, is_lost
 from .documents import ALONE, FAIR, audit_document
 
 _ALONE = {"$cond": [{"$eq": ["$alone", True]}, ALONE, ""]}
-_SHARED = {"$ne": [{"$type": "$share"}, "missing"]}
-READY = {"$concat": ["$lane", {"$cond": [_SHARED, FAIR, ""]}, _ALONE]}
+SHARED = {"$ne": [{"$type": "$share"}, "missing"]}
+READY = {"$concat": ["$lane", {"$cond": [SHARED, FAIR, ""]}, _ALONE]}
 """The lane in which a row of this kind is claimed."""
-AT_ONCE = {"ready": {"$cond": [_SHARED, "$$REMOVE", READY]}, "future": {"$cond": [_SHARED, True, "$$REMOVE"]}}
+AT_ONCE = {"ready": {"$cond": [SHARED, "$$REMOVE", READY]}, "future": {"$cond": [SHARED, True, "$$REMOVE"]}}
 """A row that is due now: ready, or with a share to be given its turn by the next claim."""
 
 _TEXTS = ("result_json", "counters_json", "metadata_json")
-_RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "slots")
+_RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "stands", "slots")
 _WRITTEN = ("alone", "reason", "error", "todo")
 """What every change writes, or takes away."""
 _UNSEEN = ("parent_id", "tenant", "trace_id", "stray", "rare")

@@ -8,20 +8,21 @@ before (`parking`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...model.changes import Change
 from ...model.execution import State
 from ...model.instants import Micros
-from ..flow import Wait, keys_of
+from ..flow import Kind, Wait, keys_of
 from .database import Database, repeated
-from .settling import AT_ONCE, READY
+from .lines import IN_TURN, limit_in, waited
+from .room import room_for
+from .settling import AT_ONCE, READY, SHARED
 from .sharing import ENTERING, entering_document, tags
 
-TOKENS, _SLOTS = "~token:", "slot:"
 PROMOTED_AT_ONCE = 1_000
-IN_TURN = [("priority", -1), ("tag", 1), ("_id", 1)]
+_KINDS: tuple[Kind, ...] = ("slot", "token")
 
 
 async def promote(db: Database, now: Micros) -> None:
@@ -44,22 +45,50 @@ async def promote(db: Database, now: Micros) -> None:
 # --- what has been freed --------------------------------------------------------------------------------------------
 
 
+def may_wait(db: Database, left: Sequence[Change]) -> bool:
+    """Whether these changes may have left a line, which is to be found out whoever else waits."""
+    return db.knows_flow and any(change.expect is State.PENDING for change in left)
+
+
 async def wake_freed(db: Database, left: Sequence[Change]) -> int:
-    """Those that wait for the keys of what has ended, or for the slots of what ran. How many there were."""
+    """Those that wait for the keys of what has ended, or for the slots of what ran. How many there were, and how many
+    were changed that had been parked, or woken: where they were, a look is due."""
     ended = {change.id for change in left if change.to.final}
     ran = {change.id for change in left if change.expect is State.RUNNING}
-    fields = {"unique_key": 1, "overlap_key": 1, "limits": 1}
+    fields = {"unique_key": 1, "overlap_key": 1, "limits": 1, "stood": 1}
     slots: Counter[str] = Counter()
     keys: list[str] = []
+    stood: dict[str, str] = {}
     async for doc in db.executions.find({"_id": {"$in": [change.id for change in left]}}, fields):
         if doc["_id"] in ended:
             keys += waited_keys(doc.get("unique_key"), doc.get("overlap_key"))
         if doc["_id"] in ran and "limits" in doc:
             slots.update(keys_of(doc["limits"]))
-    woken = await wake_waiters(db, keys)
-    for key, count in sorted(slots.items()):
-        woken += await wake_parked(db, Wait(key, "slot"), count)
-    return woken
+        if doc["_id"] not in ran and "stood" in doc:
+            stood[doc["_id"]] = doc["stood"]
+    if stood:
+        await _look_soon(db, stood)
+    return await wake_waiters(db, keys) + await _wake_for_slots(db, slots) + len(stood)
+
+
+async def _wake_for_slots(db: Database, slots: Counter[str]) -> int:
+    names = {waited(Wait(key, "slot")): count for key, count in slots.items()}
+    found = await db.limits.find({"_id": {"$in": list(names)}}, {"lines": 1}).to_list() if names else []
+    lines = {line: names[doc["_id"]] for doc in found for line in doc.get("lines", ())}
+    if not lines:
+        return 0
+    room = await room_for(db, map(limit_in, lines), now=0)
+    return sum([await wake_line(db, line, min(count, room.left(limit_in(line)))) for line, count in lines.items()])
+
+
+async def _look_soon(db: Database, stood: Mapping[str, str]) -> None:
+    """Whoever is still there has no place to come back to."""
+    keys = {limit_in(line).key for line in stood.values()}
+    names = [waited(Wait(key, kind)) for key in sorted(keys) for kind in _KINDS]
+    await db.limits.update_many(
+        {"_id": {"$in": names}, "again": {"$exists": True}}, [{"$set": {"again": db.time.now()}}]
+    )
+    await db.claims.update_many({"_id": {"$in": list(stood)}}, {"$unset": {"stood": 1, "place": 1}})
 
 
 def waited_keys(unique: str | None, overlap: str | None) -> list[str]:
@@ -76,29 +105,27 @@ async def wake_waiters(db: Database, keys: Sequence[str]) -> int:
     return int((await repeated(lambda: db.claims.update_many(waiting, due))).modified_count)
 
 
-def waited(wait: Wait) -> str:
-    """As parked rows name what they wait for. Tokens come last in the order of names: no ending frees any."""
-    return f"{TOKENS if wait.kind == 'token' else _SLOTS}{wait.key}"
-
-
-def wait_named(name: str) -> Wait:
-    if name.startswith(TOKENS):
-        return Wait(name.removeprefix(TOKENS), "token")
-    return Wait(name.removeprefix(_SLOTS), "slot")
-
-
-async def wake_parked(db: Database, wait: Wait, count: int, first: Sequence[str] = ()) -> int:
-    """So many of them become ready, each under the tag it had. Those that somebody else has woken meanwhile are not
-    counted: what that one freed is for others. `first` are those whose turn it is, as far as they are known."""
-    name = {"waits_for": waited(wait)}
-    ready: list[dict[str, Any]] = [{"$set": {"ready": READY}}, {"$unset": ["waits_for", "parked"]}]
-    woken, ids = 0, list(first[:count])
+async def wake_line(db: Database, line: str, count: int, first: Sequence[str] = ()) -> int:
+    """So many of this line become ready; those with a share when the next claim promotes them. Those that somebody else
+    has woken meanwhile are not counted: what that one freed is for others. `first` are those whose turn it is, as far as
+    they are known."""
+    there = {"stands": line}
+    now = {"$cond": [SHARED, {"$min": ["$due", db.time.now()]}, "$due"]}
+    ready: list[dict[str, Any]] = [{"$set": {"due": now, **AT_ONCE}}, {"$unset": ["waits_for", "parked", "stands"]}]
+    woken, ids = 0, list(first[: max(0, count)])
     while woken < count:
         if not ids:
-            found = db.executions.find(name, {"_id": 1}).sort(IN_TURN).limit(count - woken)
+            found = db.executions.find(there, {"_id": 1}).sort(IN_TURN).limit(count - woken)
             ids = [doc["_id"] async for doc in found]
         if not ids:
             break
-        woken += (await db.claims.update_many({"_id": {"$in": ids}, **name}, ready)).modified_count
+        woken += (await db.claims.update_many({"_id": {"$in": ids}, **there}, ready)).modified_count
         ids = []
     return woken
+
+
+async def unpark_strays(db: Database) -> None:
+    """Rows that an earlier release has parked stand in no line: they are judged anew."""
+    there = {"waits_for": {"$exists": True}, "parked": {"$exists": True}, "stands": {"$exists": False}}
+    ready: list[dict[str, Any]] = [{"$set": AT_ONCE}, {"$unset": ["waits_for", "parked", "tag"]}]
+    await db.executions.update_many(there, ready)

@@ -97,14 +97,16 @@ class _Claim:
         plain: list[int] = []
         for seq, row in found:
             full = None if row.limits is None else limits.full(row.limits)
-            if full is not None and row.limits is not None:
-                limits.park(seq, row.limits, full)
+            if full is not None:
+                limits.park(seq, row, full)
                 self.put_off = True
                 continue
             if not row.staged:
                 plain.append(seq)
                 self.taken.append((seq, row if row.state is State.RUNNING else self._claimed(row)))
             elif not self._take_staged(seq, row):
+                if row.limits is not None:
+                    limits.pass_on(row.limits)
                 continue
             if row.limits is not None:
                 limits.take(seq, row.limits)
@@ -112,6 +114,7 @@ class _Claim:
             self._tx.run("claim", *self._terms(), as_json(plain))
         limits.save()
         if limits.woken:
+            give_tags(self._tx, self._tx.rows("promoted_shares", self._tx.now, PROMOTED_AT_ONCE))
             self._lanes, self._alone_lanes = self._find_lanes()
             self._left = bool(self._alone_lanes if self._request.alone else self._lanes)
 

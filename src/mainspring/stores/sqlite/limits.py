@@ -1,4 +1,4 @@
-"""Limits by key: slots in use, token buckets, rows parked for one of them, looks at those.
+"""Limits by key: slots in use, token buckets, looks at what rows are parked for.
 
 There is one writer at a time, so what a transaction reads of slots and tokens holds until it commits. A slot in use is
 a row of its own, written and deleted in the transaction that changes the phase of the running row: nothing can drift.
@@ -14,20 +14,22 @@ from ...model.instants import Micros
 from ...model.limits import Limit, decode_limits
 from ..flow import (
     Bucket,
+    Kind,
     Wait,
     after_taking,
     keys_of,
     level_of,
-    limit_of,
     limits_before,
     look_at_slots,
     look_at_tokens,
     tokens_in,
     wait_of,
 )
+from .lines import lines_of, park, wait_text
 from .transaction import Transaction, as_json
 
 LOOKS_AT_ONCE = 200  # keys per exchange: looks must not hold up a claim either
+_KINDS: tuple[Kind, ...] = ("slot", "token")
 
 
 class Limits:
@@ -39,7 +41,7 @@ class Limits:
         self._buckets: dict[str, Bucket | None] = {}
         self._held: list[tuple[str, int]] = []
         self._taken: set[str] = set()
-        self._parked: list[tuple[int, str]] = []
+        self._parked: list[tuple[int, Execution, Limit]] = []
         self._looks: dict[Wait, Micros] = {}
         self.woken = 0
 
@@ -65,16 +67,45 @@ class Limits:
                 self._buckets[limit.key] = after_taking(self._bucket(limit.key), limit, self._tx.now)
                 self._taken.add(limit.key)
 
-    def park(self, seq: int, limits: str, full: Limit) -> None:
+    def park(self, seq: int, row: Execution, full: Limit) -> None:
         """Out of the ready order; the room it had under the limits before goes to the next of those who wait for it."""
-        wait = wait_of(full)
-        self._parked.append((seq, _text(wait)))
-        look = self.next_look(full)
+        assert row.limits is not None
+        self._parked.append((seq, row, full))
+        look, wait = self.next_look(full), wait_of(full)
         self._looks[wait] = min(look, self._looks.get(wait, look))
-        before = limits_before(limits, full)
-        if before:
+        self._pass_on(limits_before(row.limits, full))
+
+    def pass_on(self, limits: str) -> None:
+        """The room which a row has under all of its limits, and cannot use."""
+        self._pass_on(decode_limits(limits))
+
+    def _pass_on(self, limits: Sequence[Limit]) -> None:
+        if limits:
             self._write_parked()
-            self.woken += sum(wake(self._tx, wait_of(limit), 1) for limit in before)
+        for limit in limits:
+            self.wake(wait_of(limit), 1)
+
+    def wake(self, wait: Wait, count: int | None = None) -> None:
+        """The first ones of each line become ready; without a count as many as there is room for."""
+        woken = 0
+        for line, limit in lines_of(self._tx, wait).items():
+            room = max(0, self.room(limit))
+            wanted = room if count is None else min(count, room)
+            woken += self._tx.run("unpark", wait_text(wait), line, wanted, self._tx.now) if wanted else 0
+        if woken:
+            self._tx.run("wait_end", wait_text(wait))
+            self._tx.topics.add(Topic.WORK)
+            self.woken += woken
+
+    def look(self, wait: Wait) -> None:
+        """As many of each line as there is room for by its numbers."""
+        self.wake(wait)
+        lines = lines_of(self._tx, wait).values()
+        if lines:
+            look = min(self.next_look(limit, max(0, self.room(limit))) for limit in lines)
+            self._tx.run("wait_look", wait_text(wait), look)
+        else:
+            self._tx.run("wait_end", wait_text(wait))
 
     def next_look(self, limit: Limit, woken: int = 0) -> Micros:
         if limit.concurrency is not None:
@@ -91,9 +122,9 @@ class Limits:
 
     def _write_parked(self) -> None:
         if self._parked:
-            self._tx.run("park", as_json(self._parked))
+            park(self._tx, self._parked)
         for wait, look in self._looks.items():
-            self._tx.run("wait_begin", _text(wait), look)
+            self._tx.run("wait_begin", wait_text(wait), look)
         self._parked, self._looks = [], {}
 
     def _in_use(self, key: str) -> int:
@@ -122,52 +153,22 @@ def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
             slots.setdefault(key, []).append(seq)
     for key, seqs in slots.items():
         tx.run("slots_leave", key, as_json(seqs))
-        wake(tx, Wait(key, "slot"), len(seqs))
+    room = Limits(tx)
+    for key, seqs in slots.items():
+        room.wake(Wait(key, "slot"), len(seqs))
 
 
 def look_again(tx: Transaction) -> None:
-    """At what rows are parked for, where it is time to; as many are woken as there is room for."""
+    """At what rows are parked for, where it is time to."""
+    limits = Limits(tx)
     for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE):
         kind, _, key = parked.partition(":")
-        _look(tx, Wait(key, kind))
+        limits.look(Wait(key, kind))
 
 
-def _look(tx: Transaction, wait: Wait) -> None:
-    """By the numbers of the first that waits."""
-    first = tx.value("parked_first", _text(wait))
-    limit = None if first is None else limit_of(first, wait)
-    if limit is None:
-        end_waits(tx, [wait])
-        return
-    limits = Limits(tx)
-    room = max(0, limits.room(limit))
-    tx.run("wait_look", _text(wait), limits.next_look(limit, room))
-    wake(tx, wait, room)
-
-
-def wake(tx: Transaction, wait: Wait, count: int) -> int:
-    """The first that wait become ready; how many there were."""
-    if count == 0:
-        return 0
-    woken = tx.run("unpark", _text(wait), count)
-    if woken:
-        end_waits(tx, [wait])
-        tx.topics.add(Topic.WORK)
-    return woken
-
-
-def parked_row_left(tx: Transaction, rows: Iterable[Execution]) -> None:
-    """These were parked and are not any longer, for another reason than room."""
-    keys = {row.parked for row in rows if row.parked is not None}
-    end_waits(tx, [wait for key in sorted(keys) for wait in (Wait(key, "slot"), Wait(key, "token"))])
-
-
-def end_waits(tx: Transaction, waits: Iterable[Wait]) -> None:
-    """Those that nobody waits for."""
-    for wait in waits:
-        tx.run("wait_end", _text(wait))
-
-
-def _text(wait: Wait) -> str:
-    """As it stands in the column `parked`."""
-    return f"{wait.kind}:{wait.key}"
+def look_soon(tx: Transaction, seqs: Iterable[int]) -> None:
+    """Before a change is applied to these pending rows: those that are parked leave their line, those that were woken
+    the room that was for them. Their keys are looked at in this transaction."""
+    for parked in sorted({parked for _, parked, *_ in tx.rows("standing", as_json(list(seqs)))}):
+        for kind in _KINDS:
+            tx.run("wait_look", wait_text(Wait(parked.partition(":")[2], kind)), tx.now)

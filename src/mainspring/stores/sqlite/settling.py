@@ -9,7 +9,7 @@ from ...model.changes import Change
 from ...model.execution import Execution, State
 from ..shared import change_delta, fits, settled
 from .claimed import ClaimedRows
-from .limits import leave_slots, parked_row_left
+from .limits import leave_slots, look_soon
 from .moving import move
 from .rows import history_row, live_change
 from .transaction import Transaction, as_json
@@ -43,7 +43,7 @@ class _Batch:
         self._seqs = {row.id: seq for seq, row in found}
         self._changed: dict[str, Execution] = {}
         self._ended: list[tuple[Execution, bool]] = []
-        self._unparked: list[Execution] = []
+        self._waited: list[int] = []
         self.left_slots: list[tuple[int, str]] = []
 
     def apply(self, change: Change) -> bool:
@@ -53,8 +53,8 @@ class _Batch:
         after = settled(row, change, self._tx.now)
         if row.state is State.RUNNING and row.limits is not None:
             self.left_slots.append((self._seqs[row.id], row.limits))
-        if row.parked is not None:
-            self._unparked.append(row)
+        if row.state is State.PENDING and row.limits is not None:
+            self._waited.append(self._seqs[row.id])
         self._tx.audit(change.audit)
         self._tx.count(change_delta(after, change))
         if change.to.final:
@@ -67,6 +67,8 @@ class _Batch:
         return True
 
     def write(self) -> None:
+        if self._waited:
+            look_soon(self._tx, self._waited)
         for after in self._changed.values():
             self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:
@@ -75,8 +77,6 @@ class _Batch:
             self._move()
             free_keys(self._tx, [after for after, _ in self._ended])
             self._tx.topics.add(Topic.ENDED)
-        if self._unparked:
-            parked_row_left(self._tx, self._unparked)
 
     def _move(self) -> None:
         seqs = self._seqs

@@ -26,6 +26,7 @@ from .housekeeping import AuditTrail, Retention, Workers
 from .job_finding import JobFinding
 from .jobs import JobDeletion, JobReading, JobWrites
 from .limits import ConcurrencyLimits, RateLimits
+from .lines import ParkedLines
 from .locks import Locks, StoreLocks
 from .queries import Children, Finding
 from .settling import KeptOrNot, Settling
@@ -55,6 +56,7 @@ class StoreConformance(
     Shares,
     ConcurrencyLimits,
     RateLimits,
+    ParkedLines,
     Settling,
     KeptOrNot,
     Fencing,

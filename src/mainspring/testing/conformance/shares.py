@@ -5,8 +5,9 @@ What is asked of a store to the last detail, so that all give the same order:
 - rows with a share are in a lane of their own, which comes right after the lane of the same queue and handler without
   (`turn` counts both); limits make no difference to the lane a row is in;
 - one call of `add` or `write_jobs` is one batch, and so is all that an exchange makes ready before it claims (settled
-  back, made due by a freed key, promoted): its rows get their tags in the order of their ids, once all of them are in;
-- a parked row keeps its tag; it counts among the ready rows again once it is ready.
+  back, made due by a freed key, promoted, woken): its rows get their tags in the order of their ids, once all of them
+  are in;
+- a parked row has no tag but a place in its line (see `limits`); it gets a tag when it is ready again.
 """
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
--- The first ones of those that wait for the same, under the tags they have.
-UPDATE mainspring_live SET phase = 1, parked = NULL
-WHERE seq IN (SELECT seq FROM mainspring_live WHERE parked = ?1 ORDER BY priority DESC, tag, id LIMIT ?2)
+-- The first ones of a line; those with a share come with their tags, by the clock of this moment.
+UPDATE mainspring_live SET phase = share IS NULL, due = iif(share IS NULL, due, min(due, ?4))
+WHERE seq IN (
+    SELECT seq FROM mainspring_live WHERE phase = 4 AND parked = ?1 AND line = ?2 ORDER BY priority DESC, place, id LIMIT ?3
+)

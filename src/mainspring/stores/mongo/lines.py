@@ -1,0 +1,85 @@
+"""Names of what rows wait for, and of the lines in which they stand: `slot:key` or `~token:key`, then the numbers of the
+limit and the lane, each on a line of its own. No key has a line break.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...model.limits import Limit
+from ..flow import Wait, limit_with, next_tag, numbers_in, wait_of
+from .database import Database
+from .sharing import Entering
+
+TOKENS, _SLOTS = "~token:", "slot:"
+IN_TURN = [("priority", -1), ("place", 1), ("_id", 1)]
+
+
+def waited(wait: Wait) -> str:
+    """As parked rows name what they wait for. Tokens come last in the order of names: no ending frees any."""
+    return f"{TOKENS if wait.kind == 'token' else _SLOTS}{wait.key}"
+
+
+def wait_named(name: str) -> Wait:
+    if name.startswith(TOKENS):
+        return Wait(name.removeprefix(TOKENS), "token")
+    return Wait(name.removeprefix(_SLOTS), "slot")
+
+
+def line_name(limit: Limit, lane: str) -> str:
+    return f"{waited(wait_of(limit))}\n{numbers_in(limit)}\n{lane}"
+
+
+def limit_in(line: str) -> Limit:
+    """The limit that the rows of this line wait for."""
+    name, numbers, _ = line.split("\n")
+    return limit_with(wait_named(name), numbers)
+
+
+# --- places ---------------------------------------------------------------------------------------------------------
+
+
+class Standing(NamedTuple):
+    """A row that is parked in this line; `place` is the one it had there before."""
+
+    line: str
+    row: Entering
+    place: int | None
+
+
+async def places(db: Database, rows: Sequence[Standing]) -> dict[str, int]:
+    """By id. The rows, all of which have a share, get theirs one after another, as ready ones get their tags."""
+    smallest, greatest = await _ends(db, rows)
+    given: dict[str, int] = {}
+    for standing in rows:
+        line = standing.line, standing.row.level.priority
+        share = *line, standing.row.share
+        least, most = smallest[line], greatest[share]
+        place = next_tag(least, most, standing.row.weight) if standing.place is None else standing.place
+        given[standing.row.id] = place
+        smallest[line] = place if least is None else min(least, place)
+        greatest[share] = place if most is None else max(most, place)
+    return given
+
+
+async def _ends(
+    db: Database, rows: Sequence[Standing]
+) -> tuple[dict[tuple[str, int], int | None], dict[tuple[str, int, str], int | None]]:
+    lines = list({(each.line, each.row.level.priority) for each in rows})
+    shares = list({(each.line, each.row.level.priority, each.row.share) for each in rows})
+    found = await asyncio.gather(
+        *(_place(db, {"stands": line, "priority": priority}, 1, "lines") for line, priority in lines),
+        *(
+            _place(db, {"stands": line, "priority": priority, "share": share}, -1, "places")
+            for line, priority, share in shares
+        ),
+    )
+    ends = iter(found)
+    return {line: next(ends) for line in lines}, {share: next(ends) for share in shares}
+
+
+async def _place(db: Database, where: dict[str, Any], order: int, index: str) -> int | None:
+    found = await db.executions.find_one(where, {"_id": 0, "place": 1}, sort=[("place", order)], hint=index)
+    return None if found is None else int(found["place"])
