@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mainspring import JobContext, Mainspring
@@ -68,11 +70,47 @@ async def test_what_waits_here_too_long_is_left_to_others(memory_nodes: Nodes, m
         done = await ended(free, each)
         assert (done.state, done.failures) == ("completed", 0)
     assert len(gate.running) == 1, "the slow one still runs"
-    ends = {attempt.end for each in quick for attempt in (await free.get(each.id)).attempts}
-    assert "handed_back" in ends, "nothing was fetched ahead"
+    rows = [await free.get(each.id) for each in quick]
+    assert max(row.token for row in rows) > 1, "nothing was fetched ahead"
+    assert {tuple(attempt.end for attempt in row.attempts) for row in rows} == {("completed",)}, "one try each"
+    for row in rows:
+        assert row.token == 1 or row.started == row.attempts[0].started, "it began when its handler was called"
     gate.open.set()
     await free.close()
     await busy.close()
+
+
+@pytest.mark.req("TEN-2")
+async def test_tenants_that_were_only_fetched_are_cancelled_with_those_nobody_has_seen(
+    memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "HORIZON", pace.STALE * 0.9)
+    app, gates, ran = memory_nodes.app(concurrency=1), [asyncio.Event(), asyncio.Event()], list[str | None]()
+    app.job("quick")(_nothing)
+
+    @app.job("nightly", tenants=["a", "b", "c", "d"], continue_on_failure=False, tenant_max_attempts=1)
+    async def nightly(ctx: JobContext) -> None:
+        ran.append(ctx.tenant)
+        await gates[len(ran) - 1].wait()
+        raise ValueError
+
+    async def given_back() -> bool:
+        rows = await app.executions("nightly", status="pending")
+        return len([row for row in rows if row.token and row.started_at is None]) == 3
+
+    async def cancelled() -> bool:
+        return len(await app.tenants(parent, status="cancelled")) == 4 - len(ran)
+
+    async with app:
+        await run_once(app, "quick")
+        parent = await app.trigger("nightly")
+        await until(given_back)
+        gates[0].set()
+        await until(cancelled)
+        gates[1].set()
+        result = (await ended(app, parent)).result
+    assert result == {"total": 4, "success": 0, "failed": 4, "cancelled": 4 - len(ran)}
+    assert len(ran) <= 2, "the exchange that tells of the failure may bring one more"
 
 
 async def test_a_stop_hands_back_what_has_not_begun_at_once(memory_nodes: Nodes) -> None:

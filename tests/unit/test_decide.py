@@ -248,3 +248,13 @@ def test_the_number_of_the_last_try_is_not_counted_twice() -> None:
     assert execution(failures=2).attempt == 3
     assert execution(state=State.COMPLETED, failures=1).attempt == 2
     assert execution(state=State.FAILED, failures=3).attempt == 3
+
+
+def test_a_claim_given_back_before_it_began_is_no_try_and_no_start() -> None:
+    unbegun = Outcome(end="handed_back", started=5, ended=5, worker="w", begun=False)
+    running = Execution(id="e", job="j", job_id="i", handler="h", state=State.RUNNING, token=1)
+    change = decide.after_attempt(running, unbegun)
+    assert (change.to, change.attempt, change.started) == (State.PENDING, None, None)
+    again = msgspec.structs.replace(running, token=2, started=1)
+    done = decide.after_attempt(again, Outcome(end="completed", started=7, ended=9, worker="w"))
+    assert (done.started, done.attempt and done.attempt.number) == (7, 1)

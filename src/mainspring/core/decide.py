@@ -151,6 +151,8 @@ def _leave_running(execution: Execution, outcome: Outcome, to: State, **told: An
         told["keep"] = False
     if outcome.counters_json is not None or outcome.metadata_json is not None:
         told |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
+    if execution.token > 1 and outcome.begun and not execution.attempted:
+        told["started"] = outcome.started  # claims that were given back unbegun are no start
     failures, crashes = told.pop("failures", execution.failures), told.pop("crashes", execution.crashes)
     return Change(
         id=execution.id,
@@ -206,7 +208,10 @@ def keeps(execution: Execution, to: State) -> bool:
 
 
 def _attempt(execution: Execution, outcome: Outcome) -> Attempt | None:
-    number = len(execution.attempts) + 1 if execution.attempts_json != "[]" else 1
+    """None for what is no try: a claim that was given back before the handler was called."""
+    if not outcome.begun and outcome.end == "handed_back":
+        return None
+    number = len(execution.attempts) + 1 if execution.attempted else 1
     if number > MAX_RECORDED_ATTEMPTS and outcome.end in ("snoozed", "handed_back"):
         return None
     return Attempt(

@@ -140,7 +140,7 @@ class Slots:
             ending = {"end": "snoozed", "delay": UNREADABLE_PAUSE, "error": words}
         elif run.execution.cancel_requested is not None:
             ending = {"end": "cancelled", "reason": run.execution.cancel_reason}
-        return Outcome(started=run.started, ended=run.started, worker=self._leases.info.id, **ending)
+        return Outcome(started=run.started, ended=run.started, worker=self._leases.info.id, begun=False, **ending)
 
     def notice_vanished(self) -> None:
         """A task that a stranger cancelled before its first step never says that it is over."""

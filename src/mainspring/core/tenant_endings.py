@@ -56,7 +56,7 @@ async def cancel_unstarted(store: Store, parent_id: str, reason: str, emit: Emit
     waiting = frozenset({State.PENDING})
     before: str | None = None
     while page := await store.find(ExecutionQuery(parent_id=parent_id, states=waiting, limit=PAGE, before=before)):
-        await cancel_all(store, [each for each in page if each.started is None], reason, emit)
+        await cancel_all(store, [each for each in page if not each.attempted], reason, emit)
         before = page[-1].id
 
 

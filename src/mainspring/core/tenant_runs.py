@@ -107,7 +107,7 @@ class TenantRuns:
 
 def run_of(execution: Execution) -> TenantRun:
     assert execution.tenant is not None, "the execution of a tenant"
-    again = execution.state is State.PENDING and execution.started is not None
+    again = execution.state is State.PENDING and execution.attempted
     return TenantRun(
         tenant=execution.tenant,
         execution_id=execution.id,

@@ -159,6 +159,11 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.failures if self.state is State.FAILED and self.failures else self.failures + 1
 
     @property
+    def attempted(self) -> bool:
+        """Whether a try of it has ended, however it went. A claim given back before it began is none."""
+        return self.attempts_json != "[]"
+
+    @property
     def attempts(self) -> list[Attempt]:
         return msgspec.json.decode(self.attempts_json, type=list[Attempt])
 
@@ -196,7 +201,12 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def started_at(self) -> datetime | None:
-        return maybe_datetime(self.started)
+        return None if self._unbegun else maybe_datetime(self.started)
+
+    @property
+    def _unbegun(self) -> bool:
+        """Whether it was claimed, if at all, only to be given back."""
+        return not self.attempted and self.state in (State.PENDING, State.CANCELLED)
 
     @property
     def finished_at(self) -> datetime | None:
@@ -208,7 +218,7 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def duration_ms(self) -> float | None:
-        if self.started is None or self.finished is None:
+        if self.started is None or self.finished is None or self._unbegun:
             return None
         return (self.finished - self.started) / 1000
 

@@ -25,3 +25,5 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     result_json: str | None = None
     counters_json: str | None = None
     metadata_json: str | None = None
+    begun: bool = True
+    """False for a claim that was given back, or stopped, before the handler was called."""

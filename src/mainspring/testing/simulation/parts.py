@@ -69,7 +69,7 @@ class Parts:
             case Ended():
                 row = self._network.ledger.rows[event.execution.id]
                 told = f"{short(row.id)}#{event.execution.token} ended, says {self.process.name}"
-                judge.check(len(row.ends) >= event.execution.token, "what is told is true", told)
+                judge.check(len(row.ends) + row.given_back >= event.execution.token, "what is told is true", told)
             case Trouble():
                 judge.count("troubles")
                 judge.check(

@@ -18,7 +18,8 @@ EXCLUSIVE = frozenset({"skip", "queue", "cancel_running"})
 
 
 class Row:
-    """One execution. `ends` tells how each of its claims ended: as many as its token, once it has ended."""
+    """One execution. `ends` tells how each of its claims ended, but for those given back unbegun: together they are as
+    many as its token, once it has ended."""
 
     __slots__ = (
         "added_at",
@@ -33,6 +34,7 @@ class Row:
         "failures",
         "finished",
         "given",
+        "given_back",
         "id",
         "keep",
         "lease",
@@ -64,6 +66,7 @@ class Row:
         self.settled_at = at
         self.settled_by = ""
         self.ends: list[str] = []
+        self.given_back = 0  # claims that were given back before they began, which are no tries
 
     @property
     def live(self) -> bool:
@@ -98,6 +101,8 @@ class Row:
         self.todo, self.keep = change.todo, change.keep
         if change.attempt is not None:
             self.ends.append(change.attempt.end)
+        elif change.expect is State.RUNNING:
+            self.given_back += 1
         if change.to is State.PENDING:
             self.due = now + seconds_to_micros(change.delay)
         if change.to.final:
@@ -125,6 +130,8 @@ def wrong_move(row: Row, change: Change) -> str | None:
 
 def _wrong_ending(row: Row, change: Change) -> str | None:
     attempt = change.attempt
+    if attempt is None and not change.rescue:  # given back before it began
+        return _wrong_count(row, change, "handed_back") or _wrong_state(row, change, "handed_back")
     if attempt is None or attempt.number != len(row.ends) + 1:
         return f"attempt {attempt and attempt.number} after {len(row.ends)} recorded ones"
     if change.rescue != (attempt.end == "worker_lost"):
