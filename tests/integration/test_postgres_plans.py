@@ -50,15 +50,16 @@ FILL = """
     SELECT mainspring.new_id(t), t, 0, 1, 0, 1, 'default/share//fair', 's' || n %% 10000, 1, n / 10000 * 1000000,
         '{"job":"job","job_id":"job-1","handler":"share","params":"{}","share":"s' || n %% 10000 || '"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
-    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, limits, parked, for_token, line, place,
-        body)
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, limits, parked, for_token, line,
+        place, body)
     SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/limit//limited', '[{"key":"full","concurrency":3}]', 'full',
         false, '3 default/limit//limited', 0, '{"job":"job","job_id":"job-1","handler":"limit","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 4) n) x;
-    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, share, weight, limits, parked, for_token,
-        line, place, body)
-    SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/turn//fair', 's' || n %% 1000, 1, '[{"key":"busy","concurrency":3}]',
-        'busy', false, '3 default/turn//fair', n / 1000 * 1000000, '{"job":"job","job_id":"job-1","handler":"turn","params":"{}"'
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, share, weight, limits, parked,
+        for_token, line, place, body)
+    SELECT mainspring.new_id(t), t, 0, 1, 0, -1, 'default/turn//fair', 's' || n %% 1000, 1,
+        '[{"key":"busy","concurrency":3}]', 'busy', false, '3 default/turn//fair', n / 1000 * 1000000,
+        '{"job":"job","job_id":"job-1","handler":"turn","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s / 10) n) x;
     INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('full', 0, 0), ('busy', 3, 4102444800000000);
     INSERT INTO mainspring.history (id, created, due, started, finished, token, job_key, failures, crashes, alone,

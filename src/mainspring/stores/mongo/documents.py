@@ -10,7 +10,7 @@ Fields have the names of `Execution`; those that hold their default are left out
     slots     while it runs: the keys of its limits, each with a number of its own among those that run under the key
     future    true while its time is yet to come, or a claim deferred it
     waits_for the running keys that a deferred row found taken, or what a parked row waits for (`limiting`)
-    stands    while it is parked: its line (`lines`); `stood` and `place` remember it until the row is claimed or changed
+    stands    while it is parked: its line (`lines`); `stood` and `place` remember it until it is claimed or changed
     rare      true for endings other than completed: the few that people look for
     delta     true while the statistics of its job do not hold its ending, or a rescue of it, yet
     hidden    true for what nobody may see: not born yet (`embryo`), or ended and not to be kept

@@ -1,5 +1,5 @@
-"""Names of what rows wait for, and of the lines in which they stand: `slot:key` or `~token:key`, then the numbers of the
-limit and the lane, each on a line of its own. No key has a line break.
+"""Names of what rows wait for, `slot:key` or `~token:key`, and of the lines in which they stand: the numbers of the
+limit and the lane come after that, with line breaks between. No key has one.
 """
 
 from __future__ import annotations

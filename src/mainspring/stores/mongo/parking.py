@@ -4,8 +4,8 @@ What is freed wakes them (`waking`). The net below it is a look at each name tha
 token comes and at the latest after five seconds: see `buckets`. A row is parked after its look is on record, and what
 it waits for is read once more afterwards: it may have been freed before anybody could see that a row waits.
 
-A row that is parked stands in a line (`stands`), and remembers which (`stood`) until it is claimed or changed: woken and
-parked there once more, it has the place it had.
+A row that is parked stands in a line (`stands`), and remembers which (`stood`) until it is claimed or changed: woken,
+and parked there once more, it has the place it had.
 """
 
 from __future__ import annotations

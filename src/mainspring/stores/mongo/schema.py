@@ -174,8 +174,8 @@ def _refuse_newer(found: Status) -> None:
 
 async def _apply(db: Database) -> None:
     """Collections and indexes: step 1 created all but the shelf, step 2 the shelf, step 3 what shares, limits and
-    new lists need, step 4 what lines of parked rows need. Whatever is there is left alone, so that one way serves all; steps that change documents go here, in
-    order, each safe to repeat."""
+    new lists need, step 4 what lines of parked rows need. Whatever is there is left alone, so that one way serves all;
+    steps that change documents go here, in order, each safe to repeat."""
     for collection in sorted({index.collection for index in INDEXES}):
         models = [index.model() for index in INDEXES if index.collection == collection]
         try:

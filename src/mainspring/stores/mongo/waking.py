@@ -107,8 +107,8 @@ async def wake_waiters(db: Database, keys: Sequence[str]) -> int:
 
 async def wake_line(db: Database, line: str, count: int, first: Sequence[str] = ()) -> int:
     """So many of this line become ready; those with a share when the next claim promotes them. Those that somebody else
-    has woken meanwhile are not counted: what that one freed is for others. `first` are those whose turn it is, as far as
-    they are known."""
+    has woken meanwhile are not counted: what that one freed is for others. `first` are those whose turn it is, as far
+    as they are known."""
     there = {"stands": line}
     now = {"$cond": [SHARED, {"$min": ["$due", db.time.now()]}, "$due"]}
     ready: list[dict[str, Any]] = [{"$set": {"due": now, **AT_ONCE}}, {"$unset": ["waits_for", "parked", "stands"]}]

@@ -11,9 +11,9 @@ What is asked of a store to the last detail, so that all do the same:
 - each key and kind that rows wait for is looked at: 5 s after a row was parked, or as soon as its bucket holds a token
   again, whatever comes first. So it costs the same however many are parked. While rows are left the next look is 5 s
   later, or when the bucket will hold the next token, counted for each line as if all the tokens it has were taken;
-- woken rows are ready, no longer `parked`, keep their `due`, and those with a share get a tag; they are claimed by later
-  exchanges if a claim woke them, and may be parked again. An exchange wakes first, then promotes and gives tags, then
-  claims, then gives tags to what the claim woke: each time in the order of ids;
+- woken rows are ready, no longer `parked`, keep their `due`, and those with a share get a tag; they are claimed by
+  later exchanges if a claim woke them, and may be parked again. An exchange wakes first, then promotes and gives
+  tags, then claims, then gives tags to what the claim woke: each time in the order of ids;
 - rows are parked one after another, in the order of claiming; that is how they get their places;
 - a level within a millionth of a whole token is that token: sums are rounded;
 - a record that is copied in comes as ready or future, never as parked.
