@@ -39,9 +39,10 @@ class MonitoringMethods:
 
     async def metrics_page(self) -> bytes:
         """What `/metrics` answers, in the text format of Prometheus."""
-        parts = await self._ready()
-        self._counts.know(self.declares)
-        return page(await parts.readings.read(), self._counts, VERSION, parts.channels())
+        parts, counts = await self._ready(), self._counts
+        reading = await parts.readings.read()
+        counts.know([each.job.name for each in reading.jobs])
+        return page(reading, counts, VERSION, parts.channels())
 
     async def late(self) -> list[Late]:
         """Jobs whose time and grace are over although no scheduler made them run. Ticks that nobody has told of yet

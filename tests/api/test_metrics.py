@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mainspring import JobContext, Mainspring, Retry, every
+from mainspring.core import backlog
 from mainspring.core.backlog import LISTED
 from mainspring.model.events import Ended, Fenced, Rescued, Skipped, Started
 from mainspring.model.execution import Execution, State
@@ -65,11 +66,12 @@ def with_jobs(app: Mainspring) -> Mainspring:
 async def test_label_sets_exist_at_0_from_registration(nodes: Nodes) -> None:
     app = with_jobs(nodes.app())
     async with client_of(app) as client:
+        await client.ask("POST", "/api/v1/jobs", json={"name": "made", "handler": "good", "interval_minutes": 60})
         answer = await client.ask("GET", "/metrics")
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         found = Page(answer.text)
     await app.close()
-    jobs = {"good", "bad", "again", "nightly"}
+    jobs = {"good", "bad", "again", "nightly", "made"}
     for name in ("job_execution_total", "job_currently_running", "job_queue_depth", "job_rescued_total"):
         assert found.labels(name, "job_name") == jobs
     assert found.value("job_execution_total", job_name="bad", status="failed", trigger_type="enqueue") == 0
@@ -120,7 +122,8 @@ async def page_of(app: Mainspring) -> Page:
 
 
 @pytest.mark.req("OBS-4")
-async def test_what_lives_now(nodes: Nodes) -> None:
+async def test_what_lives_now(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog, "ALL", 0)  # as if much more were waiting
     clock = FakeClock()
     app = with_jobs(nodes.app(clock=clock, **ON_A_FAKE_CLOCK))
     try:
@@ -145,9 +148,12 @@ async def test_what_lives_now(nodes: Nodes) -> None:
 
 
 @pytest.mark.req("OBS-4")
-async def test_the_oldest_of_a_long_queue_is_followed_from_scrape_to_scrape(memory_nodes: Nodes) -> None:
+async def test_the_oldest_of_a_long_queue_is_followed_from_scrape_to_scrape(
+    memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = FakeClock()
     app = with_jobs(memory_nodes.app(clock=clock, **ON_A_FAKE_CLOCK))
+    monkeypatch.setattr(backlog, "ALL", 0)  # as if much more were waiting
 
     async def waited() -> float:
         oldest = (await page(app)).value("job_oldest_waiting_timestamp_seconds", job_name="good")
@@ -196,7 +202,7 @@ async def test_a_scrape_stays_bounded_and_is_not_repeated_within_a_second(memory
         found = await page_of(app)
         assert len(found.labels("job_execution_total", "job_name")) == 3
         assert found.value("mainspring_jobs_left_out") == 2
-        assert found.labels("job_retries_total", "job_name") == {"a", "b", "c", OTHERS}
+        assert found.labels("job_retries_total", "job_name") == found.labels("job_queue_depth", "job_name")
         reading = app._parts.readings  # type: ignore[union-attr]
         first = await reading.read()
         clock.advance(0.5)
@@ -220,11 +226,22 @@ def test_what_this_process_counts() -> None:
     counts(Rescued(run, 10.0, State.FAILED))
     counts(Fenced(run, "ending"))
     counts(Skipped(run, "overlap"))
+    counts(Ended(run, State.CANCELLED, 1, 0.0, tried=False))
     found = counts.jobs["a"]
-    assert (found.retries, found.fenced, found.skips) == (2, 1, {"overlap": 1, "missed": 0})
+    assert (found.retries, found.fenced, found.skips) == (2, 1, {"overlap": 1})
     assert found.durations.counts == [1, 1, *[0] * 11, 1]  # a value at a bound belongs below it
     assert found.durations.total == pytest.approx(8000.06)
     assert found.lateness.counts[3] == 1
+
+
+@pytest.mark.req("OBS-4")
+def test_jobs_that_are_gone_make_room_for_others() -> None:
+    counts = ProcessCounts(2)
+    counts.know(["a", "b"])
+    counts(Skipped(Execution(id="1", job="c", job_id="3", handler="c"), "overlap"))
+    assert set(counts.jobs) == {"a", "b", OTHERS}
+    counts.know(["b", "c"])
+    assert set(counts.jobs) == {"b", "c", OTHERS}
 
 
 @pytest.mark.req("OBS-4")
@@ -271,5 +288,8 @@ async def test_every_metric_is_documented(memory_nodes: Nodes) -> None:
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) > 15
     assert [name for name in names if f"`{name}`" not in documented] == []
-    series = [line for line in text.splitlines() if 'job_name="good"' in line]
-    assert f"A job on demand has {len(series)} series" in documented
+    series = {
+        name: len([line for line in text.splitlines() if f'job_name="{name}"' in line]) for name in ("good", "nightly")
+    }
+    assert f"A job on demand has {series['good']} series" in documented
+    assert f"one with a schedule {series['nightly'] - 5}; windows add 5" in documented

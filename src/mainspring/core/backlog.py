@@ -1,8 +1,9 @@
 """Since when the oldest execution of each job has been waiting.
 
-Stores list the newest first, and a queue may be long. Of a short one every execution is read. Of a long one a sample
-is remembered at each look: the newest that is ready then. The oldest sample that still waits is the answer, to within
-the time between two looks. When a long queue is first seen, its oldest is searched for by time, once.
+Where little waits on the whole, all of it is read at once. Where much does, the jobs with most are looked at one by
+one. Stores list the newest first, and a queue may be long. Of a short one every execution is read. Of a long one a
+sample is remembered at each look: the newest that is ready then. The oldest sample that still waits is the answer, to
+within the time between two looks. When a long queue is first seen, its oldest is searched for by time, once.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from ..model.instants import SECOND, Micros
 from ..model.job import LiveCounts
 from .ports import Store
 
+ALL = 1_000
+"""Executions of all jobs that are read in one go."""
 JOBS = 100
-"""Jobs looked at in one go: those with most that waits."""
+"""Jobs looked at one by one, where there are more executions: those with most that waits."""
 LISTED = 100
 """Executions of one job that are all read. Where there are more, samples tell."""
 SAMPLES = 10_000
@@ -34,21 +37,23 @@ class Backlog:
         self._store = store
         self._samples: dict[str, Samples] = {}
 
-    async def oldest(self, live: Mapping[str, LiveCounts], now: Micros) -> dict[str, Micros]:
-        """By job; only those for which something is ready."""
+    async def oldest(self, live: Mapping[str, LiveCounts], now: Micros) -> dict[str, Micros | None]:
+        """By job: None where nothing is ready. A job that is not named was not looked at, because too much waits."""
+        if sum(counts.pending for counts in live.values()) <= ALL:
+            everything = await self._store.find(ExecutionQuery(states=_PENDING, limit=ALL + 1))
+            if len(everything) <= ALL:
+                self._samples = {}
+                return {**dict.fromkeys(live), **_oldest_of_each(_ready(everything, now))}
         busiest = heapq.nlargest(JOBS, ((counts.pending, id) for id, counts in live.items() if counts.pending))
         long = {id for pending, id in busiest if pending > LISTED}
         self._samples = {id: samples for id, samples in self._samples.items() if id in long}
-        found: dict[str, Micros] = {}
+        found: dict[str, Micros | None] = {id: None for id, counts in live.items() if not counts.pending}
         for _, id in busiest:
-            since = await self._sampled(id, now) if id in long else await self._listed(id, now)
-            if since is not None:
-                found[id] = since
+            found[id] = await self._sampled(id, now) if id in long else await self._listed(id, now)
         return found
 
     async def _listed(self, job_id: str, now: Micros) -> Micros | None:
-        ready = _ready(await self._pending(job_id, None, LISTED), now)
-        return min((execution.due for execution in ready), default=None)
+        return _oldest_of_each(_ready(await self._pending(job_id, None, LISTED), now)).get(job_id)
 
     async def _sampled(self, job_id: str, now: Micros) -> Micros | None:
         samples = self._samples.get(job_id)
@@ -86,6 +91,13 @@ class Backlog:
     async def _pending(self, job_id: str, until: Micros | None, limit: int) -> list[Execution]:
         query = ExecutionQuery(job_id=job_id, states=_PENDING, created_to=until, limit=limit)
         return await self._store.find(query)
+
+
+def _oldest_of_each(ready: Sequence[Execution]) -> dict[str, Micros]:
+    oldest: dict[str, Micros] = {}
+    for execution in ready:
+        oldest[execution.job_id] = min(execution.due, oldest.get(execution.job_id, execution.due))
+    return oldest
 
 
 def _ready(executions: Sequence[Execution], now: Micros) -> list[Execution]:

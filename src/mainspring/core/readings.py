@@ -42,6 +42,8 @@ class JobReading(msgspec.Struct, frozen=True, kw_only=True):
     last_success: Micros | None = None
     oldest_running: Micros | None = None
     oldest_waiting: Micros | None = None
+    waiting_read: bool = True
+    """False where so much waits that nobody looked since when: then nothing is known, not even that nothing does."""
     stale: int = 0
     """Running executions whose lease has run out."""
 
@@ -100,6 +102,7 @@ class Readings:
                     last_success=successes.get(job.id),
                     oldest_running=running.get(job.id),
                     oldest_waiting=waiting.get(job.id),
+                    waiting_read=job.id in waiting or not view.live.pending,
                     stale=stale.get(job.id, 0),
                 )
             except (MainspringError, msgspec.MsgspecError):

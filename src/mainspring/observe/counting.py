@@ -7,7 +7,7 @@ They begin at 0 with the process. What must be true across processes and crashes
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from ..model.events import Ended, Fenced, Missed, Rescued, Skipped, Started
@@ -17,8 +17,6 @@ DURATIONS = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0,
 LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0)
 OTHERS = "(others)"
 """Jobs beyond the limit, together. No job can have this name."""
-SKIPS = ("overlap", "missed")
-"""Reasons that every scheduled job has from the start; others appear when they happen."""
 _PENDING = State.PENDING  # found in a module sooner than in an enumeration
 _UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
 _HEARD = frozenset({Started, Ended, Skipped, Rescued, Fenced, Missed})
@@ -46,7 +44,7 @@ class JobCounts:
     def __init__(self) -> None:
         self.durations, self.lateness = Histogram(DURATIONS), Histogram(LATENESS)
         self.retries = self.fenced = self.missed = 0
-        self.skips = dict.fromkeys(SKIPS, 0)
+        self.skips: dict[str, int] = {}
 
 
 class ProcessCounts:
@@ -56,11 +54,15 @@ class ProcessCounts:
         self._most = most
         self.jobs: dict[str, JobCounts] = {}
 
-    def know(self, names: Iterable[str]) -> None:
-        """These jobs exist: their numbers are 0 from now on, not absent."""
-        for name in names:
-            if name not in self.jobs:
-                self._new(name)
+    def know(self, names: Collection[str]) -> None:
+        """These jobs exist: their numbers are 0 from now on, not absent. Where there is no room left for them, others
+        have to go: they may be jobs that were removed."""
+        unknown = [name for name in names if name not in self.jobs]
+        if unknown and self._room() < len(unknown):
+            kept = {*names, OTHERS}
+            self.jobs = {name: each for name, each in self.jobs.items() if name in kept}
+        for name in unknown:
+            self._new(name)
 
     def hears(self, kind: type) -> bool:
         return kind in _HEARD
@@ -97,6 +99,9 @@ class ProcessCounts:
             counts.retries += 1
 
     def _new(self, name: str) -> JobCounts:
-        if len(self.jobs) >= self._most:
+        if self._room() <= 0:
             name = OTHERS
         return self.jobs.setdefault(name, JobCounts())
+
+    def _room(self) -> int:
+        return self._most - len(self.jobs) + (OTHERS in self.jobs)

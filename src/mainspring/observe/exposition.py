@@ -11,17 +11,23 @@ from itertools import accumulate, chain
 from ..core.readings import JobReading, Reading
 from ..model.execution import State
 from ..model.instants import SECOND, Micros
-from .counting import Histogram, JobCounts, ProcessCounts
+from ..model.job import Job
+from .counting import Histogram, ProcessCounts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATUSES = tuple(state.value for state in State if state.final)
-ON_DEMAND = ("enqueue", "manual", "api", "retry")
-SCHEDULED = ("schedule", "catch_up", "manual", "api", "retry")
+ANY_JOB = ("enqueue", "manual", "api", "retry")
+"""By what executions of any job may be made."""
+SCHEDULED, WINDOW, AFTER = ("schedule", "catch_up"), ("backfill",), ("dependency",)
+"""And those of a job with a schedule, with windows, and after other jobs."""
+ANY_SKIP = ("overlap",)
+SKIPS, SKIPS_AFTER = ("missed", "occurrence"), ("dependency_failed", "paused", "disabled")
+"""Why executions are skipped: of any job, with a schedule, and after other jobs."""
 
 
 def page(reading: Reading, counts: ProcessCounts, version: str, channels: Mapping[str, bool]) -> bytes:
     """`channels` says which ways there are to be woken up by other processes, and whether each works."""
-    parts = chain(_of_store(reading), _of_process(counts), _of_mainspring(reading, version, channels))
+    parts = chain(_of_store(reading), _of_process(reading, counts), _of_mainspring(reading, version, channels))
     return ("\n".join(parts) + "\n").encode()
 
 
@@ -51,7 +57,8 @@ def _of_store(reading: Reading) -> Iterator[str]:
         full = f"job_{name}_timestamp_seconds"
         yield from _head(full, "gauge", f"{text} Seconds since 1970; 0: none.")
         for label, each in jobs:
-            yield f"{full}{{{label}}} {_seconds(getattr(each, what))}"
+            if what != "oldest_waiting" or each.waiting_read:
+                yield f"{full}{{{label}}} {_seconds(getattr(each, what))}"
 
 
 _INSTANTS = (
@@ -64,44 +71,44 @@ _INSTANTS = (
 
 def _totals(each: JobReading) -> dict[str, int]:
     """Every combination that this job can come to is there from the start: a counter that appears with its first
-    failure would hide it from `increase`."""
-    spec = each.job.spec
-    triggers = ON_DEMAND if spec.trigger is None else SCHEDULED
-    more = (*(("backfill",) if spec.window is not None else ()), *(("dependency",) if spec.after else ()))
+    failure would hide it from `increase`. What is tracked may name any trigger: one that has been seen is there too."""
+    spec, seen = each.job.spec, each.stats.by_trigger
+    triggers = dict.fromkeys((*ANY_JOB, *(key.rpartition(":")[0] for key in seen)))
+    more = _for(each.job, SCHEDULED, AFTER) + (WINDOW if spec.window is not None else ())
     zeros = {f"{trigger}:{status}": 0 for trigger in (*triggers, *more) for status in STATUSES}
-    return zeros | each.stats.by_trigger
+    return zeros | seen
+
+
+def _for(job: Job, scheduled: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    """What applies to this job of what a schedule brings, and of what other jobs bring that come before it."""
+    return (scheduled if job.spec.trigger is not None else ()) + (after if job.spec.after else ())
 
 
 # --- what this process has counted ---------------------------------------------------------------------------------
 
 
-def _of_process(counts: ProcessCounts) -> Iterator[str]:
+def _of_process(reading: Reading, counts: ProcessCounts) -> Iterator[str]:
+    reasons = {each.job.name: ANY_SKIP + _for(each.job, SKIPS, SKIPS_AFTER) for each in reading.jobs}
     jobs = {f'job_name="{escaped(name)}"': each for name, each in sorted(counts.jobs.items())}
     durations = {label: each.durations for label, each in jobs.items()}
     yield from _histograms("job_execution_duration_seconds", "How long tries took that ended here.", durations)
     lateness = {label: each.lateness for label, each in jobs.items()}
     yield from _histograms("job_lateness_seconds", "How long after their time tries began here.", lateness)
-    for name, text in _COUNTERS.items():
+    for name, (field, text) in _COUNTERS.items():
         yield from _head(f"job_{name}_total", "counter", f"{text}, by this process.")
-        yield from _counters(name, jobs)
+        for label, each in jobs.items():
+            yield f"job_{name}_total{{{label}}} {getattr(each, field)}"
+    yield from _head("job_skips_total", "counter", "Executions skipped, by reason, recorded by this process.")
+    for name, each in sorted(counts.jobs.items()):
+        for reason, count in {**dict.fromkeys(reasons.get(name, ANY_SKIP), 0), **each.skips}.items():
+            yield f'job_skips_total{{job_name="{escaped(name)}",reason="{escaped(reason)}"}} {count}'
 
 
 _COUNTERS = {
-    "retries": "Tries that failed and will be repeated, found",
-    "fenced_writes": "Writes refused because the execution belonged to somebody else by then, tried",
-    "missed": "Ticks that nobody made happen, noticed",
-    "skips": "Executions skipped, by reason, recorded",
+    "retries": ("retries", "Tries that failed and will be repeated, found"),
+    "fenced_writes": ("fenced", "Writes refused because the execution belonged to somebody else by then, tried"),
+    "missed": ("missed", "Ticks that nobody made happen, noticed"),
 }
-_FIELDS = {"retries": "retries", "fenced_writes": "fenced", "missed": "missed"}
-
-
-def _counters(name: str, jobs: Mapping[str, JobCounts]) -> Iterator[str]:
-    for label, each in jobs.items():
-        if name in _FIELDS:
-            yield f"job_{name}_total{{{label}}} {getattr(each, _FIELDS[name])}"
-        else:
-            for reason, count in sorted(each.skips.items()):
-                yield f'job_{name}_total{{{label},reason="{escaped(reason)}"}} {count}'
 
 
 def _histograms(name: str, text: str, jobs: Mapping[str, Histogram]) -> Iterator[str]:
