@@ -36,13 +36,18 @@ STATIC_CHECKS = {
 }
 PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
 IN_PARALLEL = ["--dist", "loadgroup"]  # tests that share something expensive are marked to run in the same process
-LONG_CRASH_TESTS = [
-    f"tests/crash/test_{name}.py" for name in ("long_runs", "schedulers", "limits", "tenants", "backfills")
+LONG_CRASH_TESTS, MORE_CRASH_TESTS = (
+    [f"tests/crash/test_{name}.py" for name in names]
+    for names in (
+        ("long_runs", "schedulers", "limits", "tenants", "backfills", "stop"),
+        ("redis", "cancel", "follow_ups"),
+    )
+)
+SIDE_BY_SIDE = [  # they kill real processes and wait for half of their time: three at a time, of about the same length
+    ("crash", ["tests/crash", *(f"--ignore={path}" for path in LONG_CRASH_TESTS + MORE_CRASH_TESTS)]),
+    ("faults", ["tests/faults", *MORE_CRASH_TESTS]),  # which has less to do of its own
+    ("crash", LONG_CRASH_TESTS),
 ]
-SIDE_BY_SIDE = {  # they kill real processes and wait for most of their time: one test of each at a time
-    "crash": [f"--ignore={path}" for path in LONG_CRASH_TESTS],
-    "faults": LONG_CRASH_TESTS,  # which has less to do of its own
-}
 
 
 @dataclass
@@ -76,22 +81,23 @@ def run_static_check(output: Path) -> Outcome:
     return Outcome(passed=1)
 
 
-def run_side_by_side(suites: dict[str, list[str]], *options: str) -> Outcome:
-    """A pytest run for each suite, with options of its own, all at once; what they say is shown one after the other."""
+def run_side_by_side(runs: list[tuple[str, list[str]]], *options: str) -> Outcome:
+    """Pytest runs, each of a suite or a part of it, all at once; what they say is shown one after the other."""
     total = Outcome()
     with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder, ThreadPoolExecutor() as pool:
-        said = [Path(folder) / suite for suite in suites]
-        runs = [
-            pool.submit(run_suites, [output.name], *options, *suites[output.name], output=output) for output in said
+        said = [Path(folder) / str(number) for number in range(len(runs))]
+        running = [
+            pool.submit(run_suites, [suite], *options, paths=paths, output=output)
+            for (suite, paths), output in zip(runs, said, strict=True)
         ]
-        for running, output in zip(runs, said, strict=True):
-            total.add(running.result())
+        for each, output in zip(running, said, strict=True):
+            total.add(each.result())
             say(output.read_text(errors="replace"))
     return total
 
 
-def run_suites(suites: list[str], *options: str, output: Path | None = None) -> Outcome:
-    """One pytest run over the suites; each of them must have collected something."""
+def run_suites(suites: list[str], *options: str, paths: list[str] | None = None, output: Path | None = None) -> Outcome:
+    """One pytest run over the suites, or what is named of them; each of them must have collected something."""
     absent = [suite for suite in suites if not (ROOT / "tests" / suite).is_dir()]
     present = [suite for suite in suites if suite not in absent]
     outcome = Outcome(failures=[f"tests/{suite} does not exist" for suite in absent])
@@ -99,7 +105,7 @@ def run_suites(suites: list[str], *options: str, output: Path | None = None) -> 
         return outcome
     with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder:
         report = Path(folder) / "report.xml"
-        paths = [f"tests/{suite}" for suite in present]
+        paths = paths or [f"tests/{suite}" for suite in present]
         code = run([PYTHON, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}", *options, *paths], output)
         outcome.add(read_report(report, present) if report.exists() else Outcome())
     if code != 0 and not outcome.failures:
@@ -163,7 +169,7 @@ def main() -> int:
     if "tests" in chosen:
         title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
         total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers, *IN_PARALLEL)))
-        title = f"tests: {', '.join(SIDE_BY_SIDE)} (side by side)"
+        title = f"tests: {', '.join(suite for suite, _ in SIDE_BY_SIDE)} (side by side)"
         total.add(timed(title, partial(run_side_by_side, SIDE_BY_SIDE, "-rP")))
 
     say(f"\n== all: {time.monotonic() - started:.1f} s")
