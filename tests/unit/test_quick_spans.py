@@ -16,6 +16,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode, TraceFl
 
 from mainspring.model.execution import Execution
 from mainspring.model.outcomes import Outcome
+from mainspring.observe.origins import is_unsampled
 from mainspring.observe.quick_spans import QuickSpan
 from mainspring.observe.traces import Tracing
 from mainspring.observe.tries import Unsampled
@@ -195,3 +196,27 @@ def test_links_of_a_batch_are_not_shared_with_anything_that_changes() -> None:
     made.tried()
     assert [len(span.links) for span in made.spans] == [2, 2, 1]
     assert all(isinstance(link, Link) for span in made.spans for link in span.links)
+
+
+@pytest.mark.parametrize(
+    ("context", "unsampled"),
+    [
+        (UNSAMPLED, True),
+        (f"{UNSAMPLED} vendor=1", True),
+        (f"00-{TRACE}-00f067aa0ba902b7-02", True),
+        (SAMPLED, False),
+        (f"00-{TRACE}-00f067aa0ba902b7-01", False),
+        (f"{UNSAMPLED}0", False),
+        (UNSAMPLED[:-1], False),
+        (f"00-{TRACE[:-1]}x-00f067aa0ba902b7-00", False),
+        ("", False),
+    ],
+)
+def test_which_contexts_say_that_nobody_records(context: str, unsampled: bool) -> None:
+    assert is_unsampled(context) is unsampled
+
+
+def test_an_unsampled_span_says_where_it_is() -> None:
+    assert Unsampled(UNSAMPLED).get_span_context() == SpanContext(int(TRACE, 16), 0xF067AA0BA902B7, True)
+    assert UNSAMPLED in repr(Unsampled(UNSAMPLED))
+    assert not Unsampled(f"00-{'0' * 32}-{'0' * 16}-00").get_span_context().is_valid

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -36,6 +37,7 @@ from ..model.execution import Execution, State
 from ..model.instants import to_datetime
 from .background import BackgroundHandler
 from .log_context import fields_of_execution as _of
+from .routine_lines import RoutineLines
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
@@ -55,6 +57,10 @@ class LogLines:
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger(NAME)
+        self._looked = 0
+        self._unheard = False
+        self._handler: BackgroundHandler | None = None
+        self._lines: RoutineLines | None = None
 
     def __repr__(self) -> str:
         return f"LogLines({self._logger.name!r})"
@@ -111,16 +117,22 @@ class LogLines:
     def _routine(self, event: Started | Ended) -> bool:
         """Two events of every execution: unheard, they cost next to nothing, and written by Mainspring's own handler
         alone they need no record. False when they are lines as any other."""
-        logger = self._logger
         if type(event) is Ended and (event.state is not _COMPLETED or event.reason != "completed"):
             return False
-        if not logger.isEnabledFor(INFO):
-            return True
-        handler = _only_handler(logger)
-        if handler is None or (lines := handler.routine) is None:
-            return False
-        handler.lines.put(lines.line(logger.name, event))
+        moment = int(time.time() * 1000)
+        if moment != self._looked:
+            self._look(moment)
+        if self._handler is None or self._lines is None:
+            return self._unheard
+        self._handler.lines.put(self._lines.line(self._logger.name, moment, event))
         return True
+
+    def _look(self, moment: int) -> None:
+        """Where such lines go, for a millisecond: somebody may change the level of the logger, or its handlers."""
+        self._unheard = not self._logger.isEnabledFor(INFO)
+        self._handler = None if self._unheard else _only_handler(self._logger)
+        self._lines = None if self._handler is None else self._handler.routine
+        self._looked = moment
 
     def _stopping(self, event: Stopping) -> None:
         fields = {"worker": event.worker, "running": event.running, "seconds": event.seconds}

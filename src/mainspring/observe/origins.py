@@ -10,7 +10,6 @@ from opentelemetry.trace import (
     INVALID_SPAN,
     Link,
     NonRecordingSpan,
-    Span,
     SpanContext,
     TraceFlags,
     TraceState,
@@ -20,23 +19,23 @@ from opentelemetry.trace import (
 from ..model.trace_context import split, trace_id_of
 
 NO_CONTEXT = otel.Context()
-(_CURRENT,) = set_span_in_context(INVALID_SPAN, NO_CONTEXT)
+(CURRENT,) = set_span_in_context(INVALID_SPAN, NO_CONTEXT)
 """The key under which a context holds its span."""
 _USUAL = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_SAMPLED = int(TraceFlags.SAMPLED)
-_SEEN_BELOW = _SAMPLED | int(getattr(TraceFlags, "RANDOM_TRACE_ID", 0))
+_UNSAMPLED = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][02468ace](?: |$)")
+_SEEN_BELOW = int(TraceFlags.SAMPLED) | int(getattr(TraceFlags, "RANDOM_TRACE_ID", 0))
 _FLAGS = [TraceFlags(number) for number in range(256)]
 
 
 class Origin:
     """`parent` is the span an execution comes from; `flags` are those of spans below it."""
 
-    __slots__ = ("_links", "flags", "parent", "sampled", "trace_id", "trace_state")
+    __slots__ = ("_links", "flags", "parent", "trace_id", "trace_state")
 
     def __init__(self, parent: SpanContext) -> None:
         self.parent = parent
-        self.trace_id, self.trace_state, flags = parent.trace_id, parent.trace_state, parent.trace_flags
-        self.sampled, self.flags = bool(flags & _SAMPLED), _FLAGS[flags & _SEEN_BELOW]
+        self.trace_id, self.trace_state = parent.trace_id, parent.trace_state
+        self.flags = _FLAGS[parent.trace_flags & _SEEN_BELOW]
         self._links: tuple[Link, ...] = ()
 
     @property
@@ -49,12 +48,7 @@ class Origin:
     @property
     def context(self) -> otel.Context:
         """The context below which the span of a consumer begins."""
-        return context_of(NonRecordingSpan(self.parent))
-
-
-def context_of(span: Span) -> otel.Context:
-    """A context with this span, and nothing else."""
-    return otel.Context({_CURRENT: span})
+        return otel.Context({CURRENT: NonRecordingSpan(self.parent)})
 
 
 @lru_cache(maxsize=1024)
@@ -62,6 +56,11 @@ def origin_of(context: str | None) -> Origin | None:
     """None for an execution that nobody traced when it was made. Kept for a while: those of a batch share theirs."""
     found = None if context is None else _span_context(context)
     return Origin(found) if found is not None and found.is_valid else None
+
+
+def is_unsampled(context: str) -> bool:
+    """Whether it says that nobody records this trace. A look at one letter is enough for the others."""
+    return len(context) > 54 and context[54] in "02468ace" and _UNSAMPLED.match(context) is not None
 
 
 def _span_context(context: str) -> SpanContext | None:

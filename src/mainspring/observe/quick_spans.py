@@ -127,8 +127,7 @@ class QuickSpan(sdk.Span):
         self._context = context
         return context
 
-    def enter(self) -> Callable[[], None]:
-        return enter(self)
+    enter = enter
 
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
         try:

@@ -8,7 +8,6 @@ what they tell of would have to be fetched from memory again, which takes longer
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -26,14 +25,15 @@ class RoutineLines:
         self._heads: dict[_Kind, str] = {}
         self._moment = (0, "")
 
-    def line(self, logger: str, event: Started | Ended) -> str:
+    def line(self, logger: str, moment: int, event: Started | Ended) -> str:
+        """`moment` is the time of the machine, in milliseconds."""
         execution, kind = event.execution, type(event)
         head = self._heads.get((logger, kind, execution.job, execution.trigger))
         if head is None:
             head = self._made_head((logger, kind, execution.job, execution.trigger))
-        moment, now = self._moment
-        if (here := int(time.time() * 1000)) != moment:
-            now = self._told(here)
+        known, now = self._moment
+        if known != moment:
+            now = self._told(moment)
         trace = execution.trace_id
         quoted = f'"{trace}"' if trace.isalnum() and trace.isascii() else json.dumps(trace)
         tenant = "null" if execution.tenant is None else json.dumps(execution.tenant)

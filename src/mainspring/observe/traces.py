@@ -24,7 +24,7 @@ from ..core.request import TRACE_CONTEXT
 from ..model.changes import Added
 from ..model.execution import Execution
 from ..model.trace_context import joined, trace_id_of
-from .origins import NO_CONTEXT, origin_of
+from .origins import NO_CONTEXT, is_unsampled, origin_of
 from .tries import Safe, Trying, Unsampled
 
 if TYPE_CHECKING:
@@ -99,11 +99,16 @@ class Tracing:
             return None
 
     def _begin(self, execution: Execution, worker: str) -> TracedTry:
-        origin, quick = origin_of(execution.traceparent), self._quick
-        if origin is not None and quick is not None and quick.usable:
-            if not origin.sampled:
-                return Unsampled(origin)
-            return quick.begin(*_described(execution, worker), origin)
+        given, quick = execution.traceparent, self._quick
+        if given is not None and quick is not None and quick.usable:
+            if is_unsampled(given):
+                return Unsampled(given)
+            if (origin := origin_of(given)) is not None:
+                return quick.begin(*_described(execution, worker), origin)
+        return self._begin_by_sdk(execution, worker)
+
+    def _begin_by_sdk(self, execution: Execution, worker: str) -> TracedTry:
+        origin = origin_of(execution.traceparent)
         parent, links = (NO_CONTEXT, ()) if origin is None else (origin.context, origin.links)
         name, attributes = _described(execution, worker)
         span = self._tracer.start_span(name, parent, SpanKind.CONSUMER, attributes, links, record_exception=False)

@@ -11,10 +11,10 @@ from typing import ParamSpec, TypeVar
 
 from opentelemetry import context as otel
 from opentelemetry import trace
-from opentelemetry.trace import NonRecordingSpan, Span, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, Span, SpanContext, Status, StatusCode
 
 from ..model.outcomes import Outcome
-from .origins import Origin, context_of
+from .origins import CURRENT, origin_of
 
 GOOD = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
 OUTCOME = "mainspring.outcome"
@@ -46,6 +46,16 @@ class Safe:
             _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
 
 
+def enter(span: Span) -> Callable[[], None]:
+    """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
+    return partial(_leave, otel.attach(otel.Context({CURRENT: span})), span)
+
+
+def _leave(token: Token[otel.Context], span: Span) -> None:
+    if trace.get_current_span() is span:  # it may be left in another task than it was entered in
+        otel.detach(token)
+
+
 class Trying:
     __slots__ = ("_safe", "_span")
 
@@ -59,28 +69,23 @@ class Trying:
         self._safe(end, self._span, outcome, error)
 
 
-class Unsampled:
-    """No span is made for a try whose trace nobody records; its handler belongs to that trace nevertheless."""
+class Unsampled(NonRecordingSpan):
+    """No span is made for a try whose trace nobody records. Its handler belongs to that trace nevertheless: who asks
+    finds the span that the execution comes from."""
 
-    __slots__ = ("_origin",)
+    def __init__(self, context: str) -> None:
+        self._given = context
 
-    def __init__(self, origin: Origin) -> None:
-        self._origin = origin
+    def get_span_context(self) -> SpanContext:
+        origin = origin_of(self._given)
+        return INVALID_SPAN_CONTEXT if origin is None else origin.parent
 
-    def enter(self) -> Callable[[], None]:
-        return enter(NonRecordingSpan(self._origin.parent))
+    enter = enter
 
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None: ...
 
-
-def enter(span: Span) -> Callable[[], None]:
-    """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
-    return partial(_leave, otel.attach(context_of(span)), span)
-
-
-def _leave(token: Token[otel.Context], span: Span) -> None:
-    if trace.get_current_span() is span:  # it may be left in another task than it was entered in
-        otel.detach(token)
+    def __repr__(self) -> str:
+        return f"Unsampled({self._given!r})"
 
 
 def end(span: Span, outcome: Outcome | None, error: BaseException | None) -> None:
