@@ -34,7 +34,9 @@ ON_A_FAKE_CLOCK: dict[str, Any] = {"poll_interval": FAST, "wakeups": False, "lea
 not taken for a lease that ran out, or for beats that failed."""
 
 
-async def until(condition: Callable[[], T | Awaitable[T]], what: str = "", deadline: float = DEADLINE) -> T:
+async def until(
+    condition: Callable[[], T | Awaitable[T]], what: str = "", deadline: float = DEADLINE, every: float = FAST
+) -> T:
     """The first true value of a condition (plain or async), polled until the deadline."""
     end = time.monotonic() + deadline
     while True:
@@ -44,7 +46,7 @@ async def until(condition: Callable[[], T | Awaitable[T]], what: str = "", deadl
         if value:
             return value
         assert time.monotonic() < end, f"never became true: {what or inspect.getsource(condition).strip()}"
-        await asyncio.sleep(FAST)
+        await asyncio.sleep(every)
 
 
 def until_blocking(condition: Callable[[], T], what: str = "", deadline: float = DEADLINE) -> T:

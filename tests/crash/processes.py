@@ -18,6 +18,7 @@ from typing import Any
 from tests import support
 
 ROOT = Path(__file__).resolve().parents[2]
+LOOK = 0.03
 
 
 class Process:
@@ -104,8 +105,8 @@ class Processes:
 
 
 async def until(condition: Callable[[], Any], timeout: float, waiting_for: str = "") -> Any:
-    """What the condition, plain or async, returns once that is true."""
-    return await support.until(condition, waiting_for, timeout)
+    """What the condition, plain or async, returns once that is true. Most conditions ask a database, which is busy."""
+    return await support.until(condition, waiting_for, timeout, every=LOOK)
 
 
 def end_with_parent() -> None:
