@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import msgspec
@@ -127,3 +128,20 @@ def test_a_bucket_never_gives_more_than_its_burst_and_its_rate(rate: float, burs
 def test_the_next_token_is_there_when_it_was_said_to_be(level: float, rate: float) -> None:
     at = next_token(level, 0, rate)
     assert refilled(level, 0, at, rate, 5) >= 1 - 1e-9
+
+
+@pytest.mark.req("FLW-2")
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("crawl:{host}", "{params.host}"),
+        ("crawl:{tenent}", "{tenant}"),
+        ("crawl:{params.hots}", "{params.host}"),
+        ("crawl:{job.name}", "{job}"),
+    ],
+)
+def test_a_place_that_nothing_fills_is_refused(key: str, meant: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"did you mean {re.escape(meant)}\?"):
+        check_limits(Limit(key, concurrency=1), {"host", "page"})
+    assert check_limits(Limit("crawl:{params.host}", concurrency=1), {"host"})
+    assert check_limits(Limit("crawl:{params.other}", concurrency=1)), "the handler is not known here"

@@ -201,7 +201,7 @@ def job_spec(
         description=_description(given.get("description") or description),
         metadata=_metadata(given.get("metadata", {})),
         trigger_role=choice("trigger_role", given["trigger_role"], TRIGGER_ROLES) if "trigger_role" in given else None,
-        limits=check_limits(given.get("limits", ())),
+        limits=check_limits(given.get("limits", ()), None if signature is None else signature.names),
         weights=check_weights(given.get("weights", {})),
         ping=check_ping(given["ping"]) if "ping" in given else None,
         **_overlap(given, unattended),

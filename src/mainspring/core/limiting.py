@@ -7,12 +7,12 @@ a queue fairly is the tenant, unless an execution says otherwise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from ..model.errors import InvalidValue
+from ..model.errors import InvalidValue, nearest
 from ..model.job import Job
 from ..model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits
 from ..model.payload import presentable, safe_text
@@ -29,8 +29,9 @@ _KNOWN = ("tenant", "job", "queue")
 # ---------------------------------------------------------------- as declared
 
 
-def check_limits(value: Any) -> tuple[Limit, ...]:
-    """One limit or several, as `Limit` or as JSON has it."""
+def check_limits(value: Any, parameters: Collection[str] | None = None) -> tuple[Limit, ...]:
+    """One limit or several, as `Limit` or as JSON has it. `parameters` are those of the handler, where they are known:
+    a key with a place that nothing ever fills would be one limit for everything."""
     given = [value] if isinstance(value, Limit | Mapping) else value
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise InvalidValue("limits", presentable(value), 'limits such as Limit("partner-api", rate="50/s")')
@@ -42,7 +43,7 @@ def check_limits(value: Any) -> tuple[Limit, ...]:
     for limit in limits:
         if len(limit.key) > MAX_KEY:
             raise InvalidValue("limits.key", limit.key, f"at most {MAX_KEY} characters")
-        _check_places(limit.key)
+        _check_places(limit.key, parameters)
     return limits
 
 
@@ -58,13 +59,24 @@ def _limit(value: Any) -> Limit:
     return Limit(**value)
 
 
-def _check_places(key: str) -> None:
+def _check_places(key: str, parameters: Collection[str] | None) -> None:
     for place in _PLACE.findall(key):
-        if place not in _KNOWN and not place.removeprefix("params.").isidentifier():
-            allowed = "{tenant}, {job}, {queue} or {params.name}"
-            raise InvalidValue("limits.key", key, f"a key with no other placeholders than {allowed}")
+        prefix, _, name = place.rpartition(".")
+        if prefix == "params" and name.isidentifier():
+            if parameters is not None and name not in parameters:
+                places = [f"{{params.{each}}}" for each in parameters]
+                raise InvalidValue("limits.key", key, "parameters that the handler has", _meant(f"{{{place}}}", places))
+        elif place not in _KNOWN:
+            meant = [f"params.{place}", *_KNOWN] if parameters is not None and place in parameters else _KNOWN
+            allowed = "a key with no other placeholders than {tenant}, {job}, {queue} or {params.name}"
+            raise InvalidValue("limits.key", key, allowed, _meant(f"{{{place}}}", [f"{{{each}}}" for each in meant]))
     if "{" in _PLACE.sub("", key) or "}" in _PLACE.sub("", key):
         raise InvalidValue("limits.key", key, "a key whose braces are closed, such as crawl:{tenant}")
+
+
+def _meant(place: str, places: list[str]) -> str:
+    guess = nearest(place, places)
+    return f"{place} is not known{f'; did you mean {guess}?' if guess else ''}"
 
 
 def check_weights(value: Any) -> dict[str, int]:

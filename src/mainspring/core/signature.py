@@ -74,6 +74,11 @@ class Signature:
         return self._decoder.type
 
     @property
+    def names(self) -> frozenset[str] | None:
+        """The names of all parameters; None when there may be others."""
+        return frozenset(self._by_name) if self._closed else None
+
+    @property
     def required(self) -> tuple[str, ...]:
         """The names of the parameters that have no default."""
         return tuple(item.name for item in self.shape.parameters if item.required)
