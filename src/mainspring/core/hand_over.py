@@ -99,7 +99,11 @@ def _rows(row: Execution | None) -> list[Execution]:
 async def _after_whole(
     store: Store, job: Job, execution: Execution, seen: Join, singles: Mapping[str, Join], now: Micros
 ) -> Execution | None:
-    """The run of the whole job that follows from this ending and those that had come before it."""
+    """The run of the whole job that follows from this ending and those that had come before it.
+
+    Whether it runs for anybody is decided by the list that is stored first, an empty one too: two who hand over at once
+    may not have seen the same runs of single tenants.
+    """
     own = seen.find(execution.id)
     assert own is not None, "it was entered"
     if isinstance(rules.after_parents(job, seen.parents), rules.Wait):
@@ -108,24 +112,32 @@ async def _after_whole(
     if execution.tenant is None:
         handed = await tenants_after(store, job, execution.job, own, seen, singles)
     if handed is None:
-        verdict = rules.after_parents(job, seen.parents)
-        assert not isinstance(verdict, rules.Wait)
-        return rules.dependent(job, execution, seen.parents, verdict, now)
+        return _dependent(job, execution, seen.parents, {}, now)
     parents = {**seen.parents, execution.job: own}
-    verdict = rules.after_parents(job, parents, handed.judged)
-    assert not isinstance(verdict, rules.Wait)
-    row = rules.dependent(job, execution, parents, verdict, now)
-    if row.state.final or not handed.names:
+    row = _dependent(job, execution, parents, dict.fromkeys(handed.parents, True), now)
+    if row.state.final or not (handed.names or handed.failed):
         return row  # without names, they ended before they knew who: the job finds out by itself
     names = [
         tenant
         for tenant in handed.names
         if tenant not in singles or not await _was_handed(store, job, execution, tenant, row.id)
     ]
-    if not names:
+    if handed.names and not names and await tenant_lists.stored(store, row.id) is None:
         return None
-    await tenant_lists.made(store, row, names, writer_of(names), now)
-    return row
+    if names or len(job.spec.after) > 1:
+        decided = await tenant_lists.made(store, row, names, writer_of(names), now)
+        if decided.total:
+            return row
+    bad = handed.failed or handed.parents
+    return _dependent(job, execution, parents, {name: name not in bad for name in handed.parents}, now)
+
+
+def _dependent(
+    job: Job, execution: Execution, parents: Mapping[str, joins.Ended], judged: Mapping[str, bool], now: Micros
+) -> Execution:
+    verdict = rules.after_parents(job, parents, judged)
+    assert not isinstance(verdict, rules.Wait), "no parent is missing"
+    return rules.dependent(job, execution, parents, verdict, now)
 
 
 # ---------------------------------------------------------------- single tenants

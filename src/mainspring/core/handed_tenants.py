@@ -26,10 +26,12 @@ SOME_COMPLETED = (State.COMPLETED, State.PARTIAL)
 
 
 class Handed(NamedTuple):
-    """The tenants that are handed over, and of each parent that has tenants, whether one of them is left."""
+    """The tenants that are handed over, the parents that they come from, and those of these that did not complete for
+    everybody."""
 
     names: list[str]
-    judged: dict[str, bool]
+    parents: list[str]
+    failed: list[str]
 
 
 async def tenants_after(
@@ -53,7 +55,7 @@ async def tenants_after(
         wanted = [name for some in sources.values() for run in some for name in await lists.names(run)]
     wanted = list(dict.fromkeys(wanted))
     if job.spec.on_failed_parent == "run":
-        return Handed(wanted, dict.fromkeys(sources, True))
+        return Handed(wanted, list(sources), [])
     bad = {name for name in sources if not wanted and seen.parents[name].state not in SOME_COMPLETED}
     names = []
     for tenant in wanted:
@@ -65,7 +67,7 @@ async def tenants_after(
         }
         bad |= left_out
         names += [] if left_out else [tenant]
-    return Handed(names, {name: bool(names) or name not in bad for name in sources})
+    return Handed(names, list(sources), [name for name in sources if name in bad])
 
 
 def writer_of(names: list[str]) -> str:
