@@ -405,6 +405,28 @@ def test_too_many_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     app.job("pulse", trigger=every(seconds=1))(nothing)
     with pytest.raises(ValueError, match="at most 1,000 runs of a job"):
         simulated(app, "2026-05-01T00:00:00+00:00", "2026-06-01T00:00:00+00:00")
+    late = Mainspring("memory://")
+    late.job("pulse", trigger=every(seconds=1, start=datetime(2026, 5, 31, 23, 59, tzinfo=UTC)))(nothing)
+    assert simulated(late, "2026-05-01T00:00:00+00:00", "2026-06-01T00:00:00+00:00").runs == 60
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [every(seconds=2), cron("*/2 * * * * *"), any_of(every(seconds=2), cron("* * * * * *"))],
+    ids=["every", "cron", "any_of"],
+)
+def test_a_refusal_of_too_many_runs_does_not_lay_them_out_first(
+    trigger: Trigger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nothing(list[int]):
+        def extend(self, ticks: Any) -> None:
+            raise AssertionError(f"laid out {len(ticks)} ticks")
+
+    monkeypatch.setattr(simulated_ticks, "array", lambda code: Nothing())
+    app = Mainspring("memory://", timezone="Europe/Paris")
+    app.job("pulse", trigger=trigger)(nothing)
+    with pytest.raises(ValueError, match="at most 20,000,000 runs of a job"):
+        simulated(app, "2026-01-01T00:00:00+00:00", "2036-01-01T00:00:00+00:00")
 
 
 def test_now_is_where_it_begins_unless_told(cli: CommandLine) -> None:

@@ -37,6 +37,7 @@ from .simulated_hours import let_through, skips_by_hours, without_hours
 
 DAY: Micros = 86_400 * SECOND
 MOST_RUNS = 20_000_000
+AT_ONCE = 1_000_000
 WITHOUT_EFFECT = frozenset(
     (
         *("handler", "trigger", "tz", "params", "queue", "priority", "max_attempts", "retry", "timeout"),
@@ -80,12 +81,25 @@ def ticks_of(
     if skips_by_hours(job):
         return let_through(job, ticks_of(without_hours(job), begin, end, duration, chance), calendars)
     found = array("q")
-    for some in _Walk(job, begin, end, duration, chance, calendars).stretches():
-        found.extend(some)
-        if len(found) > MOST_RUNS:
-            remedy = "Shorten the time, or choose jobs with --job"
-            raise InvalidValue("--to", to_datetime(end).isoformat(), f"at most {MOST_RUNS:,} runs of a job", remedy)
+    try:
+        for some in _Walk(job, begin, end, duration, chance, calendars).stretches():
+            _check_count(len(found) + len(some))
+            for first in range(0, len(some), AT_ONCE):  # in parts, between which Ctrl-C is heard
+                found.extend(some[first : first + AT_ONCE])
+    except _TooMany:
+        allowed, remedy = f"at most {MOST_RUNS:,} runs of a job", "Shorten the time, or choose jobs with --job"
+        raise InvalidValue("--to", to_datetime(end).isoformat(), allowed, remedy) from None
     return found
+
+
+class _TooMany(Exception):
+    """A job runs more often than can be looked at."""
+
+
+def _check_count(count: int) -> None:
+    """Asked before ticks are laid out, so that a refusal does not take the time and memory of what it refuses."""
+    if count > MOST_RUNS:
+        raise _TooMany
 
 
 class _Walk:
@@ -103,6 +117,8 @@ class _Walk:
         self._plain = _is_plain(job.spec)
 
     def stretches(self) -> Iterator[list[Micros] | range]:
+        if self._plain and self._job.trigger is not None:
+            _check_count(_at_least(self._job.trigger, self._begin, self._end))
         while (at := self._job.due) is not None and at < self._end:
             exceptional = any(min(each.tick, each.due) <= at for each in self._job.occurrences)
             made = self._decide(at)
@@ -169,7 +185,10 @@ def _in_steady_time(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros
     """The ticks in [begin, end); None for a kind of trigger that is not known here."""
     if type(trigger) is Every and not trigger.fixed_delay:
         step = seconds_to_micros(trigger.seconds)
-        return range(begin, end, step) if step == trigger.seconds * SECOND else None
+        if step != trigger.seconds * SECOND:
+            return None
+        _check_count(len(range(begin, end, step)))
+        return range(begin, end, step)
     if isinstance(trigger, CalendarTrigger):
         return _calendar(trigger, begin, end)
     if type(trigger) is AnyOf:
@@ -189,6 +208,7 @@ def _from(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros] | range 
 
 def _union(rows: list[list[Micros] | range | None]) -> list[Micros] | None:
     known = [row for row in rows if row is not None]
+    _check_count(sum(map(len, known)))
     return sorted(set().union(*known)) if len(known) == len(rows) else None
 
 
@@ -218,7 +238,20 @@ def _spread(trigger: Spread, begin: Micros, end: Micros) -> list[Micros] | None:
     return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
 
 
-def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micros] | None:
+def _at_least(trigger: Trigger, begin: Micros, end: Micros) -> int:
+    """How many ticks there are at least, whatever the clocks do: the first and last day, and the hours in which clocks
+    change, may have fewer. Zero where that is not known."""
+    if type(trigger) is Every and not trigger.fixed_delay:
+        first = begin if trigger.start is None else max(begin, to_micros(trigger.start))
+        return int((end - first) / (trigger.seconds * SECOND))
+    if type(trigger) is AnyOf:
+        return max(_at_least(part, begin, end) for part in trigger.triggers)
+    found = _midnights(trigger, begin, end) if isinstance(trigger, CalendarTrigger) else None
+    return 0 if found is None else int((len(found[0]) - 2) * len(found[1]) * 0.99)
+
+
+def _midnights(trigger: CalendarTrigger, begin: Micros, end: Micros) -> tuple[list[Micros], list[Micros]] | None:
+    """The beginnings of the days on which it ticks, as the clocks stand at `begin`, and its times of day."""
     rules = trigger.rules()
     pattern = _pattern(rules[0]) if len(rules) == 1 else None
     if pattern is None:
@@ -226,7 +259,15 @@ def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micr
     times, days, months, weekdays = pattern
     offset = _offset(trigger.tz, begin)
     first, last = (begin + offset) // DAY, (end + offset) // DAY
-    midnights = [day * DAY - offset for day in _matching_days(days, months, weekdays, first, last)]
+    return [day * DAY - offset for day in _matching_days(days, months, weekdays, first, last)], times
+
+
+def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micros] | None:
+    found = _midnights(trigger, begin, end)
+    if found is None:
+        return None
+    midnights, times = found
+    _check_count(len(midnights) * len(times))
     laid_out = [midnight + time for midnight in midnights for time in times]
     return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
 
