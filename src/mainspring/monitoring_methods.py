@@ -7,7 +7,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .core.watching import Late
+from .core.watching import Late, MissedRuns
 from .model.values import choice, duration
 from .observe.alert_rules import SLACK, History, rule_groups, rules_file
 from .observe.counting import ProcessCounts
@@ -49,6 +49,10 @@ class MonitoringMethods:
         are entered in the ledger and become `Missed` events here: for a process that watches, see `mainspring watch`.
         """
         return await (await self._ready()).watch.look()
+
+    async def missed_runs(self, job: str | None = None) -> list[MissedRuns]:
+        """The ledger of missed runs: what watchers have found within the last 30 days, the newest first."""
+        return await (await self._ready()).watch.ledger(job)
 
     async def alert_rules(self, slack: Any = SLACK, *, form: str = "yaml") -> str:
         """A file of alert rules for Prometheus: for every job that has metrics, by its schedule, its timeout and how

@@ -60,6 +60,45 @@ async def test_missed_ticks_are_told_once_over_any_number_of_watchers(nodes: Nod
         await other.close()
 
 
+class Killed(BaseException):
+    """As when a process dies in the middle of something."""
+
+
+def dies(event: object) -> None:
+    if isinstance(event, Missed):
+        raise Killed
+
+
+@pytest.mark.req("OBS-6")
+async def test_what_a_watcher_had_no_time_to_tell_is_told_by_the_next(memory_nodes: Nodes) -> None:
+    absent = Absent(memory_nodes)
+    (watcher, heard), (dying, _) = absent.app(), absent.app()
+    try:
+        await watcher.open()
+        absent.clock.advance("11m 5s")
+        await watcher.late()
+        dying.observe(dies)
+        absent.clock.advance("10m")
+        with pytest.raises(Killed):
+            await dying.late()
+        await watcher.late()
+        assert [event.count for event in heard.of(Missed)] == [1]  # the other one may be about to tell
+        absent.clock.advance("11s")
+        await watcher.late()
+        await watcher.late()
+        assert [(event.first, event.count) for event in heard.of(Missed)] == [(at(minutes=10), 1), (at(minutes=20), 1)]
+        absent.clock.advance("10m")
+        await watcher.late()
+        assert [event.count for event in heard.of(Missed)] == [1, 1, 1]
+        (stretch,) = await watcher.missed_runs("tick")
+        assert (stretch.job, stretch.count) == ("tick", 3)
+        assert (stretch.first_at, stretch.last_at) == (START + timedelta(minutes=10), START + timedelta(minutes=30))
+        assert await watcher.missed_runs("other") == []
+    finally:
+        await watcher.close()
+        await dying.close()
+
+
 @pytest.mark.req("OBS-6")
 async def test_a_scheduler_that_comes_back_ends_it(nodes: Nodes) -> None:
     absent = Absent(nodes)

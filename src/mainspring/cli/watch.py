@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ..app import Mainspring
-from ..core.watching import Late
+from ..core.watching import Late, MissedRuns
 from ..model.errors import StoreError
 from ..model.values import duration
 from .log_setup import already_configured, configure_logging
@@ -25,17 +25,23 @@ _log = logging.getLogger("mainspring.watch")
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Look once; exit code 1 if a job is late.")
+@click.option("--once", is_flag=True, help="Look once, and say which jobs are late.")
+@click.option("--history", is_flag=True, help="Do not look: list what was told of within the last 30 days.")
 @click.option(
     "--interval", metavar="DURATION", default="10s", show_default=True, help="How often to look, without --once."
 )
 @client_options
-def watch(session: Session, once: bool, interval: str) -> int:
+def watch(session: Session, once: bool, history: bool, interval: str) -> int:
     """Tell of scheduled runs whose time and grace are over although nobody made them happen.
 
     It needs no scheduler: run it in a process of its own, on another machine. Each missed run is told once, as a log
-    line and an event, whatever the number of watchers.
+    line and an event, whatever the number of watchers. The exit code is 1 if a job was late at the last look, or nobody
+    could look.
     """
+    if history:
+        told = session.call(lambda app: app.missed_runs())
+        session.show([told_shape(one) for one in told], lambda: _print_history(told))
+        return 0
     if once:
         found = session.call(lambda app: app.late())
         session.show([late_shape(one) for one in found], lambda: _print(found))
@@ -43,24 +49,27 @@ def watch(session: Session, once: bool, interval: str) -> int:
     seconds = duration("interval", interval)
     if not already_configured():
         configure_logging("json" if session.wants_json else "console", "INFO")
-    session.call(lambda app: _go_on(app, seconds))
-    return 0
+    content = session.call(lambda app: _go_on(app, seconds))
+    return 0 if content else REFUSED
 
 
-async def _go_on(app: Mainspring, seconds: float) -> None:
-    """Until a signal says so. A store that cannot be reached is tried again."""
+async def _go_on(app: Mainspring, seconds: float) -> bool:
+    """Until a signal says so. A store that cannot be reached is tried again. Says whether no job was late at last."""
+    content = False
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     _log.info("watching every %g s", seconds)
     while not stop.is_set():
         try:
-            await app.late()
+            content = not await app.late()
         except (StoreError, OSError) as error:
             _log.warning("cannot look: %s", error)
+            content = False
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await stop.wait()
+    return content
 
 
 def late_shape(one: Late) -> dict[str, Any]:
@@ -70,6 +79,16 @@ def late_shape(one: Late) -> dict[str, Any]:
         "last_missed": one.last_at.isoformat(),
         "count": one.count,
         "exact": one.exact,
+    }
+
+
+def told_shape(one: MissedRuns) -> dict[str, Any]:
+    return {
+        "job": one.job,
+        "first_missed": one.first_at.isoformat(),
+        "last_missed": one.last_at.isoformat(),
+        "count": one.count,
+        "told_at": one.told_at.isoformat(),
     }
 
 
@@ -83,3 +102,15 @@ def _print(found: Sequence[Late]) -> None:
         for one in found
     ]
     print_table({"JOB": "keep", "MISSED SINCE": "keep", "LAST": "keep", "RUNS": "keep"}, rows)
+
+
+def _print_history(told: Sequence[MissedRuns]) -> None:
+    if not told:
+        click.echo("No missed runs were told of.")
+        return
+    at = now()
+    rows = [
+        [one.job, moment(one.first_at, at), moment(one.last_at, at), str(one.count), moment(one.told_at, at)]
+        for one in told
+    ]
+    print_table({"JOB": "keep", "MISSED SINCE": "keep", "LAST": "keep", "RUNS": "keep", "TOLD": "keep"}, rows)
