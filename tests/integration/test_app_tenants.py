@@ -544,6 +544,30 @@ async def _are_left(app: Mainspring, job: str, most: int) -> bool:
     return len(await app.executions(job)) <= most
 
 
+@pytest.mark.req("TEN-1")
+async def test_names_may_be_yielded_one_by_one_and_hold_up_nobody(memory_nodes: Nodes) -> None:
+    app, where = memory_nodes.app(), list[str]()
+
+    def plain() -> Iterator[str]:
+        where.append(threading.current_thread().name)
+        yield from ("a", "b")
+
+    async def awaited() -> AsyncIterator[str]:
+        yield "a"
+        yield "b"
+
+    async def run(ctx: JobContext) -> None: ...
+
+    for name, provider in (("plain", plain), ("awaited", awaited), ("forgotten", lambda: asyncio.sleep(0))):
+        app.schedule(name, run, tenants=provider, tenant_max_attempts=1)
+    async with app:
+        for name in ("plain", "awaited"):
+            assert (await ended(app, await app.trigger(name))).result == {"total": 2, "success": 2, "failed": 0}
+        forgotten = await ended(app, await app.trigger("forgotten"))
+    assert where != [threading.current_thread().name]
+    assert "declare it with async def" in str(forgotten.error)
+
+
 @pytest.mark.req("TEN-4")
 def test_the_blocking_facade_reads_and_retries_too(sqlite_nodes: Nodes) -> None:
     app, broken = sqlite_nodes.app(), {"a"}

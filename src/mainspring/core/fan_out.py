@@ -7,6 +7,7 @@ of which lost its lease, do no harm either.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -86,7 +87,7 @@ class FanOuts:
             if self._registry.declares(context.job):
                 raise NonRetryable(f"job {context.job!r} is no longer declared with tenants=")
             raise TenantsUnknown(context.job)
-        return tenant_names(await called(provider, context, in_thread, in_task))
+        return await called(provider, context, in_thread, in_task)
 
     async def _job(self, parent: Execution) -> Job | None:
         """For limits and weights; a job that was removed meanwhile has none."""
@@ -94,12 +95,27 @@ class FanOuts:
         return found[0] if found and found[0].id == parent.job_id else None
 
 
-async def called(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> Any:
-    """What a provider says; a plain function runs in a thread."""
+async def called(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
+    """What a provider says; a plain function runs in a thread, and so does a generator until its last name."""
     if not callable(provider):
-        return provider
+        return tenant_names(provider)
     call = partial(provider, context) if context_wanted(provider) else provider
-    return await (in_task if is_async(provider) else in_thread)(call)
+    if is_async(provider) or inspect.isasyncgenfunction(provider):
+        return await in_task(partial(_awaited_names, call))  # type: ignore[no-any-return]
+    return await in_thread(partial(_names, call))  # type: ignore[no-any-return]
+
+
+def _names(call: Callable[[], Any]) -> list[str]:
+    given = call()
+    if inspect.iscoroutine(given):
+        given.close()
+        raise NonRetryable("tenants= returned a coroutine that nobody awaits: declare it with async def")
+    return tenant_names(given)
+
+
+async def _awaited_names(call: Callable[[], Any]) -> list[str]:
+    given = call()
+    return tenant_names([name async for name in given] if inspect.isasyncgen(given) else await given)
 
 
 class Tenants:
