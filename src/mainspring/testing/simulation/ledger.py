@@ -79,9 +79,8 @@ class Ledger(Books):
 
     def _apply(self, who: Process, row: Row, change: Change) -> None:
         row.settle(change, self.clock.now(), self.loop.time())
-        end = change.attempt.end if change.attempt is not None else "handed_back"
-        if change.expect is not State.RUNNING:
-            end = "cancelled while waiting"
+        unbegun = "handed_back" if change.expect is State.RUNNING else "cancelled while waiting"
+        end = unbegun if change.attempt is None else change.attempt.end
         self.judge.count(f"tries {end}")
         self.judge.count("retries", int(end in COUNTED and change.to is State.PENDING))
         self.judge.count("rescues", int(change.rescue))
