@@ -145,3 +145,49 @@ async def test_every_answer_has_its_headers(memory_nodes: Nodes) -> None:
         assert answer.headers["x-request-id"] == answer.json()["error"]["request_id"] == "mine"
         assert (answer.headers["x-content-type-options"], answer.headers["cache-control"]) == ("nosniff", "no-store")
     await app.close()
+
+
+@pytest.mark.req("API-9")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message"),
+    [
+        (
+            *("POST", "/api/v1/bulk/jobs", {"command": "pause", "filter": {"queu": "web"}}),
+            "filter.queu: 'web' is not valid; there is no such field; allowed: handler, last_status, origin, orphaned, "
+            "paused, queue, search, status. Did you mean 'queue'?",
+        ),
+        (
+            *("POST", "/api/v1/jobs", {"handler": "x", "limits": [{"key": "k", "concurency": 1}]}),
+            "limits.0.concurency: 1 is not valid; there is no such field; allowed: burst, concurrency, key, rate. "
+            "Did you mean 'concurrency'?",
+        ),
+        (
+            "POST",
+            "/api/v1/jobs/x/pause",
+            {"why": 1},
+            "why: 1 is not valid; there is no such field; allowed: note, resume_at",
+        ),
+        (
+            "POST",
+            "/api/v1/bulk/jobs",
+            {"command": "pause"},
+            "body: {'command': 'pause'} is not valid; give either ids or filter",
+        ),
+        (
+            "POST",
+            "/api/v1/jobs",
+            {"handler": "x", "priority": "a"},
+            "priority: 'a' is not valid; Input should be a valid integer",
+        ),
+    ],
+)
+async def test_what_does_not_fit_is_told_with_its_value_and_what_is_allowed(
+    memory_nodes: Nodes, method: str, path: str, body: Any, message: str
+) -> None:
+    app = memory_nodes.app()
+    async with client_of(app) as client:
+        assert (await client.refused(400, method, path, body))["message"] == message
+        said = (await client.refused(400, "GET", "/api/v1/workers?limt=3"))["message"]
+        assert said.startswith("limt: '3' is not valid; there is no such field")
+        assert said.endswith("Did you mean 'limit'?")
+    await app.close()

@@ -29,9 +29,11 @@ from ..model.errors import (
     MainspringError,
     NotFound,
     StoreError,
+    nearest,
     shown,
 )
 from .access import Refused
+from .known_fields import known_fields
 
 logger = logging.getLogger("mainspring.server")
 
@@ -115,11 +117,22 @@ def http_problem(error: HTTPException) -> Problem:
     return Problem(error.status_code, code, message, headers=dict(error.headers or {}))
 
 
-def validation_problem(errors: Sequence[Any]) -> Problem:
-    """A request that does not fit its model: each field that does not, and why."""
-    details = [_detail(_place(each["loc"]), each["msg"], _given(each)) for each in errors[:MOST_DETAILS]]
-    first = details[0] if details else {"field": "body", "message": "it is not valid"}
-    return Problem(400, "invalid_request", f"{first['field']}: {first['message']}", details)
+def validation_problem(errors: Sequence[Any], route: object = None) -> Problem:
+    """A request that does not fit its model: each field that does not, what it is, and why not."""
+    details = [_unfit(each, route) for each in errors[:MOST_DETAILS]]
+    first = details[0] if details else {"field": "body", "message": "it cannot be read"}
+    what = f"{shown(_given(errors[0]))} is not valid; " if "value" in first else ""
+    remedy = f". {first['remedy']}" if "remedy" in first else ""
+    return Problem(400, "invalid_request", f"{first['field']}: {what}{first['message']}{remedy}", details)
+
+
+def _unfit(error: Mapping[str, Any], route: object) -> dict[str, Any]:
+    place, value = _place(error["loc"]), _given(error)
+    if error["type"] == "extra_forbidden" and (known := known_fields(route, error["loc"])):
+        guess = nearest(str(error["loc"][-1]), known)
+        remedy = f"Did you mean {guess!r}?" if guess else ""
+        return _detail(place, f"there is no such field; allowed: {', '.join(known)}", value, remedy)
+    return _detail(place, error["msg"].removeprefix("Value error, "), value)
 
 
 def _detail(field: str, message: str, value: Any, remedy: str = "") -> dict[str, Any]:
@@ -191,4 +204,4 @@ def install(api: FastAPI) -> None:
 
     @api.exception_handler(RequestValidationError)
     async def of_request(request: Request, error: RequestValidationError) -> Response:
-        return respond(validation_problem(error.errors()).answer)
+        return respond(validation_problem(error.errors(), request.scope.get("route")).answer)
