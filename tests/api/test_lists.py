@@ -185,3 +185,13 @@ async def test_what_does_not_fit_its_model_is_told_in_the_same_way(memory_nodes:
     broken = [{"loc": ("body", 3), "msg": "broken", "type": "json_invalid", "input": {}}]
     assert validation_problem(broken).details == [{"field": "body", "message": "broken"}]
     await app.close()
+
+
+@pytest.mark.req("FLW-6", "SEC-4")
+async def test_a_filter_for_many_that_says_null_is_refused(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    async with client_of(app) as client:
+        body = {"command": "pause", "filter": {"queue": "slow", "search": None}}
+        error = await client.refused(400, "POST", "/api/v1/bulk/jobs", body)
+        assert error["details"][0]["field"].startswith("filter")
+    await app.close()

@@ -23,9 +23,18 @@ def _of_filter(schema: dict[str, Any]) -> None:
         field.pop("default", None)
 
 
-class JobBulkFilter(Strict):
+class _Filter(Strict):
     model_config = ConfigDict(json_schema_extra=_of_filter)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _says_something(cls, given: Any) -> Any:
+        if isinstance(given, dict) and any(value is None for value in given.values()):
+            raise ValueError("null says nothing: leave the field out")
+        return given
+
+
+class JobBulkFilter(_Filter):
     status: Annotated[list[JobStateName], Field(min_length=1, max_length=7)] | None = None
     handler: Short | None = None
     queue: Short | None = None
@@ -36,9 +45,7 @@ class JobBulkFilter(Strict):
     search: Annotated[Short | None, Field(description="Part of a name, handler or description.")] = None
 
 
-class ExecutionBulkFilter(Strict):
-    model_config = ConfigDict(json_schema_extra=_of_filter)
-
+class ExecutionBulkFilter(_Filter):
     job: Name | None = None
     status: Annotated[list[StateName], Field(min_length=1, max_length=8)] | None = None
     trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
