@@ -91,8 +91,11 @@ def facts_of(state: JobState) -> tuple[JobFacts, ...]:
 
 
 def check(command: str, job: Job, state: JobState, last: State | None = None) -> None:
-    """Refuse a command that the job's state does not permit, naming both. A job paused while it runs is paused."""
+    """Refuse a command that the job's state does not permit, naming both. A job paused while it runs is paused. One
+    that comes after others is never over: other jobs are its schedule."""
     allowed = ALLOWED[command]
+    if job.spec.after and state in (JobState.PENDING, JobState.COMPLETED, JobState.FAILED):
+        state = JobState.SCHEDULED
     if command in ("pause", "resume") and state is JobState.RUNNING and job.paused is not None:
         state = JobState.PAUSED
     if state not in allowed:
