@@ -85,7 +85,7 @@ def _fields(request: ClaimRequest) -> dict[str, object]:
 
 
 HOT = [
-    ("next_due", (), ("mainspring_live_scheduled", "mainspring_waits_look")),
+    ("next_due", (START,), ("mainspring_live_scheduled", "mainspring_waits_look")),
     ("candidates", (f'["{LANE}"]', 100), ("mainspring_live_ready (lane=?)",)),
     ("promoted_shares", (START, 100), ("mainspring_live_scheduled (due<?)",)),
     ("tag_smallest", (LANE, 0), ("mainspring_live_ready (lane=? AND priority=?)",)),
@@ -108,7 +108,7 @@ HOT = [
         ("slot:slots", PARKED_LINE, 0, "tenant-7"),
         ("mainspring_live_places (parked=? AND line=? AND share=? AND priority=?)",),
     ),
-    ("waits_due", (START, 10), ("mainspring_waits_look (look<?)",)),
+    ("waits_due", (START, 10, START), ("mainspring_waits_look (look<?)", "mainspring_waits_look (look>?)")),
     ("wait_look", ("slot:slots", START), ("PRIMARY KEY (parked=?)",)),
     ("wait_end", ("slot:slots",), ("PRIMARY KEY (parked=?)", "mainspring_live_parked (parked=?)")),
     ("endings_some", ('["job-1"]',), ("PRIMARY KEY (job_id=?)",)),

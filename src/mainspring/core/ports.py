@@ -211,7 +211,8 @@ class Store(LockBackend, Protocol):
           one it is parked for, and all of them when it is staged and its running key is held;
         - as many as there is room for when the key is looked at: when its bucket holds tokens again, at the latest 5 s
           after a row was parked, and at once when a change is applied to a row that is parked there or was woken and
-          not claimed yet. `next_due` covers those instants too.
+          not claimed yet. `next_due` covers those instants too. A look that lies further ahead than 5 s is due: the
+          clock was set back.
 
         Staged rows are claimed one by one: their keys become the running keys and `staged` ends; when a running key
         is held by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone`

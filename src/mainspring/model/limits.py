@@ -88,7 +88,7 @@ def decode_limits(text: str) -> tuple[Limit, ...]:
 
 def refilled(level: float, since: int, now: int, rate: float, burst: int) -> float:
     """What a bucket holds now, that held `level` tokens at the instant `since` (both in microseconds). A clock that was
-    set back gives nothing and takes nothing.
+    set back gives nothing and takes nothing; whoever looks at those that wait has the bucket fill up from then on.
 
     >>> refilled(0.0, since=0, now=500_000, rate=50.0, burst=10)
     10.0

@@ -107,6 +107,16 @@ def is_full(bucket: Bucket, now: Micros) -> bool:
     return refilled(bucket.level, bucket.since, now, bucket.rate, bucket.burst) >= bucket.burst
 
 
+def anchored(bucket: Bucket, now: Micros) -> Bucket:
+    """A bucket that is counted from an instant yet to come, because the clock was set back, fills up from now on."""
+    return bucket._replace(since=min(bucket.since, now))
+
+
+def is_look_due(look: Micros, now: Micros) -> bool:
+    """No look is put off further than that, unless the clock was set back since."""
+    return look <= now or look > look_at_slots(now)
+
+
 def look_at_slots(now: Micros) -> Micros:
     return now + seconds_to_micros(LOOK_AGAIN)
 

@@ -13,7 +13,9 @@ from ..flow import (
     Kind,
     Wait,
     after_taking,
+    anchored,
     is_full,
+    is_look_due,
     keys_of,
     level_of,
     limits_before,
@@ -109,7 +111,7 @@ class Limits:
             if wait in self._looks:
                 self._looks[wait] = now
         self._disturbed.clear()
-        for wait in sorted(wait for wait, look in self._looks.items() if look <= now):
+        for wait in sorted(wait for wait, look in self._looks.items() if is_look_due(look, now)):
             yield from self._look(wait, now)
 
     def next_look(self) -> Micros | None:
@@ -117,6 +119,8 @@ class Limits:
 
     def _look(self, wait: Wait, now: Micros) -> list[str]:
         """As many of each line as there is room for, by its numbers."""
+        if wait.kind == "token" and wait.key in self._buckets:
+            self._buckets[wait.key] = anchored(self._buckets[wait.key], now)
         woken = self._wake(wait, now)
         lines = self._lines.of(wait)
         if lines:

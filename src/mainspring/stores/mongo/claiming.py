@@ -23,7 +23,7 @@ from .database import Database
 from .deferring import take_staged
 from .limiting import take_limited
 from .looking import Outlook, look
-from .parking import look_at_parked
+from .parking import bring_forward, look_at_parked
 from .taking import take_plain
 from .waking import may_wait, promote, wake_freed
 
@@ -97,9 +97,11 @@ async def _look(db: Database, request: ClaimRequest, most: int, left: Sequence[C
         woken = True
         outlook = await look(db, request, most, waiters=False)
     for _ in range(_PROMOTIONS):
-        late, looks = outlook.is_due(outlook.next_due), outlook.is_due(outlook.next_look)
+        late, looks = outlook.is_due(outlook.next_due), outlook.is_due(outlook.next_look) or outlook.is_ahead()
         if not late and not looks:
             break
+        if outlook.is_ahead():
+            await bring_forward(db)
         if looks:
             woken = bool(await look_at_parked(db)) or woken
         if late:

@@ -14,7 +14,7 @@ from .claiming import Claimed
 from .claiming import claim as claim_rows
 from .database import Database, is_unreachable, repeated
 from .looking import look
-from .parking import look_at_parked
+from .parking import bring_forward, look_at_parked
 from .settling import settle
 from .waking import may_wait, promote, wake_freed
 
@@ -56,7 +56,9 @@ async def _without_claim(
     woken = (outlook.waiters or may_wait(db, left)) and bool(await wake_freed(db, left))
     if woken:
         outlook = await repeated(lambda: look(db, None, 1, waiters=False))
-    if outlook.is_due(outlook.next_look):
+    if outlook.is_ahead():
+        await bring_forward(db)
+    if outlook.is_due(outlook.next_look) or outlook.is_ahead():
         woken = bool(await look_at_parked(db)) or woken
     if woken:
         await promote(db, outlook.now)

@@ -80,18 +80,16 @@ async def _try(
     db: Database, request: ClaimRequest, ids: list[str], now: Micros, outcome: Outcome, *, hopeful: bool
 ) -> list[str]:
     """Those that have to be tried once more. At first buckets are taken to be full, without a look at them: rows that
-    were woken for their tokens find them, and whoever does not is tried once more."""
+    were woken for their tokens find them, and whoever does not is tried once more. Where rows have other limits as
+    well, or keys to trade, it would be decided too early who of them has room."""
     fields = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1, **STANDING}
     found = db.executions.find({"_id": {"$in": ids}, "ready": {"$exists": True}}, fields)
     docs = {doc["_id"]: doc async for doc in found}
     rows = [docs[id] for id in ids if id in docs]
     limits = [limit for doc in rows for limit in decode_limits(doc["limits"])]
-    hopeful = hopeful and not any(doc.get("staged") for doc in rows)  # those are judged by their limits first
-    room = await room_for(db, limits, now, hopeful=hopeful)
+    alike = len(limits) == len(rows) and not any(doc.get("staged") for doc in rows)
+    room = await room_for(db, limits, now, hopeful=hopeful and alike)
     judged = _judge(rows, room)
-    if hopeful and any(spare.wait.kind == "token" for full in judged.full for spare in full.spare):
-        room = await room_for(db, limits, now)  # the tokens that are passed on are counted
-        judged = _judge(rows, room)
     again: list[str] = []
     chosen: list[Chosen] = []
     for row in judged.chosen:

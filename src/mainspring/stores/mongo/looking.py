@@ -14,6 +14,7 @@ from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from ...model.changes import ClaimRequest
 from ...model.execution import lane
 from ...model.instants import Micros
+from ..flow import look_at_slots
 from ..shared import Candidate
 from .database import Database
 from .documents import ALONE, lane_name
@@ -42,6 +43,10 @@ class Outlook(msgspec.Struct):
 
     def is_due(self, instant: Micros | None) -> bool:
         return instant is not None and instant <= self.now
+
+    def is_ahead(self) -> bool:
+        """Whether the next look comes from before the clock was set back."""
+        return self.next_look is not None and self.next_look > look_at_slots(self.now)
 
     def wanted(self, request: ClaimRequest) -> dict[str, list[Candidate[str]]]:
         return self.alone if request.alone else self.lanes

@@ -157,6 +157,13 @@ async def _due_looks(db: Database) -> list[list[dict[str, Any]]]:
     return list(found.values())
 
 
+async def bring_forward(db: Database) -> None:
+    """Looks that lie further ahead than any is put off: the clock was set back."""
+    now = db.time.now()
+    far = {"$expr": {"$gt": ["$again", {"$add": [now, seconds_to_micros(LOOK_AGAIN)]}]}}
+    await db.limits.update_many({"again": {"$exists": True}, **far}, [{"$set": {"again": now}}])
+
+
 async def _look(db: Database, docs: Sequence[dict[str, Any]], now: Micros) -> int:
     """At the lines of one name, each by its numbers. Whoever moves the look on does the waking: the others leave it to
     that one."""
@@ -172,7 +179,8 @@ async def _look(db: Database, docs: Sequence[dict[str, Any]], now: Micros) -> in
     left = [line for line, ids in lines.items() if len(ids) > free[line] or len(ids) == _AT_HAND]
     look = min(room.next_look(limits[line], free[line]) for line in left or lines)
     seen = {"_id": docs[0]["_id"], "again": docs[0]["again"]}
-    moved = await db.limits.update_one(seen, {"$set": {"again": look}})
+    ahead = {"since": now} if docs[0].get("since", now) > now else {}  # it fills up from now on: the clock was set back
+    moved = await db.limits.update_one(seen, {"$set": {"again": look, **ahead}})
     if not moved.modified_count:
         return 0
     return sum([await wake_line(db, line, free[line], ids) for line, ids in lines.items()])

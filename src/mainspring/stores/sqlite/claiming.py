@@ -10,6 +10,7 @@ import msgspec
 from ...model.changes import Blocked, Change, ClaimRequest, Exchanged
 from ...model.execution import Execution, State
 from ...model.instants import Micros, seconds_to_micros
+from ..flow import look_at_slots
 from ..shared import claimed, deferred, picked
 from .claimed import ClaimedRows
 from .limits import Limits, look_again
@@ -37,21 +38,26 @@ def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest |
         blocked=tuple(claim.blocked),
         alone_waiting=claim.alone_waiting(),
         more=claim.more(),
-        next_due=tx.value("next_due") if claim.put_off else next_due,
+        next_due=_next_due(tx) if claim.put_off else next_due,
         now=tx.now,
     )
 
 
 def promote(tx: Transaction) -> Micros | None:
     """Rows whose time has come become ready, and parked ones that there is room for. Returns when to look again."""
-    next_due: Micros | None = tx.value("next_due")
+    next_due = _next_due(tx)
     if next_due is not None and next_due <= tx.now:
         look_again(tx)
         shared = tx.rows("promoted_shares", tx.now, PROMOTED_AT_ONCE)
         tx.run("promote", tx.now, PROMOTED_AT_ONCE)
         give_tags(tx, shared)
-        next_due = tx.value("next_due")
+        next_due = _next_due(tx)
     return next_due
+
+
+def _next_due(tx: Transaction) -> Micros | None:
+    due: Micros | None = tx.value("next_due", look_at_slots(tx.now))
+    return due
 
 
 class _Terms(msgspec.Struct, frozen=True):

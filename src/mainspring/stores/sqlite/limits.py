@@ -17,6 +17,7 @@ from ..flow import (
     Kind,
     Wait,
     after_taking,
+    anchored,
     keys_of,
     level_of,
     limits_before,
@@ -99,6 +100,10 @@ class Limits:
 
     def look(self, wait: Wait) -> None:
         """As many of each line as there is room for by its numbers."""
+        bucket = self._bucket(wait.key) if wait.kind == "token" else None
+        if bucket is not None and bucket.since > self._tx.now:
+            self._buckets[wait.key] = anchored(bucket, self._tx.now)
+            self._taken.add(wait.key)
         self.wake(wait)
         lines = lines_of(self._tx, wait).values()
         if lines:
@@ -161,9 +166,10 @@ def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
 def look_again(tx: Transaction) -> None:
     """At what rows are parked for, where it is time to."""
     limits = Limits(tx)
-    for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE):
+    for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE, look_at_slots(tx.now)):
         kind, _, key = parked.partition(":")
         limits.look(Wait(key, kind))
+    limits.save()
 
 
 def look_soon(tx: Transaction, seqs: Iterable[int]) -> None:

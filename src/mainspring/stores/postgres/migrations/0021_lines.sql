@@ -114,8 +114,22 @@ BEGIN
 END
 $$;
 
+-- When the next look is due: at once, if it lies further ahead than any look is put off, so that the clock must have been
+-- set back.
+CREATE OR REPLACE FUNCTION mainspring.first_look() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    look bigint := (
+        SELECT least(s.slot_look, s.token_look) FROM mainspring.limit_state s
+        WHERE s.slot_look IS NOT NULL OR s.token_look IS NOT NULL ORDER BY least(s.slot_look, s.token_look) LIMIT 1
+    );
+BEGIN
+    RETURN CASE WHEN look > mainspring.now_micros() + 5000000 THEN 0 ELSE look END;
+END
+$$;
+
 -- Keys whose look has come: of each line as many rows are ready again as there is room for by its numbers. Keys that
--- somebody else has locked are being looked at.
+-- somebody else has locked are being looked at. Looks from before the clock was set back are due, and a bucket that is
+-- counted from an instant yet to come fills up from now on.
 CREATE OR REPLACE FUNCTION mainspring.look(now bigint) RETURNS uuid[] LANGUAGE plpgsql AS $$
 DECLARE
     s mainspring.limit_state;
@@ -123,19 +137,28 @@ DECLARE
 BEGIN
     FOR s IN
         SELECT l.* FROM mainspring.limit_state l
-        WHERE (l.slot_look IS NOT NULL OR l.token_look IS NOT NULL) AND least(l.slot_look, l.token_look) <= now
-        ORDER BY least(l.slot_look, l.token_look) LIMIT 100
+        WHERE l.ctid = ANY (ARRAY(
+            SELECT e.ctid FROM mainspring.limit_state e
+            WHERE (e.slot_look IS NOT NULL OR e.token_look IS NOT NULL) AND least(e.slot_look, e.token_look) <= now
+            ORDER BY least(e.slot_look, e.token_look) LIMIT 100
+        ) || ARRAY(
+            SELECT e.ctid FROM mainspring.limit_state e
+            WHERE (e.slot_look IS NOT NULL OR e.token_look IS NOT NULL) AND least(e.slot_look, e.token_look) > now + 5000000
+            LIMIT 100
+        ))
         FOR UPDATE SKIP LOCKED
     LOOP
-        IF s.slot_look <= now THEN
+        IF s.slot_look <= now OR s.slot_look > now + 5000000 THEN
             woken := woken || mainspring.wake(s.key, false, NULL, s.running, NULL, NULL, now);
             s.slot_look := CASE WHEN mainspring.is_awaited(s.key, false) THEN now + 5000000 END;
         END IF;
-        IF s.token_look <= now THEN
+        IF s.token_look <= now OR s.token_look > now + 5000000 THEN
+            s.since := CASE WHEN s.since > now THEN now ELSE s.since END;
             woken := woken || mainspring.wake(s.key, true, NULL, NULL, s.level, s.since, now);
             s.token_look := mainspring.next_token_look(s.key, s.level, s.since, now);
         END IF;
-        UPDATE mainspring.limit_state l SET slot_look = s.slot_look, token_look = s.token_look WHERE l.key = s.key;
+        UPDATE mainspring.limit_state l SET slot_look = s.slot_look, token_look = s.token_look, since = s.since
+        WHERE l.key = s.key;
     END LOOP;
     RETURN woken;
 END
