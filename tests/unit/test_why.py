@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from mainspring.core import commands
+from mainspring import Mainspring
+from mainspring.core import commands, why
 from mainspring.core.views import JobView
-from mainspring.core.why import Facts, reasons
+from mainspring.core.why import Facts, Place, Reason, facts, place_of, reasons
 from mainspring.model.changes import WorkerInfo
 from mainspring.model.execution import Execution, State, encode_policy
 from mainspring.model.instants import SECOND
@@ -103,3 +105,44 @@ def test_who_holds_the_jobs_place_is_named() -> None:
     alive = [run("second", staged=True), run("first", state=State.RUNNING)]
     held = reasons(Facts(view=view, now=NOW, workers=[worker()], alive=alive))[0]
     assert held.details == {"execution_id": "second", "holder": "first"}
+
+
+def test_turns_are_taken_within_a_queue_and_a_handler_whatever_the_job() -> None:
+    asked = run("5", share="plan:free")
+    beside = [
+        run("1", share="plan:free"),
+        run("2", share="plan:paid"),
+        msgspec.structs.replace(run("3", share="plan:free"), job="other", job_id="o"),
+        asked,
+        run("6", share="plan:free"),
+    ]
+    apart = [
+        run("0", share="plan:free", queue="slow"),
+        run("0", share="plan:free", priority=1),
+        run("0", share="plan:free", due=NOW + 1),
+        run("0", share="plan:free", parked="key"),
+        msgspec.structs.replace(run("0", share="plan:none"), handler="other"),
+    ]
+    assert place_of(asked, [*beside, *apart], NOW) == Place(number=3, others=1)
+
+
+async def test_a_share_of_its_own_is_told_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Mainspring("memory://")
+    app.job("work")(lambda: None)
+    await app.open()
+
+    async def told() -> list[Reason]:
+        parts = app._parts
+        assert parts is not None
+        found = reasons(await facts(parts.store, parts.queries, "work"))
+        return [reason for reason in found if reason.code == "fair_share"]
+
+    try:
+        for share in ("plan:free", "plan:free", "plan:paid"):
+            await app.enqueue("work", share=share)
+        places = {(each.details["share"], each.details["place"], each.details["other_shares"]) for each in await told()}
+        assert places == {("plan:free", 1, 1), ("plan:free", 2, 1), ("plan:paid", 1, 1)}
+        monkeypatch.setattr(why, "LOOKED_AT_WAITING", 2)
+        assert ["at least" in each.message for each in await told()] == [True] * 3
+    finally:
+        await app.close()

@@ -22,7 +22,7 @@ from .views import JobView
 from .waiting_for import WaitingFor, waiting_for
 
 LOOKED_AT = 100
-LOOKED_AT_RUNNING = 1_000
+LOOKED_AT_RUNNING = LOOKED_AT_WAITING = 1_000
 PLACES = 5
 NAMED = 5
 LATE = 5_000_000
@@ -39,10 +39,13 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Which of its own share's waiting executions this one is, and how many other shares wait beside it."""
+    """Which of its own share's waiting executions this one is, and how many other shares wait beside it: of the same
+    queue, handler and priority, whatever job they belong to. Not `exact` where so many wait that only some were seen.
+    """
 
     number: int
     others: int
+    exact: bool = True
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,14 +94,29 @@ async def _holders(store: Store, alive: Sequence[Execution]) -> dict[str, list[E
 
 async def _places(store: Store, alive: Sequence[Execution], now: Micros) -> dict[str, Place]:
     """Only the oldest few are looked up: who asks wants to know of what should have begun by now."""
-    ready = [each for each in alive if is_ready(each, now) and each.share is not None and each.share == each.tenant]
-    waiting = frozenset({State.PENDING})
+    asked = [each for each in alive if is_ready(each, now) and each.share is not None][-PLACES:]
+    if not asked:
+        return {}
+    pending = frozenset({State.PENDING})
+    waiting = await store.find(ExecutionQuery(states=pending, limit=LOOKED_AT_WAITING))
+    exact = len(waiting) < LOOKED_AT_WAITING
     places = {}
-    for each in ready[-PLACES:]:
-        before = ExecutionQuery(job_id=each.job_id, tenant=each.tenant, states=waiting, before=each.id)
-        shares = {other.share for other in alive if is_ready(other, now)} - {each.share}
-        places[each.id] = Place(await store.count(before, LOOKED_AT_RUNNING) + 1, len(shares))
+    for each in asked:
+        place = place_of(each, waiting, now)
+        if not exact:  # the newest were seen: of its own job and tenant, the older ones can be counted
+            before = ExecutionQuery(job_id=each.job_id, tenant=each.tenant, states=pending, before=each.id)
+            same = await store.count(before, LOOKED_AT_WAITING) if each.share == each.tenant else 0
+            place = Place(max(place.number, same + 1), place.others, exact=False)
+        places[each.id] = place
     return places
+
+
+def place_of(execution: Execution, waiting: Sequence[Execution], now: Micros) -> Place:
+    """Turns are taken by those of one queue, handler and priority."""
+    lane = (execution.queue, execution.handler, execution.priority)
+    beside = [each for each in waiting if is_ready(each, now) and (each.queue, each.handler, each.priority) == lane]
+    ahead = sum(each.share == execution.share and each.id < execution.id for each in beside)
+    return Place(ahead + 1, len({each.share for each in beside} - {execution.share}))
 
 
 def is_ready(execution: Execution, now: Micros) -> bool:
@@ -248,9 +266,16 @@ def _limited(waiting: Execution, key: str, holders: Sequence[Execution]) -> Reas
 
 
 def _in_turn(waiting: Execution, place: Place) -> Reason:
-    words = f"execution {waiting.id} is number {place.number} of {waiting.share!r} in its queue"
-    others = f", which takes turns with {place.others} other(s)" if place.others else ""
-    details = {"execution_id": waiting.id, "share": waiting.share, "place": place.number, "other_shares": place.others}
+    least = "" if place.exact else "at least "
+    words = f"execution {waiting.id} is {least}number {place.number} of {waiting.share!r} in its queue"
+    others = f", which takes turns with {least}{place.others} other(s)" if place.others else ""
+    details = {
+        "execution_id": waiting.id,
+        "share": waiting.share,
+        "place": place.number,
+        "other_shares": place.others,
+        "exact": place.exact,
+    }
     return Reason("fair_share", words + others, place.number > 1 or place.others > 0, details)
 
 
