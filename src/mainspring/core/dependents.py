@@ -2,8 +2,8 @@
 
 A job names its parents in its own specification; that is what counts. So that a parent's ending finds those that come
 after it, each link is on the shelf too, parent first, and the parent's specification says that it feeds somebody.
-Links are laid before the job that needs them is written, and stay: one that no longer holds is passed over by whoever
-reads it.
+Links are laid before the job that needs them is written. One that no longer holds is passed over by whoever reads it,
+and removed in time (`core.links`).
 """
 
 from __future__ import annotations
@@ -15,38 +15,86 @@ import msgspec
 
 from ..model.changes import JobWrite
 from ..model.errors import InvalidValue, nearest
+from ..model.events import Trouble
+from ..model.instants import Micros
 from ..model.job import Job, JobSpec, effective_spec, encode_spec
 from ..model.shelf import Entry, EntryWrite
-from .flow_options import refuse_cycle
+from .flow_options import find_cycle, refuse_cycle
 from .joins import KIND
+from .loop import Emit
 from .ports import Store
 
 LINKS = ""
 """The scope of the links; that of joins is the name of the job that waits, which is never empty."""
 PAGE = 1_000
 SUGGESTED_FROM = 1_000
+REMEMBERED = 10_000
+
+
+class Link(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a link says besides its key: since when its job is known not to need it."""
+
+    useless_since: Micros | None = None
+
+
+def link_key(parent: str, child: str) -> str:
+    return f"{parent}/{child}"
+
+
+def link_of(entry: Entry) -> tuple[str, str]:
+    """Parent and child."""
+    parent, _, child = entry.key.partition("/")
+    return parent, child
+
+
+def link_body(entry: Entry) -> Link:
+    return msgspec.json.decode(entry.body, type=Link)
 
 
 class Dependents:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._fresh: set[str] = set()
+        self._ways: dict[str, tuple[int, list[str] | None]] = {}
 
     # --- reading ------------------------------------------------------------------------------------------
     async def of(self, name: str) -> list[Job]:
         """The jobs that come after this one, by name."""
-        names = [child async for _, child in self._links(f"{name}/", f"{name}0")]  # "0" is what follows "/"
+        names = [link_of(each)[1] async for each in self._links(f"{name}/", f"{name}0")]  # "0" is what follows "/"
         found = await self._store.jobs(names) if names else []
         return [job for job in found if name in job.spec.after]
 
     async def names_of(self, name: str) -> tuple[str, ...]:
         return tuple(job.name for job in await self.of(name))
 
-    async def _links(self, after: str = "", before: str | None = None) -> AsyncIterator[tuple[str, str]]:
+    async def handed_to(self, name: str, emit: Emit) -> list[Job]:
+        """The jobs that an ending of this one is handed over to. Two edits at one instant can make jobs come after each
+        other; what would go round for ever is not handed over, and told of."""
+        straight = []
+        for job in await self.of(name):
+            if (way := await self._way_round(job)) is None:
+                straight.append(job)
+            else:
+                told = f"job {job.name!r} comes after itself: {' after '.join(way)}. It does not follow {name!r}"
+                emit(Trouble("dependencies", f"{told} until one of them is changed"))
+        return straight
+
+    async def _way_round(self, job: Job) -> list[str] | None:
+        """Looked for once for each version of a job: of the jobs in a circle, the one that closed it was written last,
+        and whoever looks at that version finds all the others."""
+        known = self._ways.get(job.id)
+        if known is None or known[0] != job.version:
+            way = find_cycle(await self._parents({job.name: job.spec.after}), job.name)
+            if len(self._ways) >= REMEMBERED:
+                self._ways.clear()
+            self._ways[job.id] = known = (job.version, way)
+        return known[1]
+
+    async def _links(self, after: str = "", before: str | None = None) -> AsyncIterator[Entry]:
         while True:
             page = await self._store.shelf(KIND, LINKS, after=after, before=before, limit=PAGE)
             for entry in page:
-                parent, _, child = entry.key.partition("/")
-                yield parent, child
+                yield entry
             if len(page) < PAGE:
                 return
             after = page[-1].key
@@ -57,11 +105,11 @@ class Dependents:
         if not specs:
             return []
         wanted = {(parent, name) for name, spec in specs for parent in spec.after}
-        known = {link async for link in self._links()}
+        known = [entry async for entry in self._links()]
         if wanted:
             await self._check_declared(dict(specs), {parent for parent, _ in wanted})
-            await self._lay(wanted - known)
-        feeding = {parent for parent, _ in wanted | known}
+            await self._lay(wanted - {link_of(each) for each in known if link_body(each).useless_since is None})
+        feeding = {parent for parent, _ in wanted} | {link_of(each)[0] for each in known}
         return [(name, msgspec.structs.replace(spec, feeds=True) if name in feeding else spec) for name, spec in specs]
 
     async def mark_parents(self, specs: Iterable[tuple[str, JobSpec]]) -> None:
@@ -82,22 +130,29 @@ class Dependents:
             return msgspec.structs.replace(spec, feeds=True)
         return spec
 
+    async def lay_and_mark(self, links: Iterable[tuple[str, str]]) -> None:
+        links = list(links)
+        await self._lay(links)
+        await self._mark({parent for parent, _ in links})
+
     async def _lay(self, links: Iterable[tuple[str, str]]) -> None:
-        writes = [
-            EntryWrite(entry=Entry(kind=KIND, scope=LINKS, key=f"{parent}/{child}")) for parent, child in sorted(links)
-        ]
+        links = sorted(links)
+        writes = [EntryWrite(entry=Entry(kind=KIND, scope=LINKS, key=link_key(*link))) for link in links]
         if writes:
+            self._fresh |= {parent for parent, _ in links}
             await self._store.shelve(writes)
 
     async def _mark(self, names: Iterable[str]) -> None:
-        """A lost race means that somebody else changed the job meanwhile: look again."""
+        """Parents of links that were just laid are written even if they have the mark: somebody may be about to take it
+        away. A lost race means that somebody else changed the job meanwhile: look again."""
         left = set(names)
         while left:
-            unmarked = [job for job in await self._store.jobs(sorted(left)) if not job.spec.feeds]
-            if not unmarked:
-                return
-            written = await self._store.write_jobs([_marked(job) for job in unmarked])
-            left = {job.name for job, each in zip(unmarked, written, strict=True) if not each.won}
+            found = await self._store.jobs(sorted(left))
+            unmarked = [job for job in found if not job.spec.feeds or job.name in self._fresh]
+            written = await self._store.write_jobs([_marked(job) for job in unmarked]) if unmarked else []
+            lost = {job.name for job, each in zip(unmarked, written, strict=True) if not each.won}
+            self._fresh -= left - lost
+            left = lost
 
     # --- checking -----------------------------------------------------------------------------------------
     async def _check_declared(self, specs: Mapping[str, JobSpec], parents: set[str]) -> None:
@@ -130,5 +185,9 @@ class Dependents:
 
 
 def _marked(job: Job) -> JobWrite:
-    declared = msgspec.structs.replace(effective_spec(job.declared, "{}"), feeds=True)
-    return JobWrite(job=job.with_changes(declared=encode_spec(declared)), seen_version=job.version)
+    return JobWrite(job=with_feeds(job, True), seen_version=job.version)
+
+
+def with_feeds(job: Job, feeds: bool) -> Job:
+    declared = msgspec.structs.replace(effective_spec(job.declared, "{}"), feeds=feeds)
+    return job.with_changes(declared=encode_spec(declared))

@@ -18,6 +18,7 @@ from ..model.instants import SECOND, Micros
 from ..model.shelf import Entry, EntryWrite
 from . import ledger, ticks
 from .backfill_driver import drive, is_child
+from .dependents import Dependents
 from .hand_over import hand_over
 from .loop import Emit, trouble
 from .ports import Store
@@ -45,7 +46,7 @@ class FollowUps:
     """
 
     def __init__(self, store: Store, emit: Emit) -> None:
-        self._store, self._emit = store, emit
+        self._store, self._emit, self._dependents = store, emit, Dependents(store)
         self._failing: dict[str, Failing] = {}
         self._met: set[str] = set()
         self._after, self._size = "", BATCH
@@ -105,7 +106,7 @@ class FollowUps:
         failed: dict[str, Exception] = {}
         probed: set[str] = set()
         await enter_windows(self._store, marked, self._emit)
-        failed |= await hand_over(self._store, marked, now, self._emit)
+        failed |= await hand_over(self._store, self._dependents, marked, now, self._emit)
         for execution in (each for each in marked if each.id not in failed):
             try:
                 self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)

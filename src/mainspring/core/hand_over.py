@@ -30,17 +30,19 @@ ROUNDS = 20
 """Skips that follow from skips at once. Each has a mark of its own, so that others go on from there."""
 
 
-async def hand_over(store: Store, executions: Sequence[Execution], now: Micros, emit: Emit) -> dict[str, Exception]:
+async def hand_over(
+    store: Store, dependents: Dependents, executions: Sequence[Execution], now: Micros, emit: Emit
+) -> dict[str, Exception]:
     """Make what follows from these endings, and from skips that follow at once. Returns the ids of those that could
     not be handed over, and why: they keep their mark."""
     failed: dict[str, Exception] = {}
-    dependents: dict[str, list[Job]] = {}
+    following = _Following(dependents, emit)
     ended = list(executions)
     for _ in range(ROUNDS):
         rows: dict[str, Execution] = {}
         for execution in ended:
             try:
-                rows |= {row.id: row for row in await _made_after(store, execution, dependents, now)}
+                rows |= {row.id: row for row in await _made_after(store, execution, following, now)}
             except StoreError:
                 raise
             except Exception as error:
@@ -51,15 +53,24 @@ async def hand_over(store: Store, executions: Sequence[Execution], now: Micros, 
     return failed
 
 
-async def _made_after(
-    store: Store, execution: Execution, dependents: dict[str, list[Job]], now: Micros
-) -> list[Execution]:
+class _Following:
+    """The jobs that come after each of those that are handed over, read once."""
+
+    def __init__(self, dependents: Dependents, emit: Emit) -> None:
+        self._dependents, self._emit = dependents, emit
+        self._jobs: dict[str, list[Job]] = {}
+
+    async def after(self, name: str) -> list[Job]:
+        if name not in self._jobs:
+            self._jobs[name] = await self._dependents.handed_to(name, self._emit)
+        return self._jobs[name]
+
+
+async def _made_after(store: Store, execution: Execution, following: _Following, now: Micros) -> list[Execution]:
     if not rules.is_handed_over(execution):
         return []
-    if execution.job not in dependents:
-        dependents[execution.job] = await Dependents(store).of(execution.job)
     rows = []
-    for job in dependents[execution.job]:
+    for job in await following.after(execution.job):
         if job.cancelled is None:
             rows += await _after_ending(store, job, execution, now)
     return rows
@@ -113,6 +124,8 @@ async def _after_whole(
         handed = await tenants_after(store, job, execution.job, own, seen, singles)
     if handed is None:
         return _dependent(job, execution, seen.parents, {}, now)
+    if handed.superseded:
+        return None
     parents = {**seen.parents, execution.job: own}
     row = _dependent(job, execution, parents, dict.fromkeys(handed.parents, True), now)
     if row.state.final or not (handed.names or handed.failed):

@@ -27,11 +27,12 @@ SOME_COMPLETED = (State.COMPLETED, State.PARTIAL)
 
 class Handed(NamedTuple):
     """The tenants that are handed over, the parents that they come from, and those of these that did not complete for
-    everybody."""
+    everybody. `superseded`: newer runs have seen to all of them."""
 
     names: list[str]
     parents: list[str]
     failed: list[str]
+    superseded: bool = False
 
 
 async def tenants_after(
@@ -51,6 +52,8 @@ async def tenants_after(
     if own.tenants and len(seen.runs(parent)) > 1:
         newer = {name for run in runs[parent] if run.age > own.age for name in await lists.names(run)}
         wanted = [name for name in await lists.names(own) if name not in newer]
+        if newer and not wanted:
+            return Handed([], list(sources), [], superseded=True)
     else:
         wanted = [name for some in sources.values() for run in some for name in await lists.names(run)]
     wanted = list(dict.fromkeys(wanted))

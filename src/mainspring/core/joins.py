@@ -205,7 +205,12 @@ async def prune_joins(store: Store, job: Job, up_to: str, now: Micros, emit: Emi
     return found[-1].key if len(found) == PRUNED_AT_ONCE else ""
 
 
-async def forget_joins(store: Store, name: str) -> None:
-    """The records of a job that comes after several others no more."""
-    while page := await store.shelf(KIND, name, limit=PAGE):
-        await store.shelve([EntryWrite(entry=entry, remove=True) for entry in page])
+async def forget_joins(store: Store, name: str, before: Micros) -> None:
+    """The records of a job that comes after several others no more, but for young ones: the job may be back."""
+    after = ""
+    while page := await store.shelf(KIND, name, after=after, limit=PAGE):
+        known = [(entry, readable(entry)) for entry in page]
+        old = [entry for entry, join in known if join is not None and join.moved < before]
+        if old:
+            await store.shelve([EntryWrite(entry=each, seen_version=each.version, remove=True) for each in old])
+        after = page[-1].key
