@@ -45,6 +45,8 @@ def test_failed_tenants_are_shown_first_and_run_again_alone(cli: CommandLine, tm
     assert "it does not answer" in table[1]
     assert {line.split()[0] for line in table[2:4]} == {"acme", "initech"}
 
+    refused = cli("jobs", "retry", "invoices", APP)
+    assert (refused.returncode, f"executions retry {parent['id']} --failed-only" in refused.stderr) == (1, True)
     (tmp_path / "mended").touch()
     again = cli.json("executions", "retry", parent["id"], "--failed-only", APP)
     assert (again["trigger"], again["retry_of"]) == ("retry", parent["id"])

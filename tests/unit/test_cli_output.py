@@ -14,8 +14,9 @@ from mainspring.cli.output import cell, compact, moment, moment_in, progress_tex
 from mainspring.cli.parameters import quoting_hint, read_params
 from mainspring.cli.table import Way, fitting_widths, print_table
 from mainspring.cli.waiting import reasons
+from mainspring.core.shapes import execution_shape
 from mainspring.model.changes import WorkerInfo
-from mainspring.model.execution import Execution
+from mainspring.model.execution import Execution, State
 from mainspring.model.instants import to_micros
 from mainspring.model.job import JobStats
 from mainspring.model.policies import Retry
@@ -178,3 +179,12 @@ def test_what_is_due_later_says_when_and_whether_anybody_would_come() -> None:
     assert (start.startswith("its start at "), start.endswith("(in 1m 30s)")) == (True, True)
     again, nobody = reasons(msgspec.structs.replace(later, failures=1), [], NOW)
     assert (again.startswith("its next try at "), nobody) == (True, "no process is running")
+
+
+@pytest.mark.req("API-12")
+@pytest.mark.parametrize(
+    ("state", "failures", "retry"), [("pending", 0, 0), ("failed", 1, 0), ("failed", 3, 2), ("completed", 2, 2)]
+)
+def test_the_first_try_is_no_retry(state: str, failures: int, retry: int) -> None:
+    tried = Execution(id="e", job="j", job_id="j", handler="j", state=State(state), failures=failures)
+    assert execution_shape(tried)["retry_attempt"] == retry

@@ -257,8 +257,14 @@ def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) ->
         return _steer_many(session, "retry", names, filters)
 
     async def work(app: Mainspring) -> Shown:
-        await app.job_view(names[0])  # never an execution, whatever the name looks like
-        return await shown(app, await app.retry(names[0], by=operator()))
+        view = await app.job_view(names[0])  # never an execution, whatever the name looks like
+        try:
+            return await shown(app, await app.retry(names[0], by=operator()))
+        except CommandRefused as error:
+            if view.stats.last_state is not State.PARTIAL:
+                raise
+            hint = f"mainspring executions retry {view.stats.last_id} --failed-only"
+            raise click.ClickException(f"{error}; run it again for the tenants that failed with: {hint}") from None
 
     show_execution(session, session.call(work))
     return 0

@@ -168,7 +168,7 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
         "flow_id": execution.flow or execution.id,
         "priority": execution.priority,
         "attempt": execution.attempt,
-        "retry_attempt": execution.failures,
+        "retry_attempt": execution.attempt - 1,
         "max_attempts": execution.rules.max_attempts,
         "worker": execution.owner,
         "created_at": instant_text(execution.created_at),
