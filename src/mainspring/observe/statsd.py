@@ -62,7 +62,10 @@ class StatsD:
                 return [self._line(event.execution.job, "late", f"{event.late_ms:.3f}|ms")]
             case Missed():
                 return [self._line(event.job, "missed", f"{event.count}|c")]
-            case Enqueued() | Fenced() | Rescued() | Skipped() | Started():
+            case Rescued():
+                ending = "retried" if event.state is State.PENDING else event.state.value
+                return [self._line(event.execution.job, what, "1|c") for what in ("rescued", ending)]
+            case Enqueued() | Fenced() | Skipped() | Started():
                 return [self._line(event.execution.job, type(event).__name__.lower(), "1|c")]
             case _:
                 return []
