@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -393,3 +394,23 @@ async def test_why_a_job_that_comes_after_others_is_not_running() -> None:
         await kit.advance("2h")
         half = {"group": f"flow:{waiting.id}", "ended": {"left": waiting.id}, "missing": ["right"]}
         assert await told() == [("waits_for_parent", half)]
+
+
+@pytest.mark.req("TEN-2", "FLW-1", "WIN-5")
+async def test_a_run_for_some_tenants_speaks_for_these_and_not_for_the_window() -> None:
+    flow = Flow()
+    flow.job("load", window="yesterday", trigger=daily_at("02:00"), tenants=["a", "b", "c"])
+    flow.job("enrich", after="load", tenants=["a", "b", "c"])
+    flow.job("report", after="load")
+    flow.job("mail", after="enrich")
+    window = ("2026-03-01", "2026-03-02")
+    async with flow.harness() as kit:
+        await flow.app.trigger("load", tenants=["a"], window=window)
+        await kit.run_until_idle()
+        assert flow.ran == ["load a", "enrich a"], "what is about all tenants does not follow"
+        assert [each.state for each in await flow.app.windows("load", *window)] == ["missing"]
+        await flow.app.trigger("load", window=window)
+        await kit.run_until_idle()
+        names = Counter(each.split()[0] for each in flow.ran)
+        assert names == {"load": 4, "enrich": 4, "report": 1, "mail": 1}
+        assert [each.state for each in await flow.app.windows("load", *window)] == ["done"]

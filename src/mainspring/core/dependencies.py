@@ -20,7 +20,7 @@ from ..model.job import Job
 from ..model.values import time_of_day, zone
 from .backfill_rules import is_child
 from .joins import Ended, flow_of
-from .plan import DEPENDENCY, new_execution
+from .plan import DEPENDENCY, for_chosen, new_execution
 
 FAILED_PARENT = "dependency_failed"
 HELD_BACK = ("paused", "disabled")
@@ -39,6 +39,12 @@ def is_handed_over(execution: Execution) -> bool:
     if not execution.rules.feeds or not is_whole(execution):
         return False
     return execution.state is not State.SKIPPED or execution.reason in (FAILED_PARENT, *HELD_BACK)
+
+
+def concerns(job: Job, execution: Execution) -> bool:
+    """Whether this ending is one that the job waits for. A run for tenants that somebody chose is followed by what runs
+    for these tenants, and not by a job that is about all of them at once."""
+    return job.spec.tenants or not execution.for_some
 
 
 # ---------------------------------------------------------------- what follows
@@ -112,6 +118,8 @@ def dependent(
         flow=flow_of(last),
     )
     fields: dict[str, Any] = {"trace_id": last.trace_id, "traceparent": last.traceparent}
+    if last.for_some and execution.fans_out:
+        fields["policy"] = for_chosen(execution.policy)
     if isinstance(verdict, Skip):
         fields |= _skipped(verdict, wanted, words, job.spec.feeds, now)
     fields["metadata_json"] = msgspec.json.encode(words).decode()

@@ -71,7 +71,7 @@ async def _made_after(store: Store, execution: Execution, following: _Following,
         return []
     rows = []
     for job in await following.after(execution.job):
-        if job.cancelled is None:
+        if job.cancelled is None and rules.concerns(job, execution):
             rows += await _after_ending(store, job, execution, now)
     return rows
 

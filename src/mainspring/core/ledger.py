@@ -58,8 +58,11 @@ def window_from(key: str) -> Stretch:
 
 
 def is_entered(execution: Execution) -> bool:
-    """Whether this ending says something about a window. The part of one tenant does not: its parent's ending does."""
-    return window_of(execution) is not None and execution.tenant is None and execution.state in _ENTERED
+    """Whether this ending says something about a window. The part of one tenant does not: its parent's ending does; and
+    nor does a run for tenants that somebody chose: the others have not run."""
+    if window_of(execution) is None or execution.tenant is not None or execution.state not in _ENTERED:
+        return False
+    return not execution.for_some
 
 
 def entered(known: LedgerEntry | None, execution: Execution) -> LedgerEntry | None:

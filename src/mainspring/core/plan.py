@@ -129,6 +129,13 @@ def single_try(job: Job) -> str:
     return encode_policy(rules)
 
 
+def for_chosen(policy: str) -> str:
+    """The same rules for a parent whose tenants were chosen by whoever asked for it."""
+    rules = decode_policy(policy)
+    assert rules.fan_out is not None, "a job that has tenants"
+    return encode_policy(msgspec.structs.replace(rules, fan_out=msgspec.structs.replace(rules.fan_out, chosen=True)))
+
+
 def retry_of(
     job: Job,
     ended: Execution,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..model.changes import Added, Audit
 from ..model.errors import CommandRefused, InvalidValue
 from ..model.execution import Execution, State
@@ -65,6 +67,7 @@ class Triggering:
         job, now = view.job, await self._store.now()
         commands.check("trigger", job, view.state)
         names = _names(job, tenant, tenants)
+        policy = plan.single_try(job) if single_try else plan.policy_of(job, trigger)
         execution = plan.new_execution(
             job,
             trigger=trigger,
@@ -75,7 +78,7 @@ class Triggering:
             window=self._window(job, window, now),
             traceparent=TRACE_CONTEXT.get() or traceparent,
             id=id,
-            policy=plan.single_try(job) if single_try else plan.policy_of(job, trigger),
+            policy=policy if names is None else plan.for_chosen(policy),
             tenant=None if tenant is None else check_tenant("tenant", tenant),
         )
         await self._keep_names(execution, names, now)
@@ -94,6 +97,8 @@ class Triggering:
         )
         if tenants is not None and not execution.fans_out:
             raise CommandRefused("retry", "without tenants", ["the job has tenants"], f"job {job.name!r}")
+        if tenants is not None and ended.for_some:
+            execution = msgspec.structs.replace(execution, policy=plan.for_chosen(execution.policy))
         await self._keep_names(execution, tenants, now)
         action = "retry" if tenants is None else "retry_failed"
         return await self._add_or_refuse(

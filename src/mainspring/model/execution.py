@@ -153,6 +153,12 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.tenant is None and self.rules.fan_out is not None
 
     @property
+    def for_some(self) -> bool:
+        """Whether this is a parent for tenants that somebody chose: it says nothing of all the others."""
+        fan_out = self.rules.fan_out
+        return self.tenant is None and fan_out is not None and fan_out.chosen
+
+    @property
     def attempt(self) -> int:
         """The number of the try that runs, waits or was the last, as the retry budget counts: failures + 1, except
         that the failure of the last try is counted already."""

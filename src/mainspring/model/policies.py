@@ -208,6 +208,8 @@ class FanOut(msgspec.Struct, frozen=True, omit_defaults=True):
     retry: Retry = Retry("tenant")
     concurrency: int | None = None
     continue_on_failure: bool = True
+    chosen: bool = False
+    """Whoever triggered it named some tenants: it stands for these, not for its window."""
 
 
 class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
