@@ -351,7 +351,7 @@ SETTINGS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"database": "sqlite:///x.db?mode=ro"}, ("a path without ? or #",)),
     ({"database": "memory://x"}, ("memory:// and nothing after it",)),
     ({"database": "postgre://app:geheim@localhost/x"}, ("postgre://app:***@", "Did you mean postgresql://?")),
-    ({"database": "mysql://localhost/x"}, ("'mysql://localhost/x' is not valid", "sqlite:///file.db")),
+    ({"database": "mysql://localhost/x"}, ("'mysql://localhost/x' is not valid", "sqlite:///file.db", "mongodb://")),
     ({"database": "postgresql://app:geheim@localhost:99999/x"}, ("app:***@", "a port")),
     ({"database": 5}, ("database: 5 is not valid", "a store")),
     ({"databse_url": "memory://"}, ("unknown setting 'databse_url'", "did you mean 'database_url'?")),

@@ -6,6 +6,7 @@ import pickle
 from datetime import timedelta
 
 import pytest
+from pymongo.errors import ServerSelectionTimeoutError
 
 from mainspring.model import errors
 from mainspring.model.errors import (
@@ -20,6 +21,7 @@ from mainspring.model.errors import (
     RetryAfter,
     SchemaMismatch,
 )
+from mainspring.stores.mongo.database import explained
 
 SAMPLES = [
     InvalidValue("hour", 25, "0 to 23", "Use 23"),
@@ -96,3 +98,14 @@ def test_duplicate_registration_names_both_places():
 def test_one_of():
     assert errors.one_of(["a"]) == "a"
     assert errors.one_of(["a", "b", "c"]) == "a, b or c"
+
+
+def test_a_server_that_is_down_is_told_in_one_line() -> None:
+    said = (
+        "127.0.0.1:1: [Errno 111] refused (configured timeouts: socketTimeoutMS: 5000.0ms, connectTimeoutMS: 5000.0ms),"
+        "b:2: [Errno 111] refused (configured timeouts: connectTimeoutMS: 5000.0ms), Timeout: 10.0s, Topology: "
+        "<TopologyDescription id: 6af, servers: [<ServerDescription ('127.0.0.1', 1) server_type: Unknown>]>"
+    )
+    told = str(explained(ServerSelectionTimeoutError(said), "mongodb://host/x"))
+    refused = "127.0.0.1:1: [Errno 111] refused,b:2: [Errno 111] refused"
+    assert told == f"mongodb://host/x: {refused}; check that the server runs and can be reached"

@@ -23,7 +23,7 @@ SCHEMES = {
     "mongodb+srv": "mongodb",
 }
 REDIS_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
-_SHOWN_SCHEMES = "sqlite:///file.db, memory:// or postgresql://host/name"
+_SHOWN_SCHEMES = "sqlite:///file.db, postgresql://host/name, mongodb://host/name or memory://"
 _SQLITE_PATHS = "sqlite:///jobs.db for a relative path, sqlite:////var/lib/jobs.db for an absolute one"
 _CREDENTIALS = re.compile(r"([^:@/]*):.*@", re.DOTALL)
 _SECRET_OPTION = re.compile(r"(password|passwd|pwd|secret|token)=[^&\s#]*", re.IGNORECASE)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time as machine
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -43,6 +44,7 @@ DURABLE = WriteConcern(w="majority", j=True, wtimeout=30_000)
 QUICK = WriteConcern(w=1)
 
 TRIES = 4
+_TIMEOUTS = re.compile(r" \(configured timeouts: [^)]*\)")
 _NOT_AUTHORISED, _AUTHENTICATION_FAILED = 13, 18
 
 
@@ -133,8 +135,16 @@ def explained(error: Exception, name: str) -> MainspringError:
     if isinstance(error, MainspringError):
         return error
     remedy = _remedy(error)
-    told = f"{name}: {str(error).splitlines()[0][:500] if str(error) else type(error).__name__}"
+    told = f"{name}: {_in_short(error)}"
     return StoreError(f"{told}; {remedy}" if remedy else told)
+
+
+def _in_short(error: Exception) -> str:
+    """One line. Who reaches no server lists all that it knows of each, which helps nobody who reads an error."""
+    if not str(error):
+        return type(error).__name__
+    line = str(error).splitlines()[0]
+    return _TIMEOUTS.sub("", line.partition(", Timeout: ")[0])[:500]
 
 
 def _remedy(error: Exception) -> str:
