@@ -22,9 +22,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.sampling import ParentBased
 from opentelemetry.trace import SpanContext, SpanKind, Status, Tracer
 
+from ..model.execution import Execution
 from ..model.outcomes import Outcome
 from .origins import Origin
-from .tries import GOOD, OUTCOME, Safe, end, enter
+from .tries import GOOD, OUTCOME, Kin, Safe, end, enter
 
 MOST_ATTRIBUTES = 16
 """More than a try ever has."""
@@ -34,8 +35,18 @@ _FOLLOWS_PARENTS = (
     ",remoteParentSampled:AlwaysOnSampler,remoteParentNotSampled:AlwaysOffSampler,"
     "localParentSampled:AlwaysOnSampler,localParentNotSampled:AlwaysOffSampler}"
 )
-_OWN_FIELDS = {"_name", "_kind", "_status", "_attributes", "_events", "_start_time", "_end_time"}
-_FOUND_FIELDS = {"_context", "_parent", "_links", "_resource", "_instrumentation_info", "_instrumentation_scope"}
+_OWN_FIELDS = {"_kind", "_status", "_events", "_start_time", "_end_time"}
+_FOUND_FIELDS = {
+    "_name": lambda span: span._kin.name,
+    "_attributes": lambda span: span._described(),
+    "_context": lambda span: span._placed(),
+    "_parent": lambda span: span._origin.parent,
+    "_links": lambda span: span._origin.links,
+    "_resource": lambda span: span._spans.tracer.resource,
+    "_instrumentation_info": lambda span: span._spans.tracer.instrumentation_info,
+    "_instrumentation_scope": lambda span: span._spans.tracer._instrumentation_scope,
+}
+"""Fields of a span that are found when somebody asks for them, under the names the SDK has for them."""
 _filling = threading.Lock()
 _new = object.__new__
 
@@ -55,7 +66,7 @@ def _as_it_comes(tracer: Any) -> bool:
     decided for the parent, and limits, are the SDK's own business."""
     sampler, limits = tracer.sampler, tracer._span_limits
     return (
-        vars(sdk.ReadableSpan("a span")).keys() == _OWN_FIELDS | _FOUND_FIELDS
+        vars(sdk.ReadableSpan("a span")).keys() == _OWN_FIELDS | _FOUND_FIELDS.keys()
         and type(tracer.span_processor) is sdk.SynchronousMultiSpanProcessor
         and type(sampler).should_sample is ParentBased.should_sample
         and sampler.get_description().endswith(_FOLLOWS_PARENTS)
@@ -71,16 +82,10 @@ class QuickSpans:
 
     def __init__(self, tracer: Any, safe: Safe) -> None:
         self.tracer, self.safe, self._new_id = tracer, safe, tracer.id_generator.generate_span_id
-        self.instrumentation_info = tracer.instrumentation_info
-        self.instrumentation_scope = tracer._instrumentation_scope
         self._processor = tracer.span_processor
         self._processors: tuple[Any, ...] | None = None
         self._deaf = False
         self.on_end: Callable[[Any], None] = self._processor.on_end
-
-    @property
-    def resource(self) -> Any:
-        return self.tracer.resource
 
     @property
     def usable(self) -> bool:
@@ -92,33 +97,44 @@ class QuickSpans:
             self._processors = processors
         return self._deaf and self.tracer._is_enabled() is True
 
-    def begin(self, name: str, attributes: dict[str, Any], origin: Origin) -> QuickSpan:
+    def begin(self, execution: Execution, kin: Kin, origin: Origin) -> QuickSpan:
         """Without the constructors of the SDK: see `QuickSpan`."""
         span = _new(QuickSpan)
-        span._spans, span._origin, span._name, span._attributes = self, origin, name, attributes
+        span._spans, span._origin, span._kin = self, origin, kin
+        span._message, span._attempt = execution.id, execution.failures + 1
+        if execution.tenant is not None:
+            span._tenant = execution.tenant
         span._number, span._start_time = self._new_id(), time_ns()
         return span
 
 
 class QuickSpan(sdk.Span):
-    """The fields of a span, under the names the SDK has for them; those that many spans share are found when somebody
-    asks. `origin` is where the execution comes from."""
+    """What makes this span differ from its kin; the rest is found when somebody asks. `_origin` is where the execution
+    comes from, `_whole` says that everything was found."""
 
     _spans: QuickSpans
     _origin: Origin
+    _kin: Kin
+    _message: str
+    _attempt: int
     _number: int
-    _attributes: Any
-    _context: Any
+    _tenant: str | None = None
+    _how: str | None = None
     _kind, _status, _events = SpanKind.CONSUMER, Status(), ()
     _end_time = None
     _whole = False
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _FOUND_FIELDS:
+        found = _FOUND_FIELDS.get(name)
+        if found is None:
             raise AttributeError(name)
-        if name == "_context":
-            return self._placed()
-        return getattr(self._origin if name in ("_parent", "_links") else self._spans, name[1:])
+        return found(self)
+
+    def _described(self) -> dict[str, Any]:
+        attributes = self._kin.attributes_of(self._message, self._attempt, self._tenant)
+        if self._how is not None:
+            attributes[OUTCOME] = self._how
+        return attributes
 
     def _placed(self) -> SpanContext:
         """The same however often it is asked for."""
@@ -135,7 +151,7 @@ class QuickSpan(sdk.Span):
             if self._whole or how not in GOOD:
                 end(self, outcome, error)
             else:
-                self._attributes[OUTCOME] = how
+                self._how = how
                 self.end()
         except Exception:
             self._spans.safe.tell()
@@ -153,21 +169,21 @@ class QuickSpan(sdk.Span):
         """Have all that a span of the SDK has. False when it is over: then nothing can be changed any more."""
         with _filling:
             if not self._whole and self._end_time is None:
-                spans, began = self._spans, self._start_time
+                tracer, began = self._spans.tracer, self._start_time
                 super().__init__(
                     name=self._name,
-                    context=self._context,
+                    context=self.get_span_context(),
                     parent=self._origin.parent,
-                    sampler=spans.tracer.sampler,
-                    resource=spans.resource,
-                    attributes=self._attributes,
-                    span_processor=spans.tracer.span_processor,
+                    sampler=tracer.sampler,
+                    resource=tracer.resource,
+                    attributes=self._described(),
+                    span_processor=tracer.span_processor,
                     kind=self._kind,
                     links=self._origin.links,
-                    instrumentation_info=spans.instrumentation_info,
+                    instrumentation_info=tracer.instrumentation_info,
                     record_exception=False,
-                    limits=spans.tracer._span_limits,
-                    instrumentation_scope=spans.instrumentation_scope,
+                    limits=tracer._span_limits,
+                    instrumentation_scope=tracer._instrumentation_scope,
                 )
                 self._start_time, self._whole = began, True
             return self._whole

@@ -23,32 +23,32 @@ class RoutineLines:
     def __init__(self, process: int | None = None) -> None:
         self._process = "" if process is None else f', "process": {process}'
         self._heads: dict[_Kind, str] = {}
-        self._moment = (0, "")
+        self._moment, self._time = 0, ""
 
     def line(self, logger: str, moment: int, event: Started | Ended) -> str:
         """`moment` is the time of the machine, in milliseconds."""
-        execution, kind = event.execution, type(event)
-        head = self._heads.get((logger, kind, execution.job, execution.trigger))
-        if head is None:
-            head = self._made_head((logger, kind, execution.job, execution.trigger))
-        known, now = self._moment
-        if known != moment:
-            now = self._told(moment)
-        trace = execution.trace_id
-        quoted = f'"{trace}"' if trace.isalnum() and trace.isascii() else json.dumps(trace)
-        tenant = "null" if execution.tenant is None else json.dumps(execution.tenant)
-        tail = f', "duration_ms": {event.duration_ms:.3f}, "state": "completed"' if type(event) is Ended else ""
+        execution = event.execution
+        key = (logger, type(event), execution.job, execution.trigger)
+        head = self._heads.get(key) or self._made_head(key)
+        if moment != self._moment:
+            self._look(moment)
+        trace, tenant = execution.trace_id, "null"
+        if execution.tenant is not None or not trace.isalnum() or not trace.isascii():
+            trace, tenant = json.dumps(trace)[1:-1], json.dumps(execution.tenant)
+        if type(event) is Ended:
+            return (
+                f'{self._time}{head}{trace}", "execution_id": "{execution.id}", "attempt": {execution.failures + 1}, '
+                f'"tenant": {tenant}, "duration_ms": {event.duration_ms:.3f}, "state": "completed"}}'
+            )
         return (
-            f'{{"time": "{now}+00:00"{head}{quoted}, "execution_id": "{execution.id}", '
-            f'"attempt": {execution.failures + 1}, "tenant": {tenant}{tail}}}'
+            f'{self._time}{head}{trace}", "execution_id": "{execution.id}", "attempt": {execution.failures + 1}, '
+            f'"tenant": {tenant}}}'
         )
 
-    def _told(self, moment: int) -> str:
+    def _look(self, moment: int) -> None:
         """Many lines share their millisecond."""
         text = datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        now = f"{text}.{moment % 1000:03d}"
-        self._moment = (moment, now)
-        return now
+        self._time, self._moment = f'{{"time": "{text}.{moment % 1000:03d}+00:00"', moment
 
     def _made_head(self, key: _Kind) -> str:
         name = "job_end" if key[1] is Ended else "job_start"
@@ -57,6 +57,6 @@ class RoutineLines:
             self._heads.clear()
         head = self._heads[key] = (
             f', "level": "INFO", "logger": {logger}{self._process}, "event": {event}, "job": {job}, '
-            f'"trigger": {trigger}, "trace_id": '
+            f'"trigger": {trigger}, "trace_id": "'
         )
         return head

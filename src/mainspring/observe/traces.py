@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -25,12 +24,11 @@ from ..model.changes import Added
 from ..model.execution import Execution
 from ..model.trace_context import joined, trace_id_of
 from .origins import NO_CONTEXT, is_unsampled, origin_of
-from .tries import Safe, Trying, Unsampled
+from .tries import SYSTEM, Safe, Trying, Unsampled, kin_of
 
 if TYPE_CHECKING:
     from .quick_spans import QuickSpans
 
-SYSTEM = "mainspring"
 _OPERATIONS = {"manual": "trigger", "api": "trigger", "schedule": "tick", "catch_up": "tick"}
 """What makes an execution is named after its trigger, except for these."""
 
@@ -104,14 +102,15 @@ class Tracing:
             if is_unsampled(given):
                 return Unsampled(given)
             if (origin := origin_of(given)) is not None:
-                return quick.begin(*_described(execution, worker), origin)
+                return quick.begin(execution, kin_of(execution.queue, execution.job, execution.trigger, worker), origin)
         return self._begin_by_sdk(execution, worker)
 
     def _begin_by_sdk(self, execution: Execution, worker: str) -> TracedTry:
         origin = origin_of(execution.traceparent)
         parent, links = (NO_CONTEXT, ()) if origin is None else (origin.context, origin.links)
-        name, attributes = _described(execution, worker)
-        span = self._tracer.start_span(name, parent, SpanKind.CONSUMER, attributes, links, record_exception=False)
+        kin = kin_of(execution.queue, execution.job, execution.trigger, worker)
+        attributes = kin.attributes_of(execution.id, execution.failures + 1, execution.tenant)
+        span = self._tracer.start_span(kin.name, parent, SpanKind.CONSUMER, attributes, links, record_exception=False)
         return Trying(span, self._safe)
 
 
@@ -124,29 +123,6 @@ def _quick_spans(tracer: trace.Tracer, safe: Safe) -> QuickSpans | None:
     except ImportError:  # a release of it that is built otherwise
         return None
     return quick_spans(tracer, safe)
-
-
-def _described(execution: Execution, worker: str) -> tuple[str, dict[str, Any]]:
-    """The name and the attributes of a try's span."""
-    name, common = _of_tries(execution.queue, execution.job, execution.trigger, worker)
-    attributes = {**common, "messaging.message.id": execution.id, "mainspring.attempt": execution.failures + 1}
-    if execution.tenant is not None:
-        attributes["mainspring.tenant"] = execution.tenant
-    return name, attributes
-
-
-@lru_cache(maxsize=1024)
-def _of_tries(queue: str, job: str, trigger: str, worker: str) -> tuple[str, dict[str, Any]]:
-    """What the spans of many tries have in common."""
-    return f"process {queue}", {
-        "messaging.system": SYSTEM,
-        "messaging.operation.type": "process",
-        "messaging.operation.name": "process",
-        "messaging.destination.name": queue,
-        "messaging.client.id": worker,
-        "mainspring.job": job,
-        "mainspring.trigger": trigger,
-    }
 
 
 class Sending:

@@ -6,8 +6,8 @@ import logging
 import sys
 from collections.abc import Callable
 from contextvars import Token
-from functools import partial
-from typing import ParamSpec, TypeVar
+from functools import lru_cache, partial
+from typing import Any, ParamSpec, TypeVar
 
 from opentelemetry import context as otel
 from opentelemetry import trace
@@ -16,6 +16,7 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, Span, Sp
 from ..model.outcomes import Outcome
 from .origins import CURRENT, origin_of
 
+SYSTEM = "mainspring"
 GOOD = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
 OUTCOME = "mainspring.outcome"
 
@@ -23,6 +24,33 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger("mainspring.observe")
+
+
+class Kin:
+    """What the spans of many tries have in common."""
+
+    __slots__ = ("_attributes", "name")
+
+    def __init__(self, queue: str, job: str, trigger: str, worker: str) -> None:
+        self.name = f"process {queue}"
+        self._attributes: dict[str, Any] = {
+            "messaging.system": SYSTEM,
+            "messaging.operation.type": "process",
+            "messaging.operation.name": "process",
+            "messaging.destination.name": queue,
+            "messaging.client.id": worker,
+            "mainspring.job": job,
+            "mainspring.trigger": trigger,
+        }
+
+    def attributes_of(self, execution_id: str, attempt: int, tenant: str | None) -> dict[str, Any]:
+        attributes = {**self._attributes, "messaging.message.id": execution_id, "mainspring.attempt": attempt}
+        if tenant is not None:
+            attributes["mainspring.tenant"] = tenant
+        return attributes
+
+
+kin_of = lru_cache(maxsize=1024)(Kin)
 
 
 class Safe:
