@@ -55,7 +55,7 @@ class Dependents:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._fresh: set[str] = set()
-        self._ways: dict[str, tuple[int, list[str] | None]] = {}
+        self._straight: dict[str, int] = {}
 
     # --- reading ------------------------------------------------------------------------------------------
     async def of(self, name: str) -> list[Job]:
@@ -80,15 +80,16 @@ class Dependents:
         return straight
 
     async def _way_round(self, job: Job) -> list[str] | None:
-        """Looked for once for each version of a job: of the jobs in a circle, the one that closed it was written last,
-        and whoever looks at that version finds all the others."""
-        known = self._ways.get(job.id)
-        if known is None or known[0] != job.version:
-            way = find_cycle(await self._parents({job.name: job.spec.after}), job.name)
-            if len(self._ways) >= REMEMBERED:
-                self._ways.clear()
-            self._ways[job.id] = known = (job.version, way)
-        return known[1]
+        """Each version of a job is found to be straight once: of the jobs in a circle, the one that closed it was
+        written last, and whoever looks at that version finds all the others."""
+        if self._straight.get(job.id) == job.version:
+            return None
+        way = find_cycle(await self._parents({job.name: job.spec.after}), job.name)
+        if way is None:
+            if len(self._straight) >= REMEMBERED:
+                self._straight.clear()
+            self._straight[job.id] = job.version
+        return way
 
     async def _links(self, after: str = "", before: str | None = None) -> AsyncIterator[Entry]:
         while True:

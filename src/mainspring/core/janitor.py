@@ -20,6 +20,7 @@ from . import decide, tenant_lists
 from .cancelling import cancel_all, sweep_job
 from .followups import FollowUps
 from .joins import prune_joins
+from .links import LinkCare
 from .loop import Emit, Loop, one_by_one, stop_all
 from .ports import Clock, Store
 from .tenant_endings import look_at_open
@@ -57,6 +58,7 @@ class Janitor:
         self._trust = ClockTrust(clock, heartbeat, rescue_interval)
         self._pruned_up_to = ""
         self._joins_up_to: dict[str, str] = {}
+        self._links = LinkCare(store, emit)
         self._endings = FollowUps(store, emit)
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
@@ -153,7 +155,7 @@ class Janitor:
         self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
         pruned = 0
         planned = one_by_one("retention", jobs, lambda job: prune_rules(job, now), self._emit)
-        oldest = await self._oldest_parents([job for job, _ in planned])
+        oldest = await self._oldest_parents()
         for job, rules in planned:
             for rule in rules:
                 pruned += await self._prune(spared(rule, oldest.get(job.id)))
@@ -161,6 +163,7 @@ class Janitor:
                 self._joins_up_to[job.id] = await prune_joins(
                     self._store, job, self._joins_up_to.get(job.id, ""), now, self._emit
                 )
+        await self._links.tend(jobs, now)
         await self._store.prune_workers(WORKER_SILENCE)
         await self._prune_audits(now)
         return pruned
@@ -174,10 +177,8 @@ class Janitor:
             if await self._store.prune_audits(before, PRUNE_BATCH) < PRUNE_BATCH:
                 return
 
-    async def _oldest_parents(self, jobs: Sequence[Job]) -> dict[str, Micros]:
-        """Since when those of these jobs have had tenants whose parent has not ended. Most jobs have no tenants."""
-        if not any(job.spec.tenants for job in jobs):
-            return {}
+    async def _oldest_parents(self) -> dict[str, Micros]:
+        """Since when jobs have had tenants whose parent has not ended. A job may have lost its `tenants=` since."""
         oldest: dict[str, Micros] = {}
         for _, parent in await tenant_lists.open_parents(self._store):
             oldest[parent.job_id] = min(parent.at, oldest.get(parent.job_id, parent.at))
