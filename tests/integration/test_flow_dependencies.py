@@ -318,7 +318,8 @@ async def test_a_parent_may_come_later_and_is_followed_from_then_on() -> None:
     store = MemoryStore(SystemClock())
     early = Mainspring(store)
     early.job("report", after="load")(lambda: None)
-    with pytest.warns(UserWarning, match="job report comes after 'load', which does not exist yet"):
+    early.job("loaf")(lambda: None)
+    with pytest.warns(UserWarning, match="after 'load', which does not exist yet; did you mean 'loaf'"):
         await early.open()
     late = Mainspring(store)
     late.job("load")(lambda: None)

@@ -162,8 +162,11 @@ class Dependents:
         stored = await self._store.jobs(sorted(specs.keys() | parents))
         known = {job.name for job in stored} | specs.keys()
         for missing in sorted(parents - known):
-            names = ", ".join(sorted(name for name, spec in specs.items() if missing in spec.after))
-            warnings.warn(f"job {names} comes after {missing!r}, which does not exist yet", UserWarning, stacklevel=2)
+            names = sorted(name for name, spec in specs.items() if missing in spec.after)
+            guess = await self._nearest(missing, known, but=names)
+            hint = f"; did you mean {guess!r}?" if guess else ""
+            told = f"job {', '.join(names)} comes after {missing!r}, which does not exist yet{hint}"
+            warnings.warn(told, UserWarning, stacklevel=2)
         after = {name: spec.after for name, spec in specs.items()}
         after |= {job.name: job.spec.after for job in stored if "after" in job.changed_fields}
         graph = await self._parents(after)
@@ -180,9 +183,13 @@ class Dependents:
         return graph
 
     async def _unknown(self, name: str) -> InvalidValue:
-        guess = nearest(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
+        guess = await self._nearest(name)
         remedy = f"Did you mean {guess!r}?" if guess else "Create it first"
         return InvalidValue("after", name, "names of jobs that exist", remedy)
+
+    async def _nearest(self, name: str, declared: Iterable[str] = (), but: Iterable[str] = ()) -> str | None:
+        stored = [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)]
+        return nearest(name, {*stored, *declared}.difference(but))
 
 
 def _marked(job: Job) -> JobWrite:
