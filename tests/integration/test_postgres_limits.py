@@ -169,6 +169,21 @@ async def test_what_plain_sql_enqueues_has_share_and_limits_too(url: str) -> Non
         assert (waiting.parked, waiting.tenant) == ("crawl:acme:a", "acme")
 
 
+@pytest.mark.req("FLW-3", "ENQ-2")
+async def test_keys_that_plain_sql_fills_in_can_be_read_whatever_is_in_them(url: str) -> None:
+    job = Job(
+        name="crawl",
+        id="crawl-1",
+        declared=encode_spec(JobSpec(handler="work", limits=(Limit("{params.site}", rate=9),))),
+    )
+    asked = [{"job": "crawl", "params": {"site": site}} for site in ("", "a\tb", "a\u200bb\u2028", "b" * 500)]
+    async with opened(url) as [store]:
+        await store.write_jobs([JobWrite(job=job, seen_version=None)])
+        await rows_of(url, f"SELECT mainspring.enqueue('{json.dumps(asked)}')")
+        claimed = (await store.exchange([], request())).claimed
+        assert sorted(decode_limits(row.limits or "[]")[0].key for row in claimed) == ["-", "a?b", "a?b?", "b" * 200]
+
+
 # --- of earlier releases --------------------------------------------------------------------------------------------
 
 OLD = """
@@ -183,6 +198,33 @@ OLD = """
     FROM (VALUES (mainspring.now_micros(), ',"trigger":"schedule"'), (mainspring.now_micros(), '')) x (t, told);
     INSERT INTO mainspring.delta (job_key, completed) VALUES (1, 10);
 """
+
+
+PARKED = """
+    INSERT INTO mainspring.incarnation (job_id, job) VALUES ('job-1', 'job');
+    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, share, weight, tag, limits, parked,
+        for_token, body)
+    SELECT mainspring.new_id(t), t, t, 1, 0, -1, lane, share, 1, tag, limits, 'k', false,
+        '{"job":"job","job_id":"job-1","handler":"work","limits":' || to_json(limits)::text
+    FROM (SELECT mainspring.now_micros() AS t, '[{"key":"k","concurrency":1}]' AS limits) x,
+        (VALUES ('default/work//limited', NULL, NULL), ('default/work//fair', 'a', 0)) y (lane, share, tag);
+    INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('k', 0, 4102444800000000);
+"""
+
+
+@pytest.mark.req("OPS-5", "FLW-3")
+async def test_rows_that_an_earlier_release_has_parked_are_judged_anew(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE SCHEMA mainspring")
+        for number, text in migrations():
+            if number <= 20:
+                connection.execute(text.encode())
+        connection.execute("UPDATE mainspring.meta SET value = 20 WHERE key = 'schema'")
+        connection.execute(PARKED.encode())
+    async with opened(url) as [store]:
+        [first] = (await store.exchange([], request())).claimed
+        [second] = (await store.exchange([change(first)], request())).claimed
+        assert first.id != second.id
 
 
 @pytest.mark.req("OPS-5", "HIS-3")

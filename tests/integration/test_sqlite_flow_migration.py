@@ -40,12 +40,40 @@ async def test_an_older_file_learns_of_triggers_shares_and_limits(tmp_path: Path
         assert (parked.id, parked.parked) == (_id(11), "k")
 
 
+@pytest.mark.req("OPS-5", "FLW-3")
+async def test_rows_that_an_earlier_release_has_parked_are_judged_anew(tmp_path: Path) -> None:
+    limits = encode_limits([Limit("k", concurrency=1)])
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection, connection:
+        _migrate(connection, 6)
+        for number, lane, share in ((0, "default/work", None), (1, "default/work//fair", "a")):
+            row = _execution(number, share=share, limits=limits)
+            connection.execute(
+                "INSERT INTO mainspring_executions (seq, id, job_id, created, body) VALUES (?, ?, 'job-1', ?, ?)",
+                (number + 1, row.id, row.created, rows.body(row, number + 1)),
+            )
+            connection.execute(
+                "INSERT INTO mainspring_live (seq, id, job_id, phase, lane, priority, due, share, parked)"
+                " VALUES (?, ?, 'job-1', 4, ?, 0, 0, ?, 'slot:k')",
+                (number + 1, row.id, lane, share),
+            )
+        connection.execute("INSERT INTO mainspring_waits (parked, look) VALUES ('slot:k', ?)", (START * 2,))
+    async with opened(f"sqlite:///{tmp_path}/old.db") as store:
+        [first] = (await store.exchange([], claim_request("w"))).claimed
+        [parked] = [row for row in await store.find(ExecutionQuery()) if row.parked is not None]
+        assert {first.id, parked.id} == {_id(0), _id(1)}
+
+
+def _migrate(connection: sqlite3.Connection, newest: int) -> None:
+    connection.create_function("mainspring_lower", 1, str.lower)
+    for number, text in migrations():
+        if number <= newest:
+            connection.executescript(text)
+    connection.execute("UPDATE mainspring_meta SET value = ? WHERE key = 'schema'", (newest,))
+
+
 def _fill(connection: sqlite3.Connection) -> None:
     """Four that have ended and two that are ready, as an earlier release has left them."""
-    for number, text in migrations():
-        if number <= BEFORE:
-            connection.executescript(text)
-    connection.execute("UPDATE mainspring_meta SET value = ? WHERE key = 'schema'", (BEFORE,))
+    _migrate(connection, BEFORE)
     triggers = ("schedule", "schedule", "enqueue", "api", "enqueue", "schedule")
     for number, trigger in enumerate(triggers):
         row = _execution(number, trigger=trigger)

@@ -14,7 +14,7 @@ import msgspec
 
 from ..model.errors import InvalidValue, nearest
 from ..model.job import Job
-from ..model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits
+from ..model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits, told_key
 from ..model.payload import presentable, safe_text
 from ..model.values import whole
 
@@ -130,7 +130,7 @@ def limits_of(job: Job, *, tenant: str | None, queue: str, params: str) -> str |
 
 def _told(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return "".join(each if each.isprintable() else "?" for each in safe_text(text, MAX_KEY))
+    return told_key(safe_text(text, MAX_KEY))
 
 
 def added_limit(limits: str | None, limit: Limit) -> str:

@@ -83,7 +83,22 @@ def encode_limits(limits: Iterable[Limit]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def decode_limits(text: str) -> tuple[Limit, ...]:
-    return msgspec.json.decode(text, type=tuple[Limit, ...])
+    """Those of a row that was enqueued by plain SQL may have keys that nobody could declare: they are read as they would
+    have been filled in here.
+
+    >>> decode_limits('[{"key":"a\\u200bb","concurrency":1}]')[0].key
+    'a?b'
+    """
+    try:
+        return msgspec.json.decode(text, type=tuple[Limit, ...])
+    except msgspec.ValidationError:
+        fields = msgspec.json.decode(text, type=list[dict[str, Any]])
+        return tuple(Limit(**{**each, "key": told_key(each["key"])}) for each in fields)
+
+
+def told_key(key: str) -> str:
+    """What cannot be printed is left out of a key, and no key is empty."""
+    return "".join(each if each.isprintable() else "?" for each in key[:_LONGEST]) or "-"
 
 
 def refilled(level: float, since: int, now: int, rate: float, burst: int) -> float:
