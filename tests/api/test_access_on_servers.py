@@ -23,4 +23,4 @@ from tests.support import Nodes
 @pytest.fixture(params=["postgres", "mongo"])
 def nodes(request: pytest.FixtureRequest, tmp_path: Path) -> Nodes:
     server = postgres() if request.param == "postgres" else mongo("replica_set")
-    return Nodes(request.param, tmp_path, server.new_database())
+    return Nodes(request.param, tmp_path, server.migrated_database())

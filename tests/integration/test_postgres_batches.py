@@ -30,7 +30,7 @@ CHANCE = random.Random(1)
 
 @pytest.fixture
 def url() -> str:
-    return postgres().new_database()
+    return postgres().migrated_database()
 
 
 @asynccontextmanager

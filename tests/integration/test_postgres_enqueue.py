@@ -37,7 +37,7 @@ REMINDERS = "send-reminder"
 
 @pytest.fixture
 def url() -> str:
-    return postgres().new_database()
+    return postgres().migrated_database()
 
 
 def reminders(url: str, **options: Any) -> Mainspring:

@@ -66,7 +66,7 @@ async def all_executions(store: PostgresStore) -> list[Execution]:
 
 @pytest.mark.req("TIM-6", "NUM-2")
 async def test_many_schedulers_at_the_same_ticks_make_each_once_and_none_fails() -> None:
-    url = postgres().new_database()
+    url = postgres().migrated_database()
     async with opened(url) as store:
         jobs = await declared(store, 1_500)
         troubles: list[Any] = []
@@ -91,7 +91,7 @@ async def test_many_schedulers_at_the_same_ticks_make_each_once_and_none_fails()
 
 @pytest.mark.req("TIM-6")
 async def test_a_job_that_somebody_is_writing_is_not_waited_for_and_stays_due() -> None:
-    url = postgres().new_database()
+    url = postgres().migrated_database()
     async with opened(url) as store:
         writes = ticked(await declared(store, 3), await store.now())
         with psycopg.connect(url) as rival:
@@ -106,7 +106,7 @@ async def test_a_job_that_somebody_is_writing_is_not_waited_for_and_stays_due() 
 
 @pytest.mark.req("WIN-1", "ENQ-2")
 async def test_a_key_in_an_open_transaction_holds_up_its_own_job_only() -> None:
-    url = postgres().new_database()
+    url = postgres().migrated_database()
     async with opened(url) as store:
         jobs, now = await declared(store, 3), await store.now()
         mine = Execution(
@@ -130,7 +130,7 @@ async def test_the_short_way_records_what_the_long_way_records(overlap: str) -> 
 
 
 async def two_ticks(overlap: str, *, short: bool) -> tuple[Any, Any]:
-    async with opened(postgres().new_database()) as store:
+    async with opened(postgres().migrated_database()) as store:
         jobs, answers = await declared(store, 3, late=10.0, overlap=overlap), []
         base = jobs[0].next_run or 0
         for n in range(2):
@@ -157,7 +157,7 @@ def shape(row: Execution, base: Micros) -> tuple[Any, ...]:
 @pytest.mark.req("WIN-2")
 async def test_what_is_not_usual_goes_the_long_way() -> None:
     """A gap with its record, a late tick whose id tells another time, an overlap of several."""
-    async with opened(postgres().new_database()) as store:
+    async with opened(postgres().migrated_database()) as store:
         [late] = ticked(await declared(store, 1, late=30.0), await store.now())
         assert not is_usual(late)  # found under the id of half a minute ago
         [written] = await store.write_jobs([late])
@@ -172,7 +172,7 @@ async def test_what_is_not_usual_goes_the_long_way() -> None:
 
 @pytest.mark.req("REL-1")
 async def test_a_tick_that_has_been_is_a_duplicate_though_the_write_wins() -> None:
-    async with opened(postgres().new_database()) as store:
+    async with opened(postgres().migrated_database()) as store:
         [job] = await declared(store, 1)
         now = await store.now()
         [first] = ticked([job], now)
