@@ -35,7 +35,6 @@ STATIC_CHECKS = {
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
-IN_PARALLEL = ["--dist", "loadgroup"]  # tests that share something expensive are marked to run in the same process
 LONG_CRASH_TESTS, MORE_CRASH_TESTS = (
     [f"tests/crash/test_{name}.py" for name in names]
     for names in (
@@ -168,7 +167,7 @@ def main() -> int:
         total.add(timed(", ".join(static), partial(run_static_checks, static)))
     if "tests" in chosen:
         title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
-        total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers, *IN_PARALLEL)))
+        total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers)))
         title = f"tests: {', '.join(suite for suite, _ in SIDE_BY_SIDE)} (side by side)"
         total.add(timed(title, partial(run_side_by_side, SIDE_BY_SIDE, "-rP")))
 
