@@ -65,7 +65,7 @@ class Deployment:
 
     def export_rules(self) -> Path:
         rules = self.folder / "rules.yml"
-        command = [sys.executable, "-m", "mainspring", "alerts", "export", "--slack", "500ms", "-o", str(rules)]
+        command = [sys.executable, "-m", "mainspring", "alerts", "export", "--slack", "500ms", "--to", str(rules)]
         subprocess.run(command, cwd=ROOT, env=self.environ, check=True, timeout=DEADLINE)
         return rules
 
