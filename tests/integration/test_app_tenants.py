@@ -25,7 +25,8 @@ from mainspring import (
     State,
     current_tenant,
 )
-from mainspring.model.events import Ended
+from mainspring.core.listing_threads import MOST_HANGING
+from mainspring.model.events import Ended, Trouble
 from tests.support import DEADLINE, Nodes, Seen, ended, until
 
 AT_ONCE = Retry("20ms", multiplier=1)
@@ -299,6 +300,30 @@ async def test_a_listing_that_takes_too_long_is_stopped(memory_nodes: Nodes, pla
         assert (left.state, [each.end for each in left.attempts]) == (State.PENDING, ["handed_back"])
         assert await app.tenants(cancelled) == await app.tenants(parent) == []
         end.set()
+
+
+@pytest.mark.req("TEN-1")
+async def test_a_listing_that_hangs_takes_no_thread_from_handlers_and_is_told_of(memory_nodes: Nodes) -> None:
+    heard: list[Trouble] = []
+    app, end = memory_nodes.app(concurrency=1), threading.Event()
+    app.observe(lambda event: heard.append(event) if isinstance(event, Trouble) else None)
+
+    def hangs() -> list[str]:
+        end.wait(DEADLINE)
+        return ["too late"]
+
+    app.job("stuck", tenants=hangs, timeout="20ms", max_attempts=MOST_HANGING + 1, retry=AT_ONCE)(lambda: None)
+    app.job("plain")(lambda: threading.current_thread().name)
+    async with app:
+        parent = await run_job(app, "stuck")
+        threads = [f"mainspring-tenants-stuck-{number}" for number in range(1, MOST_HANGING + 1)]
+        assert [each.end for each in parent.attempts] == ["timeout"] * MOST_HANGING + ["failed"]
+        assert all(name in (parent.error or "") for name in threads), parent.error
+        assert [each.where for each in heard] == ["tenants of job stuck"] * MOST_HANGING
+        assert [name in each.error for name, each in zip(threads, heard, strict=True)] == [True] * MOST_HANGING
+        assert (await run_job(app, "plain")).state is State.COMPLETED, "its only thread is free"
+        end.set()
+        await until(lambda: not [each for each in threading.enumerate() if each.name in threads])
 
 
 async def _runs(app: Mainspring, execution: Execution) -> bool:

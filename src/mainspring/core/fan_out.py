@@ -23,6 +23,7 @@ from ..model.limits import Limit
 from . import tenant_lists
 from .context import JobContext
 from .limiting import added_limit
+from .listing_threads import ListingThreads
 from .loop import Emit
 from .plan import tenant_policy, with_limits
 from .ports import Clock, Store
@@ -55,6 +56,7 @@ class FanOuts:
 
     def __init__(self, store: Store, registry: Registry, clock: Clock, emit: Emit = lambda _: None) -> None:
         self._store, self._registry, self._clock, self._emit = store, registry, clock, emit
+        self.threads = ListingThreads(emit)
 
     def context_of(self, execution: Execution) -> Callable[..., Any] | None:
         """What is entered around the handler of a tenant's execution."""

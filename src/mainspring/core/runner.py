@@ -24,6 +24,7 @@ from ..model.outcomes import Outcome
 from ..model.payload import safe_json, safe_text
 from .context import USERNAME, ExecutionCancelled, JobContext, current_context
 from .fan_out import FanOuts, TenantsUnknown
+from .listing_threads import ListingThreads
 from .ports import Clock, TracedTry, Tracing
 from .registry import Handler
 from .signature import PayloadMismatch
@@ -199,7 +200,7 @@ class Runner:
         value: FannedOut | None = None
         error: BaseException | None = None
         try:
-            in_thread, in_task = partial(self._listing_in_thread, run), partial(self._listing, run)
+            in_thread, in_task = partial(self._listing_in_thread, run, fan_outs.threads), partial(self._listing, run)
             value = FannedOut(await fan_outs.spread(run.context, in_thread, in_task))
         except (StoreError, TenantsUnknown) as raised:
             delay = STORE_PAUSE if isinstance(raised, StoreError) else UNKNOWN_PAUSE
@@ -220,19 +221,9 @@ class Runner:
             if scope.expired() and run.stopped is None:
                 run.stopped = "timeout"
 
-    async def _listing_in_thread(self, run: Run, call: Callable[[], Any]) -> Any:
+    async def _listing_in_thread(self, run: Run, threads: ListingThreads, call: Callable[[], Any]) -> Any:
         """A thread cannot be stopped, but nobody has to wait for it: what it says too late is dropped."""
-        return await self._listing(run, partial(self._in_thread, call))
-
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        ended: asyncio.Future[_Measured] = self._loop.create_future()
-        context = contextvars.copy_context()
-        answered = partial(context.run, _measured, call)
-        self._threads.run(answered, lambda result: None if ended.done() else ended.set_result(result))
-        value, error, _ = await ended
-        if error is not None:
-            raise error
-        return value
+        return await self._listing(run, partial(threads.call, run.execution.job, call))
 
     # --- handlers that are plain functions ----------------------------------------------------------------
     def _begin_in_thread(self, run: Run, call: Callable[[], Any], done: Done) -> None:
