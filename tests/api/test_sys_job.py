@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring import every, once
+from mainspring.core import queries
 from tests.api.client import client_of
 from tests.support import Nodes, ended
 
@@ -42,3 +43,16 @@ async def test_a_job_is_run_now_by_its_id(nodes: Nodes) -> None:
             done = await app.wait(started["execution_id"], timeout=20)
             assert (done.state, done.trigger, started["job"]) == ("completed", "api", "report")
             await client.refused(404, "POST", "/_sys/job/Report")
+
+
+@pytest.mark.req("API-1")
+async def test_the_list_is_whole_however_many_pages_it_takes(
+    memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "MAX_PAGE", 2)
+    app = memory_nodes.app()
+    for number in range(5):
+        app.job(f"job-{number}")(lambda: None)
+    async with client_of(app) as client:
+        assert [each["id"] for each in await client.get("/_sys/job")] == [f"job-{number}" for number in range(5)]
+    await app.close()
