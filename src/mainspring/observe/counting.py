@@ -32,7 +32,7 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
 
     def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
+        self.counts[bisect_left(self.bounds, value) if value > self.bounds[0] else 0] += 1  # most are in the first
         self.total += value
 
 
@@ -75,7 +75,7 @@ class ProcessCounts:
             counts = self.jobs.get(execution.job) or self._new(execution.job)
             counts.lateness.observe(late / 1_000_000 if late > 0 else 0.0)
         elif kind is Ended:
-            if event.reason in _UNTIMED or not event.tried:
+            if event.reason in _UNTIMED:
                 return
             name = event.execution.job
             counts = self.jobs.get(name) or self._new(name)

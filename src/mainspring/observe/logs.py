@@ -58,7 +58,6 @@ class LogLines:
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger(NAME)
         self._looked = 0
-        self._unheard = False
         self._handler: BackgroundHandler | None = None
         self._lines: RoutineLines | None = None
 
@@ -119,18 +118,19 @@ class LogLines:
         alone they need no record. False when they are lines as any other."""
         if type(event) is Ended and (event.state is not _COMPLETED or event.reason != "completed"):
             return False
+        if not self._logger.isEnabledFor(INFO):
+            return True
         moment = int(time.time() * 1000)
         if moment != self._looked:
             self._look(moment)
         if self._handler is None or self._lines is None:
-            return self._unheard
+            return False
         self._handler.lines.put(self._lines.line(self._logger.name, moment, event))
         return True
 
     def _look(self, moment: int) -> None:
-        """Where such lines go, for a millisecond: somebody may change the level of the logger, or its handlers."""
-        self._unheard = not self._logger.isEnabledFor(INFO)
-        self._handler = None if self._unheard else _only_handler(self._logger)
+        """Where such lines go, for a millisecond: somebody may change the handlers."""
+        self._handler = _only_handler(self._logger)
         self._lines = None if self._handler is None else self._handler.routine
         self._looked = moment
 
