@@ -75,7 +75,7 @@ class ProcessCounts:
             counts = self.jobs.get(execution.job) or self._new(execution.job)
             counts.lateness.observe(late / 1_000_000 if late > 0 else 0.0)
         elif kind is Ended:
-            if event.reason in _UNTIMED:
+            if event.reason in _UNTIMED or not event.tried:
                 return
             name = event.execution.job
             counts = self.jobs.get(name) or self._new(name)
