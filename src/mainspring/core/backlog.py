@@ -39,7 +39,10 @@ class Backlog:
 
     async def oldest(self, live: Mapping[str, LiveCounts], now: Micros) -> dict[str, Micros | None]:
         """By job: None where nothing is ready. A job that is not named was not looked at, because too much waits."""
-        if sum(counts.pending for counts in live.values()) <= ALL:
+        waiting = sum(counts.pending for counts in live.values())
+        if not waiting:
+            return dict.fromkeys(live)
+        if waiting <= ALL:
             everything = await self._store.find(ExecutionQuery(states=_PENDING, limit=ALL + 1))
             if len(everything) <= ALL:
                 self._samples = {}
