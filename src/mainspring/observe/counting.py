@@ -17,7 +17,7 @@ DURATIONS = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0,
 LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0)
 OTHERS = "(others)"
 """Jobs beyond the limit, together. No job can have this name."""
-_PENDING = State.PENDING  # found in a module sooner than in an enumeration
+_PENDING, _COMPLETED = State.PENDING, State.COMPLETED  # found in a module sooner than in an enumeration
 _UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
 _HEARD = frozenset({Started, Ended, Skipped, Rescued, Fenced, Missed})
 
@@ -75,12 +75,13 @@ class ProcessCounts:
             counts = self.jobs.get(execution.job) or self._new(execution.job)
             counts.lateness.observe(late / 1_000_000 if late > 0 else 0.0)
         elif kind is Ended:
-            if event.reason in _UNTIMED or not event.tried:
+            state = event.state
+            if state is not _COMPLETED and (not event.tried or event.reason in _UNTIMED):
                 return
             name = event.execution.job
             counts = self.jobs.get(name) or self._new(name)
             counts.durations.observe(event.duration_ms / 1000)
-            if event.state is _PENDING:
+            if state is _PENDING:
                 counts.retries += 1
         elif kind in _HEARD:
             self._rare(event)
