@@ -303,7 +303,8 @@ def make_store(settings: config.Settings, clock: Clock) -> Store:
         from .stores.mongo import MongoStore
 
         return MongoStore(url.url)
-    raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; use sqlite, postgresql or mongodb")
+    known = "use sqlite, postgresql or mongodb"
+    raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; {known}")
 
 
 def make_locks(settings: config.Settings, store: Store) -> LockBackend:

@@ -83,8 +83,8 @@ def encode_limits(limits: Iterable[Limit]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def decode_limits(text: str) -> tuple[Limit, ...]:
-    """Those of a row that was enqueued by plain SQL may have keys that nobody could declare: they are read as they would
-    have been filled in here.
+    """Those of a row that was enqueued by plain SQL may have keys that nobody could declare: they are read as they
+    would have been filled in here.
 
     >>> decode_limits('[{"key":"a\\u200bb","concurrency":1}]')[0].key
     'a?b'
