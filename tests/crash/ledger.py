@@ -59,7 +59,7 @@ class Ledger:
     def observe(self, event: object) -> None:
         """What the process itself says happened."""
         match event:
-            case Ended(execution, state):
+            case Ended(execution, state, tried=True):
                 self.write("accepted", id=execution.id, token=execution.token, state=state.value)
             case Fenced(execution, write):
                 self.write("fenced", id=execution.id, token=execution.token, write=write)
