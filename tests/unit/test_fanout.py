@@ -83,7 +83,7 @@ def test_pings_want_executions_that_name_an_address() -> None:
 
 def test_metrics_want_starts_and_endings() -> None:
     fanout = Fanout(ProcessCounts(10))
-    assert [fanout.wants(kind, PLAIN) for kind in (Enqueued, Started, Ended)] == [False, True, True]
+    assert [bool(fanout.wants(kind, PLAIN)) for kind in (Enqueued, Started, Ended)] == [False, True, True]
 
 
 def test_observers_get_what_they_hear_and_are_asked_once_for_each_kind() -> None:
@@ -99,6 +99,18 @@ def test_observers_get_what_they_hear_and_are_asked_once_for_each_kind() -> None
     fanout.add(all_of_it.append)
     fanout(skew)
     assert (picky.seen, all_of_it) == ([started] * 2, [skew])
+
+
+def test_those_who_do_not_want_an_event_are_not_told_when_others_do() -> None:
+    picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
+    fanout = Fanout(picky, all_of_it.append)
+    for job in ("crawl", "other"):
+        started = Started(Execution(id="3", job=job, job_id="1", handler="crawl"), 0)
+        tell = fanout.wants(Started, started.execution)
+        assert tell is not None
+        tell(started)
+    assert [event.execution.job for event in picky.seen] == ["crawl"]
+    assert [event.execution.job for event in all_of_it] == ["crawl", "other"]
 
 
 def test_an_observer_that_cannot_answer_is_told_everything(caplog: pytest.LogCaptureFixture) -> None:

@@ -92,8 +92,8 @@ class Slots:
     def _begin(self, execution: Execution) -> None:
         run = self._prepared(execution)
         self.runs[execution.id] = run
-        if self._wants(Started, execution):
-            self._emit(Started(execution, run.started))
+        if (tell := self._wants(Started, execution)) is not None:
+            tell(Started(execution, run.started))
         self._runner.begin(run, self._ran)
 
     def _prepared(self, execution: Execution) -> Run:

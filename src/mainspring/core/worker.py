@@ -276,7 +276,10 @@ class Worker:
             return
         if change.todo:
             self._on_follow_up()
-        if outcome.end == "completed" and not self._wants(Ended, run.execution):
+        if outcome.end == "completed":
+            if (tell := self._wants(Ended, run.execution)) is not None:
+                took = (outcome.ended - outcome.started) / 1000
+                tell(Ended(run.execution, change.to, run.execution.failures + 1, took, reason="completed"))
             return
         if change.to is State.WAITING:
             self._on_waiting()  # its tenants may have ended before it began to wait for them

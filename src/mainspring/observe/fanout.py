@@ -18,8 +18,6 @@ _log = logging.getLogger("mainspring.observe")
 Listener: TypeAlias = Callable[[Any], None]
 Wants: TypeAlias = Callable[[type, Any], bool]
 
-EVERYTHING: tuple[Wants, ...] = (lambda kind, execution: True,)
-
 
 class Fanout:
     """Calls every observer with the events it hears. What an observer raises is logged once per kind, and forgotten."""
@@ -28,29 +26,28 @@ class Fanout:
         self._observers = list(observers)
         self._complained: set[tuple[int, type]] = set()
         self._hearing: dict[type, tuple[Listener, ...]] = {}
-        self._asked: dict[type, tuple[Wants, ...]] = {}
+        self._asked: dict[type, tuple[tuple[Wants, ...], Fanout | None]] = {}
 
     def add(self, observer: Listener) -> None:
         self._observers.append(observer)
         self._hearing, self._asked = {}, {}
 
-    def wants(self, kind: type, execution: Any) -> bool:
-        """Whether anybody wants the event of this kind about this execution, which goes as it should: an event of
-        everyday life, not worth making when nobody does. All other events are told unasked."""
+    def wants(self, kind: type, execution: Any) -> Fanout | None:
+        """Whom to tell the event of this kind about this execution, which goes as it should: an event of everyday life,
+        not worth making when nobody wants it. All other events are told unasked."""
         asked = self._asked.get(kind)
         if asked is None:
             asked = self._whom_to_ask(kind)
-        if asked is EVERYTHING:
-            return True
+        choosy, eager = asked
         wants = None
         try:
-            for wants in asked:
+            for wants in choosy:
                 if wants(kind, execution):
-                    return True
+                    return self
         except Exception as error:  # who fails to answer is told of the event
             self._complain(getattr(wants, "__self__", wants), error)
-            return True
-        return False
+            return self
+        return eager
 
     def __call__(self, event: Any) -> None:
         kind = type(event)
@@ -68,11 +65,13 @@ class Fanout:
         hearing = known[kind] = tuple(each for each in list(self._observers) if self._hears(each, kind))
         return hearing
 
-    def _whom_to_ask(self, kind: type) -> tuple[Wants, ...]:
-        """Nobody needs to be asked where one wants every event."""
+    def _whom_to_ask(self, kind: type) -> tuple[tuple[Wants, ...], Fanout | None]:
+        """Those who want to be asked, and whom to tell if none of them wants it: those who want every event."""
         known, hearing = self._asked, self._who_hears(kind)
-        choosy = all(hasattr(each, "wants") for each in hearing)
-        asked = known[kind] = tuple(each.wants for each in cast(Any, hearing)) if choosy else EVERYTHING
+        choosy = tuple(each.wants for each in cast(Any, hearing) if hasattr(each, "wants"))
+        eager = Fanout(*(each for each in hearing if not hasattr(each, "wants")))
+        eager._complained = self._complained
+        asked = known[kind] = (choosy, eager if len(choosy) < len(hearing) else None)
         return asked
 
     def _hears(self, observer: Listener, kind: type) -> bool:
