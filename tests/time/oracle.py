@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import calendar
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 DAY = 1440  # minutes; wall-clock minutes are counted from 1970-01-01 00:00 on the wall, real ones from the same in UTC
@@ -130,8 +130,8 @@ class Clock:
         self._look(look_every)
 
     def offset(self, real: int) -> int:
-        shift = datetime.fromtimestamp(real * 60, UTC).astimezone(self.zone).utcoffset()
-        minutes, rest = divmod(int(shift.total_seconds()), 60)
+        shift = datetime.fromtimestamp(real * 60, self.zone).utcoffset()
+        minutes, rest = divmod(shift.days * 86_400 + shift.seconds, 60)
         assert not rest, f"{self.zone} is off by {rest} s: too fine for a walk by minutes"
         return minutes
 

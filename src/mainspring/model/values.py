@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any
 
 from .errors import InvalidValue, one_of
@@ -80,6 +81,7 @@ def _seconds(field: str, value: Any) -> float:
     raise InvalidValue(field, value, _DURATION_ALLOWED)
 
 
+@lru_cache(maxsize=512)  # windows and grace are read again for every tick
 def _seconds_of_text(field: str, text: str) -> float:
     parts, end = [], 0
     while match := _PART.match(text, end):
