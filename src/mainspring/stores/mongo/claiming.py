@@ -93,8 +93,10 @@ async def _look(db: Database, request: ClaimRequest, most: int, left: Sequence[C
     come are ready."""
     woken = db.expects_look() and bool(await look_at_parked(db))
     outlook = await look(db, request, most, waiters=bool(left))
-    if (outlook.waiters or may_wait(db, left)) and await wake_freed(db, left):
+    if (outlook.waiters or may_wait(db, left)) and (freed := await wake_freed(db, left)):
         woken = True
+        if freed.fair and not freed.disturbed and not outlook.is_due(outlook.next_look):
+            await promote(db, outlook.now)  # they get their tags now: it would be found out only by another look
         outlook = await look(db, request, most, waiters=False)
     for _ in range(_PROMOTIONS):
         late, looks = outlook.is_due(outlook.next_due), outlook.is_due(outlook.next_look) or outlook.is_ahead()

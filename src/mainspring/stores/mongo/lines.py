@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ...model.limits import Limit
 from ..flow import Wait, limit_with, next_tag, numbers_in, wait_of
 from .database import Database
+from .documents import FAIR
 from .sharing import Entering
 
 TOKENS, _SLOTS = "~token:", "slot:"
@@ -38,6 +39,11 @@ def limit_in(line: str) -> Limit:
     return limit_with(wait_named(name), numbers)
 
 
+def is_fair(line: str) -> bool:
+    """Whether its rows have shares."""
+    return FAIR in line.rpartition("\n")[2]
+
+
 # --- places ---------------------------------------------------------------------------------------------------------
 
 
@@ -56,7 +62,7 @@ async def places(db: Database, rows: Sequence[Standing]) -> dict[str, int]:
     for standing in rows:
         line = standing.line, standing.row.level.priority
         share = *line, standing.row.share
-        least, most = smallest[line], greatest[share]
+        least, most = smallest[line], greatest.get(share)
         place = next_tag(least, most, standing.row.weight) if standing.place is None else standing.place
         given[standing.row.id] = place
         smallest[line] = place if least is None else min(least, place)
@@ -66,20 +72,31 @@ async def places(db: Database, rows: Sequence[Standing]) -> dict[str, int]:
 
 async def _ends(
     db: Database, rows: Sequence[Standing]
-) -> tuple[dict[tuple[str, int], int | None], dict[tuple[str, int, str], int | None]]:
-    lines = list({(each.line, each.row.level.priority) for each in rows})
-    shares = list({(each.line, each.row.level.priority, each.row.share) for each in rows})
-    found = await asyncio.gather(
-        *(_place(db, {"stands": line, "priority": priority}, 1, "lines") for line, priority in lines),
-        *(
-            _place(db, {"stands": line, "priority": priority, "share": share}, -1, "places")
-            for line, priority, share in shares
-        ),
+) -> tuple[dict[tuple[str, int], int | None], dict[tuple[str, int, str], int]]:
+    """The smallest place in each line and priority, the greatest one of each share there."""
+    lines: dict[tuple[str, int], set[str]] = {}
+    for each in rows:
+        lines.setdefault((each.line, each.row.level.priority), set()).add(each.row.share)
+    first, last = await asyncio.gather(
+        asyncio.gather(*(_smallest(db, *line) for line in lines)),
+        asyncio.gather(*(_greatest(db, *line, sorted(shares)) for line, shares in lines.items())),
     )
-    ends = iter(found)
-    return {line: next(ends) for line in lines}, {share: next(ends) for share in shares}
+    greatest = {(*line, share): place for line, found in zip(lines, last, strict=True) for share, place in found}
+    return dict(zip(lines, first, strict=True)), greatest
 
 
-async def _place(db: Database, where: dict[str, Any], order: int, index: str) -> int | None:
-    found = await db.executions.find_one(where, {"_id": 0, "place": 1}, sort=[("place", order)], hint=index)
+async def _smallest(db: Database, line: str, priority: int) -> int | None:
+    there = {"stands": line, "priority": priority}
+    found = await db.executions.find_one(there, {"_id": 0, "place": 1}, sort=[("place", 1)], hint="lines")
     return None if found is None else int(found["place"])
+
+
+async def _greatest(db: Database, line: str, priority: int, shares: list[str]) -> list[tuple[str, int]]:
+    """Skipping along the index from share to share."""
+    pipeline: list[dict[str, Any]] = [
+        {"$match": {"stands": line, "priority": priority, "share": {"$in": shares}}},
+        {"$sort": {"share": 1, "place": -1}},
+        {"$group": {"_id": "$share", "place": {"$first": "$place"}}},
+    ]
+    cursor = await db.executions.aggregate(pipeline)
+    return [(doc["_id"], int(doc["place"])) async for doc in cursor]

@@ -7,16 +7,18 @@ before (`parking`).
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...model.changes import Change
 from ...model.execution import State
 from ...model.instants import Micros
+from ...model.limits import Limit
 from ..flow import Kind, Wait, keys_of
 from .database import Database, repeated
-from .lines import IN_TURN, limit_in, waited
+from .lines import IN_TURN, is_fair, limit_in, waited
 from .room import room_for
 from .settling import AT_ONCE, READY, SHARED
 from .sharing import ENTERING, entering_document, tags
@@ -50,9 +52,20 @@ def may_wait(db: Database, left: Sequence[Change]) -> bool:
     return db.knows_flow and any(change.expect is State.PENDING for change in left)
 
 
-async def wake_freed(db: Database, left: Sequence[Change]) -> int:
-    """Those that wait for the keys of what has ended, or for the slots of what ran. How many there were, and how many
-    were changed that had been parked, or woken: where they were, a look is due."""
+class Freed(NamedTuple):
+    """`woken` rows are ready, or will be when they are promoted; `fair` ones of them for a slot. `disturbed` rows were
+    changed that had been parked, or woken: where they were, a look is due."""
+
+    woken: int = 0
+    fair: int = 0
+    disturbed: int = 0
+
+    def __bool__(self) -> bool:
+        return self.woken + self.disturbed > 0
+
+
+async def wake_freed(db: Database, left: Sequence[Change]) -> Freed:
+    """Those that wait for the keys of what has ended, or for the slots of what ran."""
     ended = {change.id for change in left if change.to.final}
     ran = {change.id for change in left if change.expect is State.RUNNING}
     fields = {"unique_key": 1, "overlap_key": 1, "limits": 1, "stood": 1}
@@ -68,17 +81,26 @@ async def wake_freed(db: Database, left: Sequence[Change]) -> int:
             stood[doc["_id"]] = doc["stood"]
     if stood:
         await _look_soon(db, stood)
-    return await wake_waiters(db, keys) + await _wake_for_slots(db, slots) + len(stood)
+    waiters, (plain, fair) = await wake_waiters(db, keys), await _wake_for_slots(db, slots)
+    return Freed(waiters + plain + fair, fair, len(stood))
 
 
-async def _wake_for_slots(db: Database, slots: Counter[str]) -> int:
+async def _wake_for_slots(db: Database, slots: Counter[str]) -> tuple[int, int]:
+    """How many rows without a share were woken, and how many with one."""
+    if not slots:
+        return 0, 0
     names = {waited(Wait(key, "slot")): count for key, count in slots.items()}
-    found = await db.limits.find({"_id": {"$in": list(names)}}, {"lines": 1}).to_list() if names else []
-    lines = {line: names[doc["_id"]] for doc in found for line in doc.get("lines", ())}
-    if not lines:
-        return 0
-    room = await room_for(db, map(limit_in, lines), now=0)
-    return sum([await wake_line(db, line, min(count, room.left(limit_in(line)))) for line, count in lines.items()])
+    any_of_them = [Limit(key, concurrency=1) for key in slots]
+    found, room = await asyncio.gather(
+        db.limits.find({"_id": {"$in": list(names)}}, {"lines": 1}).to_list(), room_for(db, any_of_them, now=0)
+    )
+    woken = {
+        line: await wake_line(db, line, min(names[doc["_id"]], room.left(limit_in(line))))
+        for doc in found
+        for line in doc.get("lines", ())
+    }
+    fair = sum(count for line, count in woken.items() if is_fair(line))
+    return sum(woken.values()) - fair, fair
 
 
 async def _look_soon(db: Database, stood: Mapping[str, str]) -> None:
