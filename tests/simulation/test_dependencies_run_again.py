@@ -52,6 +52,10 @@ class Twice(World):
 
     async def run_again(self) -> None:
         """What operators do, in any order."""
+        if self.chance.random() < 0.2:
+            chosen_few = self.chance.sample(EVERYBODY, 2)
+            await self.app.trigger(self.chance.choice(PARENTS), tenants=chosen_few, window=DAY)
+            return
         ended = [row for row in await self.rows() if row.job in PARENTS and row.state in (State.FAILED, State.PARTIAL)]
         if ended:
             chosen = self.chance.choice(ended)
@@ -201,6 +205,25 @@ def test_one_tenant_retried_alone_is_joined_with_what_the_other_parent_came_to(e
         assert await world.ran() == EVERYBODY
         alone = [row for row in await world.rows() if row.job == "end" and row.tenant and row.parent_id is None]
         assert [row.tenant for row in alone] == ([] if early else ["t1"])
+        await world.app.close()
+
+    run(main())
+
+
+@pytest.mark.req("FLW-1", "TEN-2")
+def test_a_run_for_some_that_somebody_chose_says_nothing_about_the_others() -> None:
+    async def main() -> None:
+        world = Chosen()
+        await world.app.trigger("left", tenants=["t1", "t2"], window=DAY)
+        await world.settle()
+        await world.app.trigger("right", window=DAY)
+        await world.settle()
+        assert await world.ran() == ["t1", "t2"], "the others wait for the other parent"
+        [some] = [row for row in await world.rows() if row.job == "end" and row.tenant is None]
+        assert some.for_some
+        await world.app.trigger("left", window=DAY)
+        await world.settle()
+        assert await world.ran() == sorted(["t1", "t2", *EVERYBODY])
         await world.app.close()
 
     run(main())

@@ -97,9 +97,10 @@ def dependent(
     verdict: Run | Skip,
     now: Micros,
     tenant: str | None = None,
+    some: bool = False,
 ) -> Execution:
     """The execution that follows from these parents; `last` is the one that it takes window, tick and trace from. It is
-    for `tenant`, if one is given, else for that of `last`."""
+    for `tenant`, if one is given, else for that of `last`; with `some`, for tenants that somebody chose."""
     window = None if last.window_begin is None or last.window_end is None else (last.window_begin, last.window_end)
     wanted = {name: parents[name] for name in job.spec.after}
     now = max(now, *(parent.finished for parent in wanted.values()))  # one may have ended since `now` was asked for
@@ -118,7 +119,7 @@ def dependent(
         flow=flow_of(last),
     )
     fields: dict[str, Any] = {"trace_id": last.trace_id, "traceparent": last.traceparent}
-    if last.for_some and execution.fans_out:
+    if some and execution.fans_out:
         fields["policy"] = for_chosen(execution.policy)
     if isinstance(verdict, Skip):
         fields |= _skipped(verdict, wanted, words, job.spec.feeds, now)

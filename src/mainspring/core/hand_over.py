@@ -124,10 +124,10 @@ async def _after_whole(
         handed = await tenants_after(store, job, execution.job, own, seen, singles)
     if handed is None:
         return _dependent(job, execution, seen.parents, {}, now)
-    if handed.superseded:
+    if handed == "nobody":
         return None
     parents = {**seen.parents, execution.job: own}
-    row = _dependent(job, execution, parents, dict.fromkeys(handed.parents, True), now)
+    row = _dependent(job, execution, parents, dict.fromkeys(handed.parents, True), now, handed.some)
     if row.state.final or not (handed.names or handed.failed):
         return row  # without names, they ended before they knew who: the job finds out by itself
     names = [
@@ -142,15 +142,20 @@ async def _after_whole(
         if decided.total:
             return row
     bad = handed.failed or handed.parents
-    return _dependent(job, execution, parents, {name: name not in bad for name in handed.parents}, now)
+    return _dependent(job, execution, parents, {name: name not in bad for name in handed.parents}, now, handed.some)
 
 
 def _dependent(
-    job: Job, execution: Execution, parents: Mapping[str, joins.Ended], judged: Mapping[str, bool], now: Micros
+    job: Job,
+    execution: Execution,
+    parents: Mapping[str, joins.Ended],
+    judged: Mapping[str, bool],
+    now: Micros,
+    some: bool = False,
 ) -> Execution:
     verdict = rules.after_parents(job, parents, judged)
     assert not isinstance(verdict, rules.Wait), "no parent is missing"
-    return rules.dependent(job, execution, parents, verdict, now)
+    return rules.dependent(job, execution, parents, verdict, now, some=some)
 
 
 # ---------------------------------------------------------------- single tenants

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -27,20 +27,22 @@ SOME_COMPLETED = (State.COMPLETED, State.PARTIAL)
 
 class Handed(NamedTuple):
     """The tenants that are handed over, the parents that they come from, and those of these that did not complete for
-    everybody. `superseded`: newer runs have seen to all of them."""
+    everybody. `some`: it is not about all tenants, since a parent was run for some that somebody chose."""
 
     names: list[str]
     parents: list[str]
     failed: list[str]
-    superseded: bool = False
+    some: bool
 
 
 async def tenants_after(
     store: Store, job: Job, parent: str, own: Ended, seen: Join, singles: Mapping[str, Join]
-) -> Handed | None:
-    """Whom the job runs for now that this ending of this parent has come; None if it is not for its parents to say.
+) -> Handed | Literal["nobody"] | None:
+    """Whom the job runs for now that this ending of this parent has come; None if it is not for its parents to say,
+    "nobody" while parents are missing for all of them, or if newer runs have seen to them.
 
-    The first run of a parent makes it known for everybody whom the parents have; a later one for those that it had.
+    The first run of a parent makes it known for everybody whom the parents have; a later one for those that it had, and
+    so does one for tenants that somebody chose.
     """
     if job.spec.fan_out is None:
         return None
@@ -49,28 +51,29 @@ async def tenants_after(
     if not sources:
         return None
     lists = _Lists(store)
-    if own.tenants and len(seen.runs(parent)) > 1:
+    again = own.some or any(run.id != own.id and not run.some for run in seen.runs(parent))
+    if own.tenants and again:
         newer = {name for run in runs[parent] if run.age > own.age for name in await lists.names(run)}
         wanted = [name for name in await lists.names(own) if name not in newer]
         if newer and not wanted:
-            return Handed([], list(sources), [], superseded=True)
+            return "nobody"
     else:
         wanted = [name for some in sources.values() for run in some for name in await lists.names(run)]
     wanted = list(dict.fromkeys(wanted))
-    if job.spec.on_failed_parent == "run":
-        return Handed(wanted, list(sources), [])
-    bad = {name for name in sources if not wanted and seen.parents[name].state not in SOME_COMPLETED}
+    anyway = job.spec.on_failed_parent == "run"
+    bad = {name for name in sources if not (anyway or wanted) and seen.parents[name].state not in SOME_COMPLETED}
     names = []
     for tenant in wanted:
         single = singles[tenant].parents if tenant in singles else {}
-        left_out = {
-            name
-            for name, some in sources.items()
-            if not await lists.completed(tenant, some, seen.parents[name], single.get(name))
-        }
-        bad |= left_out
-        names += [] if left_out else [tenant]
-    return Handed(names, list(sources), [name for name in sources if name in bad])
+        done = {name: await lists.completed(tenant, some, single.get(name)) for name, some in sources.items()}
+        if None not in done.values():
+            left_out = set() if anyway else {name for name, each in done.items() if not each}
+            bad |= left_out
+            names += [] if left_out else [tenant]
+    if wanted and not names and not bad:
+        return "nobody"
+    some = own.some or any(all(run.some for run in each) for each in sources.values())
+    return Handed(names, list(sources), [name for name in sources if name in bad], some)
 
 
 def writer_of(names: list[str]) -> str:
@@ -91,15 +94,18 @@ class _Lists:
             self._names[run.id] = dict.fromkeys(await _names(self._store, run))
         return self._names[run.id]
 
-    async def completed(self, tenant: str, runs: list[Ended], newest: Ended, single: Ended | None) -> bool:
-        """Whether the newest execution of a parent that ran for this tenant completed for it. A parent that never had
-        it has nothing against it, unless it failed as a whole."""
+    async def completed(self, tenant: str, runs: list[Ended], single: Ended | None) -> bool | None:
+        """Whether the newest execution of a parent that ran for this tenant completed for it; None if none did. A
+        parent that has run, but never had it, has nothing against it, unless it failed as a whole."""
         for run in runs:
             if single is not None and single.age > run.age:
                 break
             if tenant in await self.names(run):
                 return tenant not in await self._unfinished(run)
-        return single.state is State.COMPLETED if single is not None else newest.state in SOME_COMPLETED
+        if single is not None:
+            return single.state is State.COMPLETED
+        whole = next((run for run in runs if not run.some), None)
+        return None if whole is None else whole.state in SOME_COMPLETED
 
     async def _unfinished(self, run: Ended) -> set[str]:
         if run.id not in self._incomplete:
@@ -129,10 +135,11 @@ async def _newest_for(store: Store, tenant: str, single: Ended | None, runs: lis
         part = await store.execution(tenant_id(run.id, tenant))
         if part is not None:
             return msgspec.structs.replace(run, state=part.state, tenants=False)
-    if single is not None or not runs:
+    whole = next((run for run in runs if not run.some), None)
+    if single is not None or whole is None:
         return single
-    state = State.COMPLETED if runs[0].state in SOME_COMPLETED else runs[0].state
-    return msgspec.structs.replace(runs[0], state=state, tenants=False)
+    state = State.COMPLETED if whole.state in SOME_COMPLETED else whole.state
+    return msgspec.structs.replace(whole, state=state, tenants=False)
 
 
 async def _names(store: Store, parent: Ended) -> list[str]:

@@ -28,14 +28,15 @@ EARLIER_KEPT = 50
 
 
 class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of the ending of one parent. `tenants`: it had a part for each of its tenants. `place`: how many had
-    been entered when it was."""
+    """What is kept of the ending of one parent. `tenants`: it had a part for each of its tenants; `some`: those were
+    chosen by somebody. `place`: how many had been entered when it was."""
 
     id: str
     state: State
     created: Micros
     finished: Micros
     tenants: bool = False
+    some: bool = False
     place: int = 0
 
     @property
@@ -79,6 +80,7 @@ def ended(execution: Execution) -> Ended:
         created=execution.created,
         finished=finished,
         tenants=execution.fans_out,
+        some=execution.for_some,
     )
 
 
