@@ -11,6 +11,7 @@ import ctypes
 import importlib.util
 import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -193,9 +194,13 @@ def own_folder(prefix: str) -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below those that the system gives to outgoing connections: one of these could take it before it is listened on,
+    or while a server is down."""
+    while True:
+        port = random.SystemRandom().randrange(12_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _end_with_parent() -> None:

@@ -106,6 +106,21 @@ class Nodes:
             await app.close()
 
 
+_OTHERS: set[threading.Thread] = set()
+
+
+def count_threads_from_here() -> None:
+    """At the beginning of a test: what others have left, such as a handler that nothing could stop, is not its own."""
+    _OTHERS.clear()
+    _OTHERS.update(threading.enumerate())
+
+
+def own_threads(prefix: str = "mainspring") -> list[str]:
+    """The names of Mainspring's threads that were started in this test and are still there."""
+    new = (thread for thread in threading.enumerate() if thread not in _OTHERS)
+    return [thread.name for thread in new if thread.name.startswith(prefix)]
+
+
 def new_threads(before: Collection[threading.Thread]) -> list[str]:
     """The names of threads started since that are still there, but for those of a MongoDB client some other test of
     this process left to its garbage: they come and go by themselves."""

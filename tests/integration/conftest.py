@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Nodes
+from tests.support import Nodes, count_threads_from_here
+
+
+@pytest.fixture(autouse=True)
+def threads_of_its_own() -> None:
+    count_threads_from_here()
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from mainspring.model.events import Ended, Running, Trouble
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore
 from tests.integration.gate import Gate
-from tests.support import Nodes, Seen, ended, run_once, until
+from tests.support import Nodes, Seen, ended, own_threads, run_once, until
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
@@ -82,11 +81,7 @@ async def test_a_host_whose_jobs_are_wrong_does_not_start(nodes: Nodes) -> None:
     async with served(Host(app.lifespan)) as sent:
         assert sent[0]["type"] == "lifespan.startup.failed"
         assert "reports.cron" in sent[0]["message"]
-    assert _own_threads() == []
-
-
-def _own_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("mainspring")]
+    assert own_threads() == []
 
 
 @pytest.mark.req("OPS-1")
@@ -96,7 +91,7 @@ async def test_an_application_without_jobs_starts_nothing_and_opens_no_file(sqli
     tasks = asyncio.all_tasks()
     async with app:
         assert asyncio.all_tasks() == tasks
-        assert _own_threads() == []
+        assert own_threads() == []
         assert not sqlite_nodes.file.exists()
     assert seen.events == []
     assert list(sqlite_nodes.folder.iterdir()) == []
@@ -106,7 +101,7 @@ async def test_an_application_without_jobs_starts_nothing_and_opens_no_file(sqli
 def test_nor_does_it_in_blocking_code(sqlite_nodes: Nodes) -> None:
     with sqlite_nodes.app().sync:
         assert not sqlite_nodes.file.exists()
-    assert _own_threads() == []
+    assert own_threads() == []
 
 
 @pytest.mark.req("OPS-1")
@@ -125,7 +120,7 @@ async def test_it_can_be_switched_off(
     app = sqlite_nodes.app(**options)
     app.job("greet", trigger=every(seconds=1))(lambda: None)
     async with app:
-        assert _own_threads() == []
+        assert own_threads() == []
         assert not sqlite_nodes.file.exists()
         waiting = await app.enqueue("greet")  # a client it still is
         assert waiting is not None
@@ -171,7 +166,7 @@ async def test_starting_and_stopping_under_load_disturbs_nothing(nodes: Nodes) -
         assert (await app.job_view("busy")).stats.completed == 150
         assert (await app.job_view("busy")).stats.failed == 0
     assert seen.of(Trouble) == []
-    assert _own_threads() == []
+    assert own_threads() == []
 
 
 async def _idle(app: Mainspring, name: str) -> bool:
@@ -185,7 +180,7 @@ async def test_an_error_inside_the_host_still_stops_it(nodes: Nodes) -> None:
     with pytest.raises(ZeroDivisionError):
         async with app:
             _ = 1 / 0
-    assert _own_threads() == []
+    assert own_threads() == []
 
 
 @pytest.mark.req("OPS-7")
@@ -223,7 +218,7 @@ async def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
             with pytest.raises(StoreError, match=reason):
                 await use()  # type: ignore[operator]
         await app.close()
-    assert _own_threads() == []
+    assert own_threads() == []
 
 
 @pytest.mark.req("OPS-1")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mainspring import JobContext, Mainspring
-from tests.support import DEADLINE, Nodes, ended, until, until_blocking
+from tests.support import DEADLINE, Nodes, ended, own_threads, until, until_blocking
 
 
 def greeter(nodes: Nodes, **options: Any) -> Mainspring:
@@ -58,11 +58,7 @@ def test_a_script_without_an_event_loop(nodes: Nodes) -> None:
         assert sync.reactivate("greet").state == "pending"
         sync.remove_job("greet")
         assert sync.jobs() == []
-    assert _threads("mainspring") == []
-
-
-def _threads(prefix: str) -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith(prefix)]
+    assert own_threads() == []
 
 
 @pytest.mark.req("OPS-1")
@@ -96,7 +92,7 @@ async def test_a_blocking_handler_may_use_the_facade_of_its_own_application(node
         assert (await ended(app, execution)).result == "hello child"
         await asyncio.to_thread(app.sync.enqueue, "greet", {"name": "from a thread"})
     await asyncio.to_thread(app.sync.close)
-    assert _threads("mainspring-sync") == []
+    assert own_threads("mainspring-sync") == []
 
 
 @pytest.mark.req("ENQ-1")
@@ -105,7 +101,7 @@ def test_many_threads_share_one_facade(nodes: Nodes) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda n: app.sync.enqueue("greet", {"name": str(n)}), range(200)))
     assert len({each.id for each in made if each}) == 200
-    assert len(_threads("mainspring-sync")) == 1
+    assert len(own_threads("mainspring-sync")) == 1
     assert app.sync.job_view("greet").live.pending == 200
     app.sync.close()
 
@@ -116,7 +112,7 @@ def test_it_can_be_closed_and_used_again(sqlite_nodes: Nodes) -> None:
     first = app.sync.enqueue("greet", {"name": "a"})
     app.sync.close()
     app.sync.close()
-    assert _threads("mainspring") == []
+    assert own_threads() == []
     assert first is not None
     assert app.sync.get(first.id).state == "pending"
     app.sync.close()

@@ -21,7 +21,7 @@ from mainspring.model.events import Ended, Fenced, Rescued, Running, SkewNoticed
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore
 from tests.integration.gate import Gate
-from tests.support import DEADLINE, NEVER, Nodes, Seen, ended, run_once, until
+from tests.support import DEADLINE, NEVER, Nodes, Seen, ended, own_threads, run_once, until
 
 # --- what a worker takes -------------------------------------------------------------------------------------
 
@@ -380,8 +380,7 @@ async def test_stop_hands_back_what_does_not_end_without_counting_a_failure(node
 
 
 def _mainspring_threads() -> list[str]:
-    names = [thread.name for thread in threading.enumerate()]
-    return [name for name in names if name.startswith("mainspring-") and name[11:].isdigit()]
+    return [name for name in own_threads("mainspring-") if name[11:].isdigit()]
 
 
 @pytest.mark.req("WRK-5")
