@@ -272,7 +272,7 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "hand-over: endings of several parents entered by compare-and-set",
-        (Edit("core/hand_over.py", "EntryWrite(entry=entry, seen_version=seen)", "EntryWrite(entry=entry)"),),
+        (Edit("core/joins.py", "EntryWrite(entry=entry, seen_version=version)", "EntryWrite(entry=entry)"),),
         (DEPENDENCIES,),
     ),
     Safeguard(
@@ -282,7 +282,13 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "hand-over: the same tenants, listed before the execution is there",
-        (Edit("core/hand_over.py", "await hand_tenants(store, job, row, parents, now)", "pass"),),
+        (
+            Edit(
+                "core/hand_over.py",
+                "decided = await tenant_lists.made(store, row, names, writer_of(names), now)",
+                "return row",
+            ),
+        ),
         (f"{DEPENDENCIES[:-3]}_of_tenants.py",),
     ),
     # --- windows and backfills
@@ -356,9 +362,9 @@ SAFEGUARDS = (
         (
             Edit(
                 "core/followups.py",
-                "settled += await _follow_up(store, execution, probed, now, emit)",
-                "await store.todo_done([execution.id])\n"
-                "            settled += await _follow_up(store, execution, probed, now, emit)",
+                "self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)",
+                "await self._store.todo_done([execution.id])\n"
+                "                self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)",
             ),
         ),
         (SIMULATION,),
