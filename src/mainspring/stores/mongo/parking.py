@@ -106,7 +106,7 @@ async def _park_alike(db: Database, wait: Wait, rows: Sequence[Full], look: Micr
 async def _wake_if_freed(db: Database, lines: set[str], now: Micros) -> int:
     """Tokens come with time, which the look knows; a slot may have been freed before this row could be seen to wait."""
     room = await room_for(db, map(limit_in, lines), now)
-    return sum([await wake_line(db, line, room.left(limit_in(line))) for line in lines])
+    return sum(await asyncio.gather(*(wake_line(db, line, room.left(limit_in(line))) for line in lines)))
 
 
 async def pass_on(db: Database, spare: Sequence[Spare]) -> int:
@@ -121,7 +121,7 @@ async def pass_on(db: Database, spare: Sequence[Spare]) -> int:
         for line in found.get(waited(each.wait), {}).get("lines", ())
         if each.left(limit_in(line)) > 0
     )
-    return sum([await wake_line(db, line, count) for line, count in counts.items()])
+    return sum(await asyncio.gather(*(wake_line(db, line, count) for line, count in counts.items())))
 
 
 # --- looks ----------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ async def _look(db: Database, docs: Sequence[dict[str, Any]], now: Micros) -> in
     moved = await db.limits.update_one(seen, {"$set": {"again": look, **ahead}})
     if not moved.modified_count:
         return 0
-    return sum([await wake_line(db, line, free[line], ids) for line, ids in lines.items()])
+    return sum(await asyncio.gather(*(wake_line(db, line, free[line], ids) for line, ids in lines.items())))
 
 
 async def _end_looking(db: Database, doc: dict[str, Any], now: Micros) -> None:

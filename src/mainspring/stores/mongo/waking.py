@@ -94,13 +94,12 @@ async def _wake_for_slots(db: Database, slots: Counter[str]) -> tuple[int, int]:
     found, room = await asyncio.gather(
         db.limits.find({"_id": {"$in": list(names)}}, {"lines": 1}).to_list(), room_for(db, any_of_them, now=0)
     )
-    woken = {
-        line: await wake_line(db, line, min(names[doc["_id"]], room.left(limit_in(line))))
-        for doc in found
-        for line in doc.get("lines", ())
-    }
-    fair = sum(count for line, count in woken.items() if is_fair(line))
-    return sum(woken.values()) - fair, fair
+    counts = {line: names[doc["_id"]] for doc in found for line in doc.get("lines", ())}
+    woken = await asyncio.gather(
+        *(wake_line(db, line, min(count, room.left(limit_in(line)))) for line, count in counts.items())
+    )
+    fair = sum(count for line, count in zip(counts, woken, strict=True) if is_fair(line))
+    return sum(woken) - fair, fair
 
 
 async def _look_soon(db: Database, stood: Mapping[str, str]) -> None:
