@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.core.dependents import Dependents, Link, link_body
+from mainspring.assembly import SystemClock
+from mainspring.core.dependents import Dependents, Link, link_body, with_feeds
 from mainspring.core.janitor import Janitor
 from mainspring.core.joins import KEPT_FOR
 from mainspring.core.links import KEPT_USELESS, LinkCare
+from mainspring.core.shelf_pruning import ShelfPruning
+from mainspring.model.changes import JobWrite
 from mainspring.model.events import Trouble
 from mainspring.model.instants import SECOND
 from mainspring.model.shelf import Entry, EntryWrite
+from mainspring.stores.memory import MemoryStore
 from mainspring.testing import harness
 from tests.integration.test_flow_dependencies import Flow
 
@@ -96,13 +100,15 @@ async def test_links_and_records_of_a_job_that_was_removed_go_with_it() -> None:
 
 
 @pytest.mark.req("FLW-1")
-async def test_a_link_that_is_missing_is_laid() -> None:
+async def test_a_link_and_a_mark_that_are_missing_are_made_good() -> None:
     flow = Flow()
     flow.job("load")
     flow.job("end", after="load")
     async with flow.harness() as kit:
         store = (await flow.app.engine()).store
         await store.shelve([EntryWrite(entry=each, remove=True) for each in await store.shelf("join", "")])
+        [load] = await store.jobs(["load"])
+        await store.write_jobs([JobWrite(job=with_feeds(load, False), seen_version=load.version)])
         await Upkeep(store, kit.clock).after(1)
         assert (set(await links(store)), await feeds(store, "load")) == ({"load/end"}, True)
 
@@ -125,7 +131,9 @@ async def test_who_lays_a_link_while_the_mark_is_taken_away_wins() -> None:
         async def late(writes: Any) -> Any:
             if not laid:
                 laid.append(True)
-                await Dependents(store).lay_and_mark({("load", "end")})
+                other = Dependents(store)
+                await other.lay({("load", "end")})
+                await other.mark({"load"})
             return await write(writes)
 
         store.write_jobs = late
@@ -152,6 +160,15 @@ async def test_what_cannot_be_read_does_not_stop_the_pruning() -> None:
         assert [entry.key for entry in await store.shelf("join", "end")] == ["flow:0"]
         assert [each.where for each in upkeep.heard if isinstance(each, Trouble)] == ["joins of end"]
         await (await flow.app.engine()).overview.why("end")
+
+
+async def test_an_entry_that_cannot_be_read_does_not_stop_the_pruning_of_its_kind() -> None:
+    store = MemoryStore(SystemClock())
+    for key in ("1", "?", "2"):
+        await store.shelve([EntryWrite(entry=Entry(kind="idempotency", key=key))])
+    pruning = ShelfPruning(store, SystemClock(), "idempotency", lambda entry, now: int(entry.key) < now)
+    assert await pruning.once() == 2
+    assert [entry.key for entry in await store.shelf("idempotency", "")] == ["?"]
 
 
 @pytest.mark.req("TEN-1", "HIS-2")

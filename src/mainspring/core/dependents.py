@@ -109,13 +109,13 @@ class Dependents:
         known = [entry async for entry in self._links()]
         if wanted:
             await self._check_declared(dict(specs), {parent for parent, _ in wanted})
-            await self._lay(wanted - {link_of(each) for each in known if link_body(each).useless_since is None})
+            await self.lay(wanted - {link_of(each) for each in known if link_body(each).useless_since is None})
         feeding = {parent for parent, _ in wanted} | {link_of(each)[0] for each in known}
         return [(name, msgspec.structs.replace(spec, feeds=True) if name in feeding else spec) for name, spec in specs]
 
     async def mark_parents(self, specs: Iterable[tuple[str, JobSpec]]) -> None:
         """Parents that code declares elsewhere, that operators made, or that were there before, learn of it too."""
-        await self._mark({parent for _, spec in specs for parent in spec.after})
+        await self.mark({parent for _, spec in specs for parent in spec.after})
 
     async def prepare(self, name: str, spec: JobSpec) -> JobSpec:
         """A job that is about to be written over the interface: refused if it comes after itself or after a job that
@@ -125,25 +125,20 @@ class Dependents:
             if missing:
                 raise await self._unknown(sorted(missing)[0])
             refuse_cycle(await self._parents({name: spec.after}), name)
-            await self._lay({(parent, name) for parent in spec.after})
-            await self._mark(spec.after)
+            await self.lay({(parent, name) for parent in spec.after})
+            await self.mark(spec.after)
         if not spec.feeds and await self._store.shelf(KIND, LINKS, after=f"{name}/", before=f"{name}0", limit=1):
             return msgspec.structs.replace(spec, feeds=True)
         return spec
 
-    async def lay_and_mark(self, links: Iterable[tuple[str, str]]) -> None:
-        links = list(links)
-        await self._lay(links)
-        await self._mark({parent for parent, _ in links})
-
-    async def _lay(self, links: Iterable[tuple[str, str]]) -> None:
+    async def lay(self, links: Iterable[tuple[str, str]]) -> None:
         links = sorted(links)
         writes = [EntryWrite(entry=Entry(kind=KIND, scope=LINKS, key=link_key(*link))) for link in links]
         if writes:
             self._fresh |= {parent for parent, _ in links}
             await self._store.shelve(writes)
 
-    async def _mark(self, names: Iterable[str]) -> None:
+    async def mark(self, names: Iterable[str]) -> None:
         """Parents of links that were just laid are written even if they have the mark: somebody may be about to take it
         away. A lost race means that somebody else changed the job meanwhile: look again."""
         left = set(names)

@@ -6,7 +6,7 @@ lost by that, however many nodes and versions of the code run beside each other:
 - A link goes only after it has been useless for an hour, and only if nobody has laid it anew since it was looked at.
 - The mark of a parent goes before its last link does, and only if nobody has written the parent since it was looked at.
   Whoever lays a link writes the parent after that.
-- A link that is missing is laid.
+- A link or a mark that is missing is made good: whoever should have set it may have died.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class LinkCare:
         self._up_to = ""
 
     async def tend(self, jobs: Sequence[Job], now: Micros) -> None:
-        """Lay what is missing of these jobs, and look at the next links."""
-        try:
-            await self._mend(jobs)
-            await self._tidy(now)
-        except Exception as error:
-            self._emit(trouble("links between jobs", error))
+        """Make good what is missing for these jobs, and look at the next links."""
+        for step in (self._mend(jobs), self._tidy(now)):
+            try:
+                await step
+            except Exception as error:
+                self._emit(trouble("links between jobs", error))
 
     async def _mend(self, jobs: Sequence[Job]) -> None:
         needed = {(parent, job.name) for job in jobs for parent in _parents(job) or ()}
         if needed:
             found = await self._store.entries(KIND, LINKS, sorted(link_key(*link) for link in needed))
-            if missing := needed - {link_of(entry) for entry in found}:
-                await self._dependents.lay_and_mark(missing)
+            await self._dependents.lay(needed - {link_of(entry) for entry in found})
+            await self._dependents.mark({parent for parent, _ in needed})
 
     async def _tidy(self, now: Micros) -> None:
         page = await self._store.shelf(KIND, LINKS, after=self._up_to, limit=AT_ONCE)

@@ -31,6 +31,13 @@ class ShelfPruning:
         writes = [
             EntryWrite(entry=entry, seen_version=entry.version, remove=True)
             for entry in found
-            if self._over(entry, now)
+            if self._is_over(entry, now)
         ]
         return sum(await self._store.shelve(writes)) if writes else 0
+
+    def _is_over(self, entry: Entry, now: int) -> bool:
+        """What this release cannot read is left to one that can, and holds up no other."""
+        try:
+            return self._over(entry, now)
+        except Exception:
+            return False
