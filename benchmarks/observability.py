@@ -4,7 +4,7 @@
 
 Each round drains the same number of no-op executions in every mode, one after another in one process, so that a noisy
 machine is noisy for all of them. What counts is CPU time of the process per execution, the least of all rounds, since
-noise only ever adds to it: many short rounds tell more than a few long ones. Spans go into an exporter that does nothing.
+noise only ever adds to it: many short rounds tell more than a few long ones. The exporter of spans does nothing.
 
 Three modes are there to compare `traces` with, where executions come from a few batches: `callers`, where each has
 a trace of its own, as if a request each had made them; `sampled`, the same with one trace in ten recorded; and `sdk`,
