@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -37,9 +38,9 @@ class LinkCare:
 
     async def tend(self, jobs: Sequence[Job], now: Micros) -> None:
         """Make good what is missing for these jobs, and look at the next links."""
-        for step in (self._mend(jobs), self._tidy(now)):
+        for step in (partial(self._mend, jobs), partial(self._tidy, now)):
             try:
-                await step
+                await step()
             except Exception as error:
                 self._emit(trouble("links between jobs", error))
 
