@@ -104,9 +104,9 @@ class Processes:
         return "".join(f"--- {each.name} ({each.exit_code})\n{each.said()}" for each in self._started if each.said())
 
 
-async def until(condition: Callable[[], Any], timeout: float, waiting_for: str = "") -> Any:
+async def until(condition: Callable[[], Any], timeout: float, waiting_for: str = "", every: float = LOOK) -> Any:
     """What the condition, plain or async, returns once that is true. Most conditions ask a database, which is busy."""
-    return await support.until(condition, waiting_for, timeout, every=LOOK)
+    return await support.until(condition, waiting_for, timeout, every)
 
 
 def end_with_parent() -> None:

@@ -38,8 +38,8 @@ async def test_a_thousand_ticks_are_a_thousand_executions(tmp_path: Path, proces
             await until(lambda done=done: len(quiet.ledger.lines("began")) >= done, PATIENCE)
             schedulers.pop().kill()
         await until(lambda: _completed(quiet) >= TICKS, PATIENCE, f"{TICKS} ticks have run")
-        await until(lambda: due_jobs(tmp_path) == 0, PATIENCE, "nothing is due")
-        await until(lambda: known(tmp_path) == [], PATIENCE, "successes are gone")
+        await until(lambda: due_jobs(tmp_path) == 0, PATIENCE, "nothing is due", every=0.1)
+        await until(lambda: known(tmp_path) == [], PATIENCE, "successes are gone", every=0.1)
         await _judge(quiet)
     finally:
         await quiet.close()

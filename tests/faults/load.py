@@ -96,7 +96,7 @@ class Load:
         assert self._client is not None
         self._enough = True
         await self._client
-        await until(self._is_done, PATIENCE, "everything has ended")
+        await until(self._is_done, PATIENCE, "everything has ended", every=0.15)  # each look takes two new connections
         await self._judge_ticks()
         rows = await _all(self.app)
         assert self.acknowledged <= {execution.id for execution in rows}
