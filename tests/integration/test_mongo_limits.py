@@ -227,14 +227,14 @@ async def test_a_database_from_before_gets_the_new_indexes_and_loses_the_old(url
 
 
 @pytest.mark.req("OPS-5", "FLW-3")
-async def test_rows_that_a_release_before_has_parked_are_judged_anew(url: str) -> None:
-    async with opened(url) as store:
+async def test_rows_that_a_release_before_has_parked_are_judged_anew(replica_set_url: str) -> None:
+    async with opened(replica_set_url) as store:
         await store.add([limited(ONE, share=share) for share in (None, "a")])
         [running] = (await store.exchange([], request())).claimed
         gone = {"$unset": {"stands": 1, "stood": 1, "place": 1}}
         assert (await store._db.executions.update_many({"parked": "k"}, gone)).modified_count == 1
         await store._db.limits.delete_many({})
         await store._db.meta.update_one({"_id": "schema"}, {"$set": {"version": 3}})
-    async with opened(url) as store:
+    async with opened(replica_set_url) as store:
         assert (await store.exchange([], request())).claimed == ()
         assert len((await store.exchange([ending(running)], request())).claimed) == 1

@@ -7,7 +7,7 @@ import pytest
 from ...model.execution import Execution, State
 from ...model.limits import Limit
 from .base import StoreSuite, World, ids, stored
-from .limits import LOOK, add_limited, at_once, limited, parked
+from .limits import LOOK, add_limited, at_once, parked
 
 
 async def served(world: World, running: Execution, count: int) -> list[Execution]:
@@ -139,15 +139,3 @@ class ParkedLines(StoreSuite):
             woken = await world.get(batch[1].id)
             assert woken.parked is None
             assert ids((await world.exchange(world.change(woken, State.CANCELLED))).claimed) == [batch[2].id]
-
-    @stored
-    async def test_urgent_rows_are_woken_first_whatever_their_place(self, world: World) -> None:
-        await add_limited(world, 1, at_once(1))
-        [running] = await world.claim()
-        low = limited(world, at_once(1), share="a", priority=-1)
-        await world.add(low)
-        await world.claim()
-        high = [limited(world, at_once(1), share="a", priority=5) for _ in range(2)]
-        await world.add(*high)
-        await world.claim()
-        assert ids(await served(world, running, 3)) == [*ids(high), low.id]
