@@ -1,5 +1,4 @@
 -- Cheaper endings: positions found by halving, statistics without arrays of arrays, numbers without sorting twice.
--- What was cancelled before any try of it took no time, although it may have been claimed and given back.
 
 -- Changes that end the row: it goes from the live table to history in one statement, with its statistics.
 -- `= ANY` on the primary key visits, and locks, in the order of ids. The position of a row in the batch is found by
@@ -49,9 +48,7 @@ BEGIN
     ), ended AS (
         SELECT g.n, g.id, g.job_key, g.trigger, g.number, coalesce(batch.states[g.n], 'completed') AS state,
             coalesce(batch.starts[g.n], g.started) AS started, batch.ats[g.n] AS finished,
-            batch.flags IS NULL OR batch.flags[g.n] & 6 <> 4 AS kept,
-            CASE WHEN batch.states[g.n] = 'cancelled' AND g.attempts IS NULL AND batch.attempts[g.n] IS NULL THEN NULL
-                 ELSE batch.ats[g.n] - coalesce(batch.starts[g.n], g.started) END AS duration
+            batch.flags IS NULL OR batch.flags[g.n] & 6 <> 4 AS kept
         FROM gone g
     ), summed AS (
         SELECT e.job_key, e.trigger,
@@ -61,8 +58,8 @@ BEGIN
             count(*) FILTER (WHERE e.state = 'cancelled') AS cancelled,
             count(*) FILTER (WHERE e.state = 'skipped') AS skipped,
             count(*) FILTER (WHERE batch.flags[e.n] & 8 = 8) AS rescued,
-            coalesce(sum(e.duration) FILTER (WHERE e.state <> 'skipped'), 0) / 1000 AS duration_ms,
-            count(e.duration) FILTER (WHERE e.state <> 'skipped') AS timed,
+            coalesce(sum(e.finished - e.started) FILTER (WHERE e.state <> 'skipped'), 0) / 1000 AS duration_ms,
+            count(e.finished - e.started) FILTER (WHERE e.state <> 'skipped') AS timed,
             array_agg(e.id) FILTER (WHERE e.number IS NULL AND e.kept) AS ids,
             count(*) FILTER (WHERE e.number IS NULL AND NOT e.kept) AS dropped,
             max(e.n) FILTER (WHERE e.state <> 'skipped') AS newest  -- positions are in the order of ids
@@ -153,46 +150,6 @@ BEGIN
     IF left_limits IS NOT NULL THEN
         woken := mainspring.leave(left_limits, NULL);
     END IF;
-END
-$$;
-
--- A finished execution as it is, with its statistics. False when its id is known already.
-CREATE OR REPLACE FUNCTION mainspring.record(r mainspring.incoming, job integer) RETURNS boolean LANGUAGE plpgsql
-AS $$
-DECLARE
-    told_by text := mainspring.trigger_of(r.body);
-    duration bigint := CASE WHEN r.state = 'cancelled' AND r.attempts IS NULL THEN NULL ELSE r.finished - r.started END;
-BEGIN
-    INSERT INTO mainspring.history (
-        id, created, due, claimed, started, finished, cancel_requested, number, token, job_key, failures, crashes,
-        alone, staged, todo, keep, stray, state, unique_key, overlap_key, running_unique_key, running_overlap_key,
-        cancel_reason, tenant, parent_id, foreign_trace, reason, error, attempts, result, counters, metadata,
-        progress, trigger, body
-    ) VALUES (
-        r.id, r.created, r.due, r.claimed, r.started, r.finished, r.cancel_requested, r.number,
-        coalesce(r.token, 0), job, coalesce(r.failures, 0), coalesce(r.crashes, 0), coalesce(r.alone, false),
-        coalesce(r.staged, false), coalesce(r.todo, false), true, coalesce(r.stray, false), r.state, r.unique_key, r.overlap_key,
-        r.running_unique_key, r.running_overlap_key, r.cancel_reason, r.tenant, r.parent_id, r.foreign_trace,
-        r.reason, r.error, r.attempts, r.result, r.counters, r.metadata, r.progress, told_by, r.body
-    ) ON CONFLICT (id) DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    IF r.state = 'skipped' THEN
-        INSERT INTO mainspring.delta (job_key, trigger, skipped, ids)
-        VALUES (job, told_by, 1, CASE WHEN r.number IS NULL THEN ARRAY[r.id] END);
-        RETURN true;
-    END IF;
-    INSERT INTO mainspring.delta (
-        job_key, trigger, completed, partial, failed, cancelled, duration_ms, timed,
-        last_id, last_state, last_started, last_finished, last_error, last_failures, ids
-    ) VALUES (
-        job, told_by, (r.state = 'completed')::integer, (r.state = 'partial')::integer, (r.state = 'failed')::integer,
-        (r.state = 'cancelled')::integer, coalesce(duration / 1000.0, 0), (duration IS NOT NULL)::integer, r.id,
-        r.state, r.started, r.finished, r.error,
-        coalesce(r.failures, 0), CASE WHEN r.number IS NULL THEN ARRAY[r.id] END
-    );
-    RETURN true;
 END
 $$;
 
