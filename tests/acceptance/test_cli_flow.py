@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mainspring import Mainspring
 from mainspring.cli import main
 
 URL = "--database-url=sqlite:///shop.db"
@@ -156,3 +157,16 @@ def test_programs_get_json_from_every_command(cli: Callable[..., tuple[int, Any]
     code, said = cli("grafana", "export", URL, "--to", "missing/board.txt")
     assert (code, "there is no directory 'missing'" in said) == (2, True)
     assert cli("jobs", "skip", "north", "--at", "2099-03-01T03:00Z", "--app=nobody:app")[1].startswith("error: MODULE")
+
+
+@pytest.mark.req("FLW-1")
+def test_a_job_is_reverted_and_one_that_others_come_after_is_removed_only_by_force(
+    cli: Callable[..., tuple[int, Any]],
+) -> None:
+    with Mainspring("sqlite:///shop.db", prune=False).sync as shop:
+        shop.update_job("mail", after=["north", "west"])
+    assert cli("jobs", "revert", "mail", URL, "-o", "json")[1]["after"] == ["north", "south"]
+    code, said = cli("jobs", "remove", "north", URL)
+    assert (code, "it is followed by mail; remove is possible when no job comes after it" in said) == (1, True)
+    code, said = cli("jobs", "remove", "north", "--force", URL)
+    assert (code, "warning: mail came after it, and will not follow" in said) == (0, True)

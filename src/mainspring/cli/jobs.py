@@ -246,6 +246,14 @@ def reactivate_job(session: Session, name: str) -> None:
     _show(session, session.call(lambda app: app.reactivate(name, by=operator())))
 
 
+@jobs.command("revert")
+@click.argument("name")
+@client_options
+def revert_job(session: Session, name: str) -> None:
+    """Take back all that operators changed of a job: it is as code declares it."""
+    _show(session, session.call(lambda app: app.revert_job(name, by=operator())))
+
+
 @jobs.command("retry")
 @NAMES
 @JOB_FILTER
@@ -272,7 +280,7 @@ def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) ->
 
 @jobs.command("remove")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also while something of it waits or runs: that is cancelled.")
+@click.option("--force", is_flag=True, help="Also while it waits or runs (that is cancelled), or others come after it.")
 @click.option("--purge", is_flag=True, help="Remove its history too; asks first.")
 @click.option("--yes", is_flag=True, help="Do not ask before a purge; needed where there is no terminal.")
 @client_options
@@ -281,11 +289,15 @@ def remove_job(session: Session, name: str, force: bool, purge: bool, yes: bool)
     if purge and not yes:
         _confirm_purge(name)
 
-    async def work(app: Mainspring) -> bool:
+    async def work(app: Mainspring) -> tuple[bool, Sequence[str]]:
+        dependents = (await app.job_view(name)).dependents
         await app.remove_job(name, by=operator(), force=force, purge=purge)
-        return any(name in worker.declares for worker in await app.workers())
+        return any(name in worker.declares for worker in await app.workers()), dependents
 
-    if session.call(work):
+    comes_back, dependents = session.call(work)
+    if dependents:
+        note(f"warning: {', '.join(dependents)} came after it, and will not follow until it is there again")
+    if comes_back:
         note(
             "warning: a running process declares it; it comes back at the next start; "
             "to stop it use jobs pause or jobs cancel"

@@ -174,12 +174,16 @@ class Control:
     async def remove_job(
         self, name: str, *, by: str, force: bool = False, purge: bool = False, seen: str | None = None
     ) -> None:
-        """Delete the job; its history stays unless purged. Refused while it has something alive, unless forced."""
+        """Delete the job; its history stays unless purged. Refused while it has something alive, or other jobs come
+        after it, unless forced."""
         while True:
             view = await self._seen(name, seen)
             if view.live.total and not force:
                 live = f"alive with {view.live.total} execution(s)"
                 raise CommandRefused("remove", live, ["nothing of it is alive, or force is given"], f"job {name!r}")
+            if others := [each for each in view.dependents if each != name and not force]:
+                allowed = ["no job comes after it, or force is given"]
+                raise CommandRefused("remove", f"followed by {', '.join(others)}", allowed, f"job {name!r}")
             if view.live.total:
                 await sweep_job(self._store, view.job, self._emit)
                 view = await self._queries.job(name)

@@ -22,6 +22,7 @@ from ..model.shelf import Entry, EntryWrite
 from .flow_options import find_cycle, refuse_cycle
 from .joins import KIND
 from .loop import Emit
+from .meeting import ancestry, never_meet, told
 from .ports import Store
 
 LINKS = ""
@@ -166,8 +167,33 @@ class Dependents:
         after |= {job.name: job.spec.after for job in stored if "after" in job.changed_fields}
         graph = await self._parents(after)
         for name in sorted(after):
-            if after[name]:
-                refuse_cycle(graph, name)
+            if after[name] and (way := find_cycle(graph, name)) is not None:
+                refuse_cycle(graph, name, await self._to_revert(way, specs))
+        await self._warn_of_strangers(specs, stored)
+
+    async def _to_revert(self, way: Sequence[str], specs: Mapping[str, JobSpec]) -> str:
+        """How to open a circle that operators' edits closed: start-up fails until somebody does."""
+        found = []
+        for job in await self._store.jobs(sorted(set(way))):
+            said = specs[job.name] if job.name in specs else effective_spec(job.declared, "{}")
+            if way[way.index(job.name) + 1] not in said.after:
+                found.append(job.name)
+        if not found:
+            return ""
+        edits = f"An operator changed `after` of {', '.join(map(repr, found))}"
+        return f"{edits}; take that back with `mainspring jobs revert {found[0]} --database-url URL`"
+
+    async def _warn_of_strangers(self, specs: Mapping[str, JobSpec], stored: Sequence[Job]) -> None:
+        edited = {job.name: job for job in stored if job.name in specs and job.changed_fields}
+        known = {
+            name: effective_spec(encode_spec(spec), edited[name].overrides) if name in edited else spec
+            for name, spec in specs.items()
+        }
+        joining = sorted(name for name, spec in known.items() if len(spec.after) > 1)
+        family = await ancestry(self._store, known, joining)
+        for name in joining:
+            if (pair := never_meet(name, family)) is not None:
+                warnings.warn(f"job {name!r} will never follow: {told(pair)}", UserWarning, stacklevel=2)
 
     async def _parents(self, known: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
         """These jobs with their parents, and those with theirs, as far up as it goes."""

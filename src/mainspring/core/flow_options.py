@@ -79,7 +79,7 @@ class Declared(Mapping[str, Sequence[str]]):
         return len(self._options)
 
 
-def refuse_cycle(parents: Mapping[str, Sequence[str]], name: str) -> None:
+def refuse_cycle(parents: Mapping[str, Sequence[str]], name: str, remedy: str = "") -> None:
     if (way := find_cycle(parents, name)) is not None:
         allowed = "jobs that do not come after this one themselves"
-        raise InvalidValue("after", way[1], allowed, f"It goes round: {' after '.join(way)}")
+        raise InvalidValue("after", way[1], allowed, f"It goes round: {' after '.join(way)}{remedy and '. '}{remedy}")

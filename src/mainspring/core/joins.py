@@ -7,12 +7,13 @@ tenants do not write to one record. Every record is written by compare-and-set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ..model.execution import Execution, State
-from ..model.instants import SECOND, Micros
+from ..model.instants import SECOND, Micros, to_datetime
 from ..model.job import Job
 from ..model.shelf import Entry, EntryWrite, ShelfKind
 from .loop import Emit, one_by_one
@@ -21,6 +22,8 @@ from .ports import Store
 KIND: ShelfKind = "join"
 KEPT_FOR = 14 * 86_400 * SECOND
 """How long the endings of several parents wait for each other, counted from the last one."""
+_WINDOW = re.compile(r"window:(-?\d+)-(-?\d+)")
+_TICK = re.compile(r"tick:(-?\d+)")
 PRUNED_AT_ONCE = 500
 PAGE = 1_000
 EARLIER_KEPT = 50
@@ -96,6 +99,26 @@ def group_of(execution: Execution) -> str:
     if execution.tick is not None:
         return f"tick:{execution.tick:017d}"
     return f"flow:{flow_of(execution)}"
+
+
+def group_words(key: str) -> str:
+    """The key of a record as people read it.
+
+    >>> group_words("tick:01772359200000000#acme")
+    "the tick 2026-03-01T10:00:00Z of tenant 'acme'"
+    """
+    words, _, tenant = key.partition("#")
+    if found := _WINDOW.fullmatch(words):
+        words = f"the window {_instant(found[1])} to {_instant(found[2])}"
+    elif found := _TICK.fullmatch(words):
+        words = f"the tick {_instant(found[1])}"
+    elif words.startswith("flow:"):
+        words = f"what follows from execution {words[5:]}"
+    return f"{words} of tenant {tenant!r}" if tenant else words
+
+
+def _instant(micros: str) -> str:
+    return to_datetime(int(micros)).isoformat().replace("+00:00", "Z")
 
 
 def single_key(group: str, tenant: str) -> str:

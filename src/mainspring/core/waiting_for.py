@@ -1,4 +1,5 @@
-"""What a job that comes after others waits for: executions of its parents that live, and endings that have come."""
+"""What a job that comes after others waits for: executions of its parents that live, and endings that have come; and
+for which of them it waits in vain."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ import msgspec
 
 from ..model.changes import ExecutionQuery
 from ..model.execution import LIVE, Execution
+from ..model.instants import Micros
 from ..model.job import Job
 from .dependencies import is_whole
 from .joins import KIND, Join, readable
+from .meeting import ancestry, never_meet
 from .ports import Store
 
 NAMED = 5
@@ -26,24 +29,34 @@ class HalfJoined(msgspec.Struct, frozen=True):
 
 
 class WaitingFor(msgspec.Struct, frozen=True):
+    """`gone` are parents that do not exist, `cancelled` those that will not run; `never_meet`: two that have nothing in
+    common."""
+
     alive: list[Execution] = []
     half: list[HalfJoined] = []
+    gone: tuple[str, ...] = ()
+    cancelled: dict[str, Micros] = {}
+    never_meet: tuple[str, str] | None = None
 
 
 async def waiting_for(store: Store, job: Job) -> WaitingFor:
-    """A few of each, the newest ones."""
+    """A few of each, the newest ones; of the parents that it waits for in vain, all."""
     after = job.spec.after
     alive: list[Execution] = []
     for name in after[:NAMED]:
         found = await store.find(ExecutionQuery(job=name, states=LIVE, limit=LOOKED_AT))
         alive += [each for each in found if is_whole(each)][:NAMED]
+    parents = {parent.name: parent for parent in await store.jobs(list(after))}
+    gone = tuple(name for name in after if name not in parents)
+    cancelled = {name: parent.cancelled for name, parent in parents.items() if parent.cancelled is not None}
     if len(after) < 2:
-        return WaitingFor(alive)
+        return WaitingFor(alive, gone=gone, cancelled=cancelled)
     entries = await store.shelf(KIND, job.name, limit=LOOKED_AT)
     joins = [(entry.key, join) for entry in entries if (join := readable(entry)) is not None]
     half = [(key, join) for key, join in joins if join.job_id == job.id and _waits(join, after)]
     half.sort(key=lambda each: each[1].moved, reverse=True)
-    return WaitingFor(alive, [_half(key, join, job) for key, join in half[:NAMED]])
+    pair = never_meet(job.name, await ancestry(store, {job.name: job.spec}, [job.name]))
+    return WaitingFor(alive, [_half(key, join, job) for key, join in half[:NAMED]], gone, cancelled, pair)
 
 
 def _waits(join: Join, after: Sequence[str]) -> bool:

@@ -15,6 +15,8 @@ from ..model.execution import LIVE, Execution, State
 from ..model.instants import Micros, maybe_datetime
 from ..model.limits import decode_limits
 from ..model.values import duration_text
+from .joins import group_words
+from .meeting import told
 from .opening import Closing
 from .ports import Store
 from .queries import Queries
@@ -192,11 +194,12 @@ def _closed(closing: Closing, hours: str | None) -> Reason:
 
 
 def _parents(known: Facts) -> list[Reason]:
-    """Of a job that comes after others: which of their executions it waits for."""
+    """Of a job that comes after others: which of them it waits for in vain, and for which executions."""
     after, waits = known.view.after, known.waiting_for
     if not after:
         return []
-    found = [
+    found = _in_vain(waits)
+    found += [
         Reason(
             "waits_for_parent",
             f"it follows execution {each.id} of job {each.job!r}, which is {each.state}",
@@ -207,13 +210,32 @@ def _parents(known: Facts) -> list[Reason]:
     found += [
         Reason(
             "waits_for_parent",
-            f"{', '.join(half.ended)} ended for {half.group}; it waits for {', '.join(half.missing)}",
+            f"{', '.join(half.ended)} ended for {group_words(half.group)}; it waits for {', '.join(half.missing)}",
             details={"group": half.group, "ended": half.ended, "missing": list(half.missing)},
         )
         for half in waits.half
     ]
     if not found and not known.alive:
         found = [Reason("after", f"it runs when {' and '.join(after)} ended", False, {"after": list(after)})]
+    return found
+
+
+def _in_vain(waits: WaitingFor) -> list[Reason]:
+    remedy = "take it out of `after`"
+    found = [
+        Reason(
+            "parent_gone",
+            f"it comes after job {name!r}, which does not exist: it was removed, or nobody has declared it yet; "
+            f"create it, or {remedy}",
+            details={"job": name},
+        )
+        for name in waits.gone
+    ]
+    for name, at in waits.cancelled.items():
+        message = f"it comes after job {name!r}, which is cancelled since {_text(at)}; reactivate that, or {remedy}"
+        found.append(Reason("parent_cancelled", message, details={"job": name, "cancelled_at": _text(at)}))
+    if waits.never_meet is not None:
+        found.append(Reason("parents_never_meet", told(waits.never_meet), details={"jobs": list(waits.never_meet)}))
     return found
 
 

@@ -206,7 +206,10 @@ class JobList(Strict):
 class JobRemoval(Strict):
     model_config = ConfigDict(strict=False)
 
-    force: Annotated[bool, Field(description="Also while something of it waits or runs: that is cancelled.")] = False
+    force: Annotated[
+        bool,
+        Field(description="Also while something of it waits or runs (that is cancelled), or others come after it."),
+    ] = False
     purge: Annotated[bool, Field(description="Remove its history too.")] = False
 
 

@@ -146,7 +146,8 @@ async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     "/{id}", operation_id="delete_job", status_code=204, responses=answers({204: (None, "It is gone.")}, 404, 409, 412)
 )
 async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Query()]) -> Response:
-    """Remove a job. Its history stays unless purged. Refused while something of it waits or runs, unless forced."""
+    """Remove a job. Its history stays unless purged. Refused while something of it waits or runs, or while other jobs
+    come after it, unless forced."""
     may_trigger(call.principal, (await call.engine.queries.job(id)).job)
     await call.engine.control.remove_job(id, by=call.by, force=wanted.force, purge=wanted.purge, seen=call.seen)
     return respond(Answer(204))
