@@ -83,3 +83,12 @@ def _references(part: Any) -> list[str]:
         own = [part["$ref"]] if isinstance(part.get("$ref"), str) else []
         return own + [each for value in part.values() for each in _references(value)]
     return [each for value in part for each in _references(value)] if isinstance(part, list) else []
+
+
+@pytest.mark.req("API-9")
+def test_a_rule_for_keys_holds_for_all_keys(document: dict[str, Any]) -> None:
+    """A pattern alone would allow anything under a key that does not fit it, which the routes refuse."""
+    [weights, _] = document["components"]["schemas"]["JobCreate"]["properties"]["weights"]["anyOf"]
+    assert weights["additionalProperties"] == {"type": "integer", "minimum": 1, "maximum": 1000}
+    assert "pattern" in weights["propertyNames"]
+    assert "patternProperties" not in str(document["components"])

@@ -71,9 +71,22 @@ def _found(api: FastAPI) -> Document:
         found = get_openapi(
             title=api.title, version=api.version, description=api.description, routes=api.routes, tags=api.openapi_tags
         )
+        _say_all_keys(found)
         _KNOWN[routes] = msgspec.json.encode(found)
     made: Document = msgspec.json.decode(_KNOWN[routes])
     return made
+
+
+def _say_all_keys(schema: Any) -> None:
+    """A rule for keys is written as a pattern, beside which anything is allowed; meant is that all keys follow it."""
+    if isinstance(schema, dict):
+        patterns = schema.get("patternProperties", {})
+        if len(patterns) == 1 and "additionalProperties" not in schema:
+            ((pattern, values),) = schema.pop("patternProperties").items()
+            schema["propertyNames"] = {**schema.get("propertyNames", {}), "pattern": pattern}
+            schema["additionalProperties"] = values
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _say_all_keys(inner)
 
 
 def _security(settings: SecuritySettings) -> list[Document]:
