@@ -46,8 +46,11 @@ def main() -> int:
 def run(measure: Measure, plan: Plan, who: tuple[str, ...]) -> list[str]:
     """Measures, shows and saves; what failed of our own."""
     print(f"\n{measure.name}: {measure.title}", flush=True)
-    began = time.monotonic()
-    rows = measured(measure, measure.chosen(plan, who), plan, lambda line: print(line, flush=True))
+    began, entries = time.monotonic(), measure.chosen(plan, who)
+    if not entries:
+        labels = ", ".join(entry.label for entry in measure.entries)
+        return [f"{measure.name}: nobody is called {' or '.join(who)}; there are {labels}"]
+    rows = measured(measure, entries, plan, lambda line: print(line, flush=True))
     seconds = time.monotonic() - began
     print("\n".join(["  --", *(f"  {line}" for line in compared(measure, rows)), f"  ({seconds:.0f} s)"]), flush=True)
     save(measure, plan, rows, seconds)
