@@ -66,6 +66,7 @@ def multiply(connection: psycopg.Connection[Any], table: str, first: int, last: 
     values = ", ".join(changed.get(name, f"o.{name}") for name in names)
     text = (
         f"INSERT INTO mainspring.{table} ({', '.join(names)}) SELECT {values} "
-        f"FROM (SELECT * FROM mainspring.{table} ORDER BY id DESC LIMIT 1) o, generate_series({first}::bigint, {last}) n"
+        f"FROM (SELECT * FROM mainspring.{table} ORDER BY id DESC LIMIT 1) o, "
+        f"generate_series({first}::bigint, {last}) n"
     )
     connection.execute(text.encode())
