@@ -49,12 +49,12 @@ async def opened(url: str, count: int = 1) -> AsyncIterator[list[PostgresStore]]
 
 def execution(**fields: Any) -> Execution:
     now = time.time_ns() // 1000
-    plain = {"id": random_id(now, CHANCE), "job": "job", "job_id": "job-1", "handler": "work"}
+    plain = {"id": random_id(now, CHANCE), "job": "job", "job_id": "job-1", "handler": "crawl"}
     return Execution(**{**plain, "created": now, "due": now, **fields})
 
 
 def request(owner: str = "w1", **fields: Any) -> ClaimRequest:
-    plain = {"owner": owner, "handlers": frozenset({"work"}), "queues": None, "limit": 10, "lease": 30.0}
+    plain = {"owner": owner, "handlers": frozenset({"crawl"}), "queues": None, "limit": 10, "lease": 30.0}
     return ClaimRequest(**{**plain, **fields})
 
 
@@ -150,7 +150,7 @@ async def test_a_newcomer_is_in_the_next_batch_however_much_another_share_has_wa
 @pytest.mark.req("FLW-3", "ENQ-2")
 async def test_what_plain_sql_enqueues_has_share_and_limits_too(url: str) -> None:
     limits = (Limit("crawl:{tenant}:{params.site}", concurrency=1), Limit("all", rate="100/s"))
-    spec = JobSpec(handler="work", limits=limits, weights={"acme": 3, "*": 2})
+    spec = JobSpec(handler="crawl", limits=limits, weights={"acme": 3, "*": 2})
     job = Job(name="crawl", id="crawl-1", declared=encode_spec(spec))
     asked = [
         {"job": "crawl", "tenant": "acme", "params": {"site": "a"}},
@@ -174,7 +174,7 @@ async def test_keys_that_plain_sql_fills_in_can_be_read_whatever_is_in_them(url:
     job = Job(
         name="crawl",
         id="crawl-1",
-        declared=encode_spec(JobSpec(handler="work", limits=(Limit("{params.site}", rate=9),))),
+        declared=encode_spec(JobSpec(handler="crawl", limits=(Limit("{params.site}", rate=9),))),
     )
     asked = [{"job": "crawl", "params": {"site": site}} for site in ("", "a\tb", "a\u200bb\u2028", "b" * 500)]
     async with opened(url) as [store]:
@@ -191,10 +191,11 @@ OLD = """
     INSERT INTO mainspring.history (id, created, due, started, finished, token, job_key, failures, crashes, alone,
         staged, todo, keep, stray, state, body)
     SELECT mainspring.new_id(t), t, t, t, t, 1, 1, 0, 0, false, false, false, true, false, 'completed',
-        '{"job":"job","job_id":"job-1","handler":"work"' || CASE n % 2 WHEN 0 THEN ',"trigger":"schedule"' ELSE '' END
+        '{"job":"job","job_id":"job-1","handler":"crawl"' || CASE n % 2 WHEN 0 THEN ',"trigger":"schedule"' ELSE '' END
     FROM (SELECT n, mainspring.now_micros() - 1000000 * n AS t FROM generate_series(1, 10) n) x;
     INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, body)
-    SELECT mainspring.new_id(t), t, t, 1, 0, 1, 'default/work', '{"job":"job","job_id":"job-1","handler":"work"' || told
+    SELECT mainspring.new_id(t), t, t, 1, 0, 1, 'default/crawl',
+        '{"job":"job","job_id":"job-1","handler":"crawl"' || told
     FROM (VALUES (mainspring.now_micros(), ',"trigger":"schedule"'), (mainspring.now_micros(), '')) x (t, told);
     INSERT INTO mainspring.delta (job_key, completed) VALUES (1, 10);
 """
@@ -205,9 +206,9 @@ PARKED = """
     INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, share, weight, tag, limits, parked,
         for_token, body)
     SELECT mainspring.new_id(t), t, t, 1, 0, -1, lane, share, 1, tag, limits, 'k', false,
-        '{"job":"job","job_id":"job-1","handler":"work","limits":' || to_json(limits)::text
+        '{"job":"job","job_id":"job-1","handler":"crawl","limits":' || to_json(limits)::text
     FROM (SELECT mainspring.now_micros() AS t, '[{"key":"k","concurrency":1}]' AS limits) x,
-        (VALUES ('default/work//limited', NULL, NULL), ('default/work//fair', 'a', 0)) y (lane, share, tag);
+        (VALUES ('default/crawl//limited', NULL, NULL), ('default/crawl//fair', 'a', 0)) y (lane, share, tag);
     INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('k', 0, 4102444800000000);
 """
 

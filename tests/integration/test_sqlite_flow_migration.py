@@ -10,6 +10,7 @@ import pytest
 
 from mainspring.model.changes import ExecutionQuery
 from mainspring.model.execution import Execution, State
+from mainspring.model.execution import lane as lane_of
 from mainspring.model.limits import Limit, encode_limits
 from mainspring.moving import opened
 from mainspring.stores.sqlite import rows
@@ -45,7 +46,8 @@ async def test_rows_that_an_earlier_release_has_parked_are_judged_anew(tmp_path:
     limits = encode_limits([Limit("k", concurrency=1)])
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection, connection:
         _migrate(connection, 6)
-        for number, lane, share in ((0, "default/work", None), (1, "default/work//fair", "a")):
+        plain = lane_of("default", "work")
+        for number, lane, share in ((0, plain, None), (1, f"{plain}//fair", "a")):
             row = _execution(number, share=share, limits=limits)
             connection.execute(
                 "INSERT INTO mainspring_executions (seq, id, job_id, created, body) VALUES (?, ?, 'job-1', ?, ?)",
