@@ -213,15 +213,20 @@ PARKED = """
 """
 
 
-@pytest.mark.req("OPS-5", "FLW-3")
-async def test_rows_that_an_earlier_release_has_parked_are_judged_anew(url: str) -> None:
+def _earlier_release(url: str, schema: int, rows: str) -> None:
+    """A database as that release left it."""
     with psycopg.connect(url) as connection:
         connection.execute("CREATE SCHEMA mainspring")
         for number, text in migrations():
-            if number <= 20:
+            if number <= schema:
                 connection.execute(text.encode())
-        connection.execute("UPDATE mainspring.meta SET value = 20 WHERE key = 'schema'")
-        connection.execute(PARKED.encode())
+        connection.execute("UPDATE mainspring.meta SET value = %s WHERE key = 'schema'", [schema])
+        connection.execute(rows.encode())
+
+
+@pytest.mark.req("OPS-5", "FLW-3")
+async def test_rows_that_an_earlier_release_has_parked_are_judged_anew(url: str) -> None:
+    _earlier_release(url, 20, PARKED)
     async with opened(url) as [store]:
         [first] = (await store.exchange([], request())).claimed
         [second] = (await store.exchange([change(first)], request())).claimed
@@ -230,13 +235,7 @@ async def test_rows_that_an_earlier_release_has_parked_are_judged_anew(url: str)
 
 @pytest.mark.req("OPS-5", "HIS-3")
 async def test_rows_of_an_earlier_release_are_found_by_their_trigger(url: str) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute("CREATE SCHEMA mainspring")
-        for number, text in migrations():
-            if number <= 14:
-                connection.execute(text.encode())
-        connection.execute("UPDATE mainspring.meta SET value = 14 WHERE key = 'schema'")
-        connection.execute(OLD.encode())
+    _earlier_release(url, 14, OLD)
     async with opened(url) as [store]:
         for row in (await store.exchange([], request())).claimed:
             assert (await store.exchange([change(row)], None)).applied == (True,)

@@ -17,7 +17,7 @@ from ...core.flow_shapes import bulk_shape
 from ...core.idempotency import Answer
 from .. import outputs
 from ..bulk_models import ExecutionBulk, ExecutionBulkFilter, JobBulk, JobBulkFilter
-from ..call import Posting, json
+from ..call import Call, Posting, json
 from ..docs import answers
 from ..errors import problem_of
 from ..paging import check_range
@@ -37,11 +37,7 @@ async def bulk_jobs(call: Posting, body: JobBulk) -> Response:
             body.command,
             body.ids,
             wanted,
-            by=call.by,
-            note=body.note,
-            check=call.may_make,
-            under=execution_id,
-            after=body.after,
+            **_terms(call, body, execution_id),
         )
         return json(bulk_shape(done, _item_shape))
 
@@ -60,15 +56,22 @@ async def bulk_executions(call: Posting, body: ExecutionBulk) -> Response:
             body.command,
             body.ids,
             filters,
-            by=call.by,
-            note=body.note,
-            check=call.may_make,
-            under=execution_id,
-            after=body.after,
+            **_terms(call, body, execution_id),
         )
         return json(bulk_shape(done, _item_shape))
 
     return await call.once(work)
+
+
+def _terms(call: Call, body: JobBulk | ExecutionBulk, execution_id: str | None) -> dict[str, Any]:
+    """What both kinds have in common."""
+    return {
+        "by": call.by,
+        "note": body.note,
+        "check": call.may_make,
+        "under": execution_id,
+        "after": body.after,
+    }
 
 
 def _said(filter: JobBulkFilter | ExecutionBulkFilter) -> dict[str, Any]:
