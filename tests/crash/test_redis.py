@@ -39,6 +39,7 @@ async def test_no_fault_of_redis_doubles_a_tick_or_an_ending(tmp_path: Path, pro
         await until(lambda wanted=wanted: len(app.ledger.lines("locked")) >= wanted - 15, PATIENCE, "locks are taken")
         await fault(server, app)
     await until(lambda: _completed(app) >= JOBS * TICKS + wanted, PATIENCE, "all has run, faults or not")
+    await until(lambda: len(app.ledger.lines("ticked")) >= JOBS * TICKS, PATIENCE, "who ticked has said so")
     _judge(app, wanted)
     assert [process.alive for process in started] == [True] * NODES
     assert await app.try_lock("afterwards", ttl=1)

@@ -54,15 +54,20 @@ def _waiting_for_the_lock(address: str) -> int:
     return int(count)
 
 
+async def _taking_part(app: Witnessed, nodes: int) -> bool:
+    return len(await app.workers()) == nodes
+
+
 @pytest.mark.req("REL-1", "WRK-3")
 async def test_ten_worker_processes_start_at_once_on_an_empty_database(
     tmp_path: Path, address: str, processes: Processes
 ) -> None:
-    """All of them migrate, declare the same jobs, and then share the work; one is killed, one leaves."""
+    """All of them migrate, declare the same jobs, and then share the work; one is killed."""
     for _ in range(10):
         processes.node("scheduler,worker", concurrency=4)
     app = build(tmp_path)
     try:
+        await until(lambda: _taking_part(app, 10), PATIENCE, "all ten are there")
         added = [each for each in await app.enqueue_many([("work", {"n": n}) for n in range(600)]) if each is not None]
         await until(lambda: len({line["pid"] for line in app.ledger.lines("began")}) > 1, PATIENCE)
         processes.alive()[0].kill()
