@@ -20,7 +20,7 @@ from mainspring.server.access import (
     Refused,
     access_extra,
     limited_to_sys,
-    may_trigger,
+    may_steer,
     needs,
     required_role,
     sys_access,
@@ -112,16 +112,16 @@ def job(**options: Any) -> Job:
 
 def test_a_job_may_ask_for_a_higher_role() -> None:
     operator, admin = Principal("ada", Role.OPERATOR, "jwt"), Principal("grace", Role.ADMIN, "jwt")
-    may_trigger(operator, job())
-    may_trigger(admin, job(trigger_role="admin"))
+    may_steer(operator, job())
+    may_steer(admin, job(trigger_role="admin"))
     with pytest.raises(Refused, match="job 'close' needs the role admin; jwt:ada has operator") as refused:
-        may_trigger(operator, job(trigger_role="admin"))
+        may_steer(operator, job(trigger_role="admin"))
     assert (refused.value.status, refused.value.code) == (403, "role_too_low")
 
 
 def test_but_never_for_a_lower_one() -> None:
     with pytest.raises(Refused):
-        may_trigger(Principal("ada", Role.VIEWER, "jwt"), job())
+        may_steer(Principal("ada", Role.VIEWER, "jwt"), job())
     with pytest.raises(InvalidValue, match="'operator' or 'admin'"):
         job(trigger_role="viewer")
 
@@ -129,7 +129,7 @@ def test_but_never_for_a_lower_one() -> None:
 def test_a_role_of_a_newer_release_is_the_highest() -> None:
     newer = Job(name="close", id="1", declared='{"handler": "close", "trigger_role": "emperor"}')
     with pytest.raises(Refused):
-        may_trigger(Principal("ada", Role.OPERATOR, "jwt"), newer)
+        may_steer(Principal("ada", Role.OPERATOR, "jwt"), newer)
 
 
 # --- declarations and the matrix ----------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ async def test_who_may_not_change_an_address_reads_its_host(memory_nodes: Nodes)
     assert "a parameter" in (await _told(app, "viewer"))["/api/v1/jobs/job"]
     whole = {path: TOKEN in text for path, text in (await _told(app, "operator")).items()}
     assert whole == {path: path not in ("/api/v1/audit", "/api/v1/jobs/payout") for path in whole}
-    paused = await Someone(app, "operator").ask("POST", "/api/v1/jobs/payout/pause")
-    assert paused.json()["overrides"] == {"ping": {"failure": HOST}}
+    payout = await Someone(app, "operator").ask("GET", "/api/v1/jobs/payout")
+    assert payout.json()["overrides"] == {"ping": {"failure": HOST}}
     assert all(TOKEN in text for text in (await _told(app, "admin")).values())
     await app.close()
 

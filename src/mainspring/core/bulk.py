@@ -14,10 +14,9 @@ import msgspec
 from ..model.errors import ExecutionNotFound, InvalidValue, MainspringError, StoreError
 from ..model.execution import Execution
 from ..model.ids import follow_up_id
-from ..model.job import Job
 from ..model.values import choice, whole, words
 from .bulk_filters import is_wanted
-from .control import EXECUTION_ID, Control
+from .control import EXECUTION_ID, Check, Control
 from .job_lists import JobFilter, JobLists
 from .queries import Queries, execution_query
 
@@ -30,7 +29,6 @@ MOST_PAGES = 20
 JOB_COMMANDS = ("pause", "resume", "cancel", "retry")
 EXECUTION_COMMANDS = ("cancel", "retry")
 
-Check = Callable[[Job], None]
 One = Callable[[str], Awaitable["BulkItem"]]
 StandsFor = Callable[[Execution], Awaitable[bool]]
 
@@ -76,7 +74,7 @@ class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bulk:
-    """`check` may refuse a job that is about to be run again."""
+    """`check` may refuse a job that is about to be steered, or whose execution is."""
 
     def __init__(self, control: Control, queries: Queries, job_lists: JobLists) -> None:
         self._control, self._queries, self._job_lists = control, queries, job_lists
@@ -89,7 +87,7 @@ class Bulk:
         *,
         by: str,
         note: str | None = None,
-        check: Check = lambda job: None,
+        check: Check | None = None,
         under: str | None = None,
         after: str | None = None,
         limit: int = MOST,
@@ -98,18 +96,18 @@ class Bulk:
         choice("command", command, JOB_COMMANDS)
         _check_choice(names, wanted, after, limit)
         chosen = _named(names) if wanted is None else await self._names(wanted, after, limit)
+        control = self._control.checked(check)
 
         async def one(name: str) -> BulkItem:
             if command == "retry":
-                check((await self._queries.job(name)).job)
-                made = await self._control.retry_job(name, by=by, as_id=_id_under(under, name))
+                made = await control.retry_job(name, by=by, as_id=_id_under(under, name))
                 return BulkItem(id=name, execution_id=made.id)
             if command == "pause":
-                view = await self._control.pause(name, by=by, note=note)
+                view = await control.pause(name, by=by, note=note)
             elif command == "resume":
-                view = await self._control.resume(name, by=by)
+                view = await control.resume(name, by=by)
             else:
-                view = await self._control.cancel_job(name, by=by, reason=note)
+                view = await control.cancel_job(name, by=by, reason=note)
             return BulkItem(id=name, status=view.state.value)
 
         return await _all(command, chosen, one)
@@ -122,7 +120,7 @@ class Bulk:
         *,
         by: str,
         note: str | None = None,
-        check: Check = lambda job: None,
+        check: Check | None = None,
         under: str | None = None,
         after: str | None = None,
         limit: int = MOST,
@@ -131,7 +129,7 @@ class Bulk:
         where both are found, the parent stands for them."""
         choice("command", command, EXECUTION_COMMANDS)
         _check_choice(ids, filters, after, limit)
-        chosen = _named(ids)
+        chosen, control = _named(ids), self._control.checked(check)
         if filters is not None:
             stands_for = self._stands_for(filters) if command == "retry" else _nobody
             chosen = await self._ids(filters, after, limit, stands_for)
@@ -140,10 +138,9 @@ class Bulk:
             if not EXECUTION_ID.fullmatch(id):
                 raise ExecutionNotFound(id)
             if command == "cancel":
-                ended = await self._control.cancel_execution(id, by=by, reason=note)
+                ended = await control.cancel_execution(id, by=by, reason=note)
                 return BulkItem(id=id, status=ended.state.value)
-            check((await self._queries.job((await self._queries.get(id)).job)).job)
-            made = await self._control.retry_execution(id, by=by, as_id=_id_under(under, id))
+            made = await control.retry_execution(id, by=by, as_id=_id_under(under, id))
             return BulkItem(id=id, execution_id=made.id, status=made.state.value)
 
         return await _all(command, chosen, one)

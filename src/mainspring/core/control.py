@@ -34,6 +34,8 @@ RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
 MAX_TEXT = 1_000
 
 Write = Callable[[Job, Micros], JobWrite]
+Check = Callable[[Job], None]
+"""May refuse a job that somebody wants to steer, by raising."""
 
 
 class JobChanged(MainspringError):
@@ -49,10 +51,22 @@ class JobChanged(MainspringError):
 
 class Control:
     def __init__(
-        self, store: Store, client: Client, catalogue: Catalogue, queries: Queries, chance: Chance, emit: Emit
+        self,
+        store: Store,
+        client: Client,
+        catalogue: Catalogue,
+        queries: Queries,
+        chance: Chance,
+        emit: Emit,
+        check: Check | None = None,
     ) -> None:
         self._store, self._client, self._catalogue, self._queries = store, client, catalogue, queries
-        self._chance, self._emit = chance, emit
+        self._chance, self._emit, self._check = chance, emit, check
+
+    def checked(self, check: Check | None) -> Control:
+        """The same for somebody who may not steer every job: each one is asked about before it is steered, as it is
+        when that is written, and once more as it would be then. So nobody gives a job a role they do not have."""
+        return Control(self._store, self._client, self._catalogue, self._queries, self._chance, self._emit, check)
 
     # --- jobs ---------------------------------------------------------------------------------------------
     # `seen` is the tag of the job that the caller looked at: given one, only that is changed.
@@ -150,6 +164,7 @@ class Control:
             await self._catalogue.calendars.of([view.job])
             now = await self._store.now()
             made = write(view.job, now)
+            self._ask(made.job)
             if made.job.spec.after != view.job.spec.after:
                 await self._catalogue.dependents.prepare(name, made.job.spec)
             audit = self._client.audit(
@@ -167,9 +182,20 @@ class Control:
 
     async def _seen(self, name: str, seen: str | None) -> JobView:
         view = await self._queries.job(name)
+        self._ask(view.job)
         if seen is not None and seen != view.tag:
             raise JobChanged(name, seen, view.tag)
         return view
+
+    def _ask(self, job: Job) -> None:
+        if self._check is not None:
+            self._check(job)
+
+    async def _ask_about(self, execution: Execution) -> None:
+        """An execution is as well guarded as its job; one whose job is gone, as any other."""
+        if self._check is not None:
+            for job in await self._store.jobs([execution.job]):
+                self._check(job)
 
     async def remove_job(
         self, name: str, *, by: str, force: bool = False, purge: bool = False, seen: str | None = None
@@ -223,6 +249,7 @@ class Control:
         why = f"cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         while True:
             execution = await self._queries.get(id)
+            await self._ask_about(execution)
             now = await self._store.now()
             decision = decide.cancel(execution, now, why)
             audit = self._client.audit("cancel", f"execution:{id}", by, now, before=execution.state)
@@ -248,6 +275,7 @@ class Control:
     async def retry_execution(self, id: str, *, by: str, as_id: str | None = None) -> Execution:
         """As a new execution, under an id of the caller's own if given."""
         ended = await self._queries.get(id)
+        await self._ask_about(ended)
         if ended.state not in RETRYABLE:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
         return await self._client.add_retry(ended, by, as_id)
@@ -256,7 +284,7 @@ class Control:
         """The last one of a job. What was made under the same id before is not made again."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
-        view = await self._queries.job(name)
+        view = await self._seen(name, None)
         commands.check("retry", view.job, view.state, view.stats.last_state)
         ended = await self._store.execution(view.stats.last_id)
         if ended is None:

@@ -10,13 +10,13 @@ import msgspec
 from fastapi import Depends, Header, Request
 from starlette.responses import Response
 
-from ..core.control import JobChanged
+from ..core.control import Control, JobChanged
 from ..core.idempotency import Answer
 from ..core.shapes import job_shape
 from ..core.views import JobView
 from ..model.errors import MainspringError
 from ..model.job import Job
-from .access import Principal, Role, covers, may_trigger, needs
+from .access import Principal, Role, covers, may_steer, needs
 from .engine import Application, Engine
 from .errors import problem_of, respond
 
@@ -73,15 +73,20 @@ class Call:
         application: Application = self.request.app.state.application
         return application
 
-    async def may_run(self, name: str) -> JobView:
-        """The job, if who asks may run it: a job can demand a higher role."""
-        view = await self.engine.queries.job(name)
-        may_trigger(self.principal, view.job)
-        return view
+    @property
+    def control(self) -> Control:
+        """Steering as far as who asks may: a job can demand a higher role."""
+        return self.engine.control.checked(self.may_steer)
 
-    def may_make(self, job: Job) -> None:
-        """Refuse a new job whose handler asks for a higher role: it must not be a way around that."""
-        may_trigger(self.principal, job)
+    def may_steer(self, job: Job) -> None:
+        """Refuse a job that demands a higher role than who asks has."""
+        may_steer(self.principal, job)
+
+    async def steerable(self, name: str) -> JobView:
+        """The job, if who asks may steer it."""
+        view = await self.engine.queries.job(name)
+        self.may_steer(view.job)
+        return view
 
     def told(self, view: JobView) -> dict[str, Any]:
         """The job as who asks may see it."""
@@ -91,6 +96,15 @@ class Call:
         """Refuse if the job is not the one that `If-Match` names."""
         if self.seen is not None and self.seen != view.tag:
             raise JobChanged(view.name, self.seen, view.tag)
+
+    async def steer(self, command: Callable[[], Awaitable[JobView]]) -> Response:
+        """A command on one job; the answer is the job as it is now."""
+
+        async def work(_: str | None) -> Answer:
+            view = await command()
+            return json(self.told(view), headers=etag(view))
+
+        return await self.once(work)
 
     async def once(self, work: Work) -> Response:
         """Do the work, or give the answer that it had under the same key before."""

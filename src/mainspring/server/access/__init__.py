@@ -4,7 +4,7 @@ from ...model.roles import Role
 from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, sys_access
 from .guard import Guard
 from .listening import UVICORN_OPTIONS, may_listen
-from .principals import LOOPBACK, Principal, covers, may_trigger
+from .principals import LOOPBACK, Principal, covers, may_steer
 from .refusals import Refused
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "guard_of",
     "limited_to_sys",
     "may_listen",
-    "may_trigger",
+    "may_steer",
     "needs",
     "required_role",
     "sys_access",

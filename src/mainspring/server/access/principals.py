@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ...core import job_roles
+from ...core.job_roles import role_for
 from ...model.job import Job
 from ...model.roles import Role
 from .refusals import forbidden
@@ -42,28 +44,13 @@ def check_role(principal: Principal, needed: Role) -> None:
         raise forbidden("role_too_low", f"this needs the role {needed}; {principal.actor} has {principal.role}")
 
 
-def may_trigger(principal: Principal, job: Job) -> None:
-    """Refuse who may not run this job: its `trigger_role`, or operator where it names none.
-
-    To be asked before a trigger and a retry, and before an edit or a removal too: who may not run the job must not be
-    able to change what it asks for, either.
-    """
-    needed = trigger_role(job)
+def may_steer(principal: Principal, job: Job) -> None:
+    """Refuse who may not steer this job, in whichever way: see `core.job_roles`."""
     if not covers(principal, job):
-        message = f"job {job.name!r} needs the role {needed}; {principal.actor} has {principal.role}"
+        message = f"job {job.name!r} needs the role {role_for(job)}; {principal.actor} has {principal.role}"
         raise forbidden("role_too_low", message)
 
 
 def covers(principal: Principal, job: Job) -> bool:
-    """Whether they may run and change this job."""
-    return principal.role.covers(trigger_role(job))
-
-
-def trigger_role(job: Job) -> Role:
-    """At least operator: a job can ask for more, never for less. A role that this release does not know is the
-    highest, so that a newer release's demand is never taken for none."""
-    wanted = job.spec.trigger_role
-    if wanted is None:
-        return Role.OPERATOR
-    known = Role(wanted) if wanted in list(Role) else Role.ADMIN
-    return known if known.covers(Role.OPERATOR) else Role.OPERATOR
+    """Whether they may steer this job."""
+    return job_roles.may_steer(principal.role, job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -12,7 +13,7 @@ from ...core.control import EXECUTION_ID
 from ...core.idempotency import Answer
 from ...core.window_shapes import backfill_shape
 from ...model.backfill import Backfill
-from ...model.errors import BackfillNotFound
+from ...model.errors import BackfillNotFound, JobNotFound
 from .. import lists, outputs
 from ..call import Call, Posting, Viewing, json
 from ..docs import answers
@@ -35,9 +36,15 @@ async def _found(call: Call, id: str) -> Backfill:
     return await call.engine.backfills.get(id)
 
 
+async def _may_steer(call: Call, backfill: Backfill) -> None:
+    """A backfill is as well guarded as its job; one whose job is gone, as any other."""
+    with suppress(JobNotFound):
+        await call.steerable(backfill.job)
+
+
 async def _steer(call: Call, id: str, command: Callable[[], Awaitable[Backfill]]) -> Response:
     async def work(_: str | None) -> Answer:
-        await _found(call, id)
+        await _may_steer(call, await _found(call, id))
         return json(backfill_shape(await command()))
 
     return await call.once(work)
@@ -59,7 +66,7 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     options = body.model_dump(exclude={"job", "begin", "end"})
 
     async def work(_: str | None) -> Answer:
-        await call.may_run(body.job)
+        await call.steerable(body.job)
         made = await call.engine.backfills.start(body.job, body.begin, body.end, **options, by=call.by)
         return json(backfill_shape(made), 200 if body.dry_run else 202)
 

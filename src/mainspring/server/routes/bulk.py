@@ -68,7 +68,7 @@ def _terms(call: Call, body: JobBulk | ExecutionBulk, execution_id: str | None) 
     return {
         "by": call.by,
         "note": body.note,
-        "check": call.may_make,
+        "check": call.may_steer,
         "under": execution_id,
         "after": body.after,
     }

@@ -101,7 +101,7 @@ async def remove_calendar(call: Operating, name: CalendarName) -> Response:
 
 def _check(call: Call) -> Callable[[Job], None] | None:
     """No job asks for more than admin: then there is nothing to look for."""
-    return None if call.administers else call.may_make
+    return None if call.administers else call.may_steer
 
 
 def _whole(view: CalendarView) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import APIRouter
@@ -10,10 +9,8 @@ from starlette.responses import Response
 
 from ...core.idempotency import Answer
 from ...core.shapes import execution_shape
-from ...core.views import JobView
 from .. import outputs
-from ..access import may_trigger
-from ..call import Call, Commanding, TraceParent, etag, json
+from ..call import Commanding, TraceParent, json
 from ..docs import answers
 from ..models import Cancel, Empty, Pause, Trigger
 from ..waiting import Wait, ended, seconds
@@ -34,48 +31,38 @@ _RUN = answers(
 )
 
 
-async def _steer(call: Call, command: Callable[[], Awaitable[JobView]]) -> Response:
-    async def work(_: str | None) -> Answer:
-        view = await command()
-        return json(call.told(view), headers=etag(view))
-
-    return await call.once(work)
-
-
 @router.post("/pause", operation_id="pause_job", responses=_JOB)
 async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> Response:
     """No new ticks; what runs finishes."""
     given = body or Pause()
-    return await _steer(
-        call,
-        lambda: call.engine.control.pause(id, by=call.by, note=given.note, resume_at=given.resume_at, seen=call.seen),
+    return await call.steer(
+        lambda: call.control.pause(id, by=call.by, note=given.note, resume_at=given.resume_at, seen=call.seen),
     )
 
 
 @router.post("/resume", operation_id="resume_job", responses=_JOB)
 async def resume_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """End a pause; the next run is planned anew."""
-    return await _steer(call, lambda: call.engine.control.resume(id, by=call.by, seen=call.seen))
+    return await call.steer(lambda: call.control.resume(id, by=call.by, seen=call.seen))
 
 
 @router.post("/cancel", operation_id="cancel_job", responses=_JOB)
 async def cancel_job(call: Commanding, id: JobId, body: Cancel | None = None) -> Response:
     """No more runs, and what waits or runs is cancelled too."""
     reason = None if body is None else body.reason
-    return await _steer(call, lambda: call.engine.control.cancel_job(id, by=call.by, reason=reason, seen=call.seen))
+    return await call.steer(lambda: call.control.cancel_job(id, by=call.by, reason=reason, seen=call.seen))
 
 
 @router.post("/reactivate", operation_id="reactivate_job", responses=_JOB)
 async def reactivate_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """Bring a cancelled job back to its schedule."""
-    return await _steer(call, lambda: call.engine.control.reactivate(id, by=call.by, seen=call.seen))
+    return await call.steer(lambda: call.control.reactivate(id, by=call.by, seen=call.seen))
 
 
 @router.post("/revert", operation_id="revert_job", responses=_JOB)
 async def revert_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """Take back every change that operators made: the job is again as it was declared."""
-    may_trigger(call.principal, (await call.engine.queries.job(id)).job)
-    return await _steer(call, lambda: call.engine.control.revert_job(id, by=call.by, seen=call.seen))
+    return await call.steer(lambda: call.control.revert_job(id, by=call.by, seen=call.seen))
 
 
 @router.post("/trigger", operation_id="trigger_job", status_code=202, responses=_RUN)
@@ -87,7 +74,7 @@ async def trigger_job(
     window = None if given.window is None else (given.window.begin, given.window.end)
 
     async def work(execution_id: str | None) -> Answer:
-        view = await call.may_run(id)
+        view = await call.steerable(id)
         call.check(view)
         made = await call.engine.client.trigger(
             id,
@@ -111,9 +98,9 @@ async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait
     patience = seconds(wait)
 
     async def work(execution_id: str | None) -> Answer:
-        view = await call.may_run(id)
+        view = await call.steerable(id)
         call.check(view)
-        made = await call.engine.control.retry_job(id, by=call.by, as_id=execution_id)
+        made = await call.control.retry_job(id, by=call.by, as_id=execution_id)
         return _told(await ended(call, made, patience))
 
     return await call.once(work)

@@ -85,7 +85,7 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
 
     async def work(_: str | None) -> Answer:
         await _found(call, id)
-        done = await call.engine.control.cancel_execution(id, by=call.by, reason=reason)
+        done = await call.control.cancel_execution(id, by=call.by, reason=reason)
         return json(execution_shape(done))
 
     return await call.once(work)
@@ -115,8 +115,8 @@ async def retry_execution(
     patience = seconds(wait)
 
     async def work(execution_id: str | None) -> Answer:
-        await call.may_run((await _found(call, id)).job)
-        retry = call.engine.control.retry_execution if only is None else call.engine.tenants.retry_failed
+        await call.steerable((await _found(call, id)).job)
+        retry = call.control.retry_execution if only is None else call.engine.tenants.retry_failed
         made = await retry(id, by=call.by, as_id=execution_id)
         done = await ended(call, made, patience)
         return json(execution_shape(done), 200 if done.state.final else 202)

@@ -15,7 +15,6 @@ from ...core.job_lists import JobFilter
 from ...core.shapes import job_stats_shape, reason_shape
 from ...model.errors import HandlerNotFound, InvalidValue
 from .. import outputs
-from ..access import may_trigger
 from ..call import Changing, Posting, Viewing, etag, json
 from ..docs import answers
 from ..errors import respond
@@ -107,7 +106,7 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
         try:
             with named_as_given():
                 view, first = await call.engine.creation.create(
-                    name, handler, options_of(fields), by=call.by, execution_id=execution_id, check=call.may_make
+                    name, handler, options_of(fields), by=call.by, execution_id=execution_id, check=call.may_steer
                 )
         except HandlerNotFound as error:
             raise InvalidValue("handler", handler, "a handler that is registered", str(error)) from None
@@ -136,9 +135,8 @@ async def get_job(call: Viewing, id: JobId) -> Response:
 )
 async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
-    await call.may_run(id)
     with named_as_given():
-        view = await call.engine.control.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
+        view = await call.control.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
     return respond(json(call.told(view), headers=etag(view)))
 
 
@@ -148,8 +146,7 @@ async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
 async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Query()]) -> Response:
     """Remove a job. Its history stays unless purged. Refused while something of it waits or runs, or while other jobs
     come after it, unless forced."""
-    may_trigger(call.principal, (await call.engine.queries.job(id)).job)
-    await call.engine.control.remove_job(id, by=call.by, force=wanted.force, purge=wanted.purge, seen=call.seen)
+    await call.control.remove_job(id, by=call.by, force=wanted.force, purge=wanted.purge, seen=call.seen)
     return respond(Answer(204))
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from ...core.idempotency import Answer
-from ...core.views import JobView
 from ...core.window_shapes import status_shape
 from .. import management_outputs, outputs
-from ..call import Call, Commanding, Viewing, etag, json
+from ..call import Commanding, Viewing, json
 from ..docs import answers
 from ..errors import respond
 from ..management_models import OccurrenceAt, OccurrenceMove, WindowList
@@ -23,35 +20,22 @@ router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"])
 _JOB = answers({200: (outputs.Job, "The job as it is now.")}, 404, 409, 412, 422)
 
 
-async def _steer(call: Call, id: str, command: Callable[[], Awaitable[JobView]]) -> Response:
-    async def work(_: str | None) -> Answer:
-        await call.may_run(id)
-        view = await command()
-        return json(call.told(view), headers=etag(view))
-
-    return await call.once(work)
-
-
 @router.post("/occurrences/skip", operation_id="skip_occurrence", responses=_JOB)
 async def skip_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
     """Leave out the run that is due then; a record of it says by whom."""
-    return await _steer(call, id, lambda: call.engine.control.skip_occurrence(id, body.at, by=call.by, seen=call.seen))
+    return await call.steer(lambda: call.control.skip_occurrence(id, body.at, by=call.by, seen=call.seen))
 
 
 @router.post("/occurrences/move", operation_id="move_occurrence", responses=_JOB)
 async def move_occurrence(call: Commanding, id: JobId, body: OccurrenceMove) -> Response:
     """Run at another time what is due then; all other runs stay where they are."""
-    return await _steer(
-        call, id, lambda: call.engine.control.move_occurrence(id, body.at, body.to, by=call.by, seen=call.seen)
-    )
+    return await call.steer(lambda: call.control.move_occurrence(id, body.at, body.to, by=call.by, seen=call.seen))
 
 
 @router.post("/occurrences/restore", operation_id="restore_occurrence", responses=_JOB)
 async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
     """Take back a skip or a move."""
-    return await _steer(
-        call, id, lambda: call.engine.control.restore_occurrence(id, body.at, by=call.by, seen=call.seen)
-    )
+    return await call.steer(lambda: call.control.restore_occurrence(id, body.at, by=call.by, seen=call.seen))
 
 
 @router.get(

@@ -50,7 +50,7 @@ async def run_handler(
 
     async def work(execution_id: str | None) -> Answer:
         try:
-            await call.may_run(handler)
+            await call.steerable(handler)
         except JobNotFound:
             raise HandlerNotFound(handler, call.application.registry.names) from None
         made = await call.engine.client.trigger(

@@ -119,7 +119,7 @@ async def create_job_from_template(call: Posting, name: TemplateName, body: Temp
                 options_of(given(wanted)),
                 by=call.by,
                 execution_id=execution_id,
-                check=call.may_make,
+                check=call.may_steer,
             )
         shape = {**call.told(view), "execution_id": None if first is None else first.id}
         return json(shape, 201, {**etag(view), "Location": f"/api/v1/jobs/{view.name}"})
