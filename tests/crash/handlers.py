@@ -7,9 +7,11 @@ the test decides when they go on.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ FAST: dict[str, Any] = {
     "fold_interval": 0.5,
     "stop_timeout": 10.0,
 }
+UNDISTURBED: dict[str, Any] = {"lease": 60}
+"""For processes that nobody kills: however long a busy machine lets one wait, its leases do not run out."""
 FOR_EVER = 600.0
 AT_ONCE = Retry(initial="50ms", multiplier=1)
 NARROW = 3
@@ -108,6 +112,7 @@ class Witnessed(Mainspring):
         self.ledger = ledger_of(folder)
         super().__init__(database(folder), observers=[self.ledger.observe], **(FAST | settings))
         self.folder = folder
+        self._gates = itertools.count()
         self.provide("ledger", self.ledger)
         self.provide("folder", folder)
 
@@ -129,6 +134,18 @@ class Witnessed(Mainspring):
             return True
 
         await until(paused, 40.0)
+
+    @asynccontextmanager
+    async def at_work(self, job: str = "work", executions: int = 1) -> AsyncIterator[None]:
+        """So many executions more, which do not end before this does: somebody is at work, however quickly all else
+        is done and however late the test comes to look."""
+        gate = f"gate-{next(self._gates)}"
+        hold(self.folder, gate).touch()
+        await self.enqueue_many([(job, {"gate": gate})] * executions, priority=10)
+        try:
+            yield
+        finally:
+            hold(self.folder, gate).unlink()
 
     async def running(self, process: Process) -> list[Execution]:
         """By the store: the running executions whose owner is the worker with this pid."""
@@ -160,8 +177,10 @@ def who(ctx: JobContext) -> dict[str, int]:
 # --- work of some milliseconds ----------------------------------------------------------------------------------
 
 
-async def work(ctx: JobContext, n: int = 0, seconds: float = 0.02) -> dict[str, int]:
+async def work(ctx: JobContext, n: int = 0, seconds: float = 0.02, gate: str = "") -> dict[str, int]:
     ctx.resources.ledger.began(ctx)
+    if gate:
+        await until(lambda: not hold(ctx.resources.folder, gate).exists(), FOR_EVER)
     await asyncio.sleep(seconds)
     ctx.resources.ledger.ended(ctx)
     return who(ctx)

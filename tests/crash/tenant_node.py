@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mainspring import JobContext
-from tests.crash.handlers import AT_ONCE, Witnessed
-from tests.crash.processes import end_with_parent
+from tests.crash.handlers import AT_ONCE, FOR_EVER, Witnessed, hold, work
+from tests.crash.processes import end_with_parent, until
 
 TENANTS = 500
 TRIES = 5
@@ -20,7 +20,7 @@ LATE = frozenset(f"t{number:03}" for number in range(5, TENANTS, 10))
 
 
 async def everybody(ctx: JobContext) -> list[str]:
-    await asyncio.sleep(0.2)  # long enough to be killed in
+    await until(lambda: not hold(ctx.resources.folder, "lists").exists(), FOR_EVER)
     return [f"t{number:03}" for number in range(TENANTS)]
 
 
@@ -35,6 +35,7 @@ def with_tenants(folder: Path, **settings: Any) -> Witnessed:
     app = Witnessed(folder, **settings)
     options: dict[str, Any] = {"tenant_max_attempts": TRIES, "tenant_retry": AT_ONCE, "retry": AT_ONCE}
     app.job("nightly", tenants=everybody, max_attempts=5, **options)(nightly)
+    app.job("work", retry=AT_ONCE, max_attempts=100)(work)
     return app
 
 

@@ -37,10 +37,12 @@ async def test_every_execution_completes_whoever_is_killed(tmp_path: Path, proce
             processes.node(concurrency=8)
         for number in range(kills):
             await until(lambda done=number * executions // (kills + 2): _completed(app, done), PATIENCE)
-            await until(lambda: _kill_a_busy_worker(app, processes), PATIENCE)
+            async with app.at_work():
+                await until(lambda: _kill_a_busy_worker(app, processes), PATIENCE)
             processes.node(concurrency=8)
-        await until(lambda: _completed(app, executions), PATIENCE, "every execution completes")
-        await _judge(app, tmp_path, executions)
+        everything = executions + kills
+        await until(lambda: _completed(app, everything), PATIENCE, "every execution completes")
+        await _judge(app, tmp_path, everything)
     finally:
         await app.close()
 

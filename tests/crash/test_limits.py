@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mainspring import Execution, State
-from tests.crash.handlers import BURST, NARROW, PACE, Witnessed, build
+from mainspring import State
+from tests.crash.handlers import BURST, NARROW, PACE, UNDISTURBED, Witnessed, build
 from tests.crash.processes import Processes, until
 from tests.crash.tally import TALLY
 
 WORKERS = 3
 PATIENCE = 60.0
-NARROW_EXECUTIONS, KILLS = 50, 2
+NARROW_EXECUTIONS, KILLS = 44, 2
 PACED_EXECUTIONS = 90
 SECOND = 1_000_000
 
@@ -24,17 +24,15 @@ async def test_no_more_run_at_once_than_may_and_no_slot_is_lost(
     tmp_path: Path, processes: Processes, database: str
 ) -> None:
     app = build(tmp_path)
-    seen: list[int] = []
 
-    async def running() -> list[Execution]:
+    async def at_the_limit() -> bool:
         found = await app.executions(job="narrow", running=True, limit=100)
         leases = [each for each in found if each.state is State.RUNNING]
-        seen.append(len(leases))
         assert len(leases) <= NARROW, f"{len(leases)} of at most {NARROW} run at once"
-        return leases
+        return len(leases) == NARROW
 
     async def completed(at_least: int) -> bool:
-        await running()
+        await at_the_limit()
         return (await app.job_view("narrow")).stats.completed >= at_least
 
     try:
@@ -43,10 +41,12 @@ async def test_no_more_run_at_once_than_may_and_no_slot_is_lost(
             processes.node(concurrency=8)
         for number in range(KILLS):
             await until(lambda done=(number + 1) * 10: completed(done), PATIENCE)
-            await until(lambda: _kill_one_of(app, processes), PATIENCE)
+            async with app.at_work("narrow", NARROW):
+                await until(at_the_limit, PATIENCE, "as many run as may")
+                await until(lambda: _kill_one_of(app, processes), PATIENCE)
             processes.node(concurrency=8)
-        await until(lambda: completed(NARROW_EXECUTIONS), PATIENCE, "every execution completes: no slot was lost")
-        assert max(seen) == NARROW, "the limit was never reached: nothing was tried"
+        everything = NARROW_EXECUTIONS + KILLS * NARROW
+        await until(lambda: completed(everything), PATIENCE, "every execution completes: no slot was lost")
     finally:
         await app.close()
 
@@ -70,7 +70,7 @@ async def test_no_more_begin_in_any_second_than_may(tmp_path: Path, processes: P
     app = build(tmp_path)
     try:
         for _ in range(WORKERS):
-            processes.node(concurrency=8)
+            processes.node(concurrency=8, **UNDISTURBED)
         await until(lambda: _heard(app), PATIENCE)
         await app.enqueue_many([("paced", {"n": n, "seconds": 0.0}) for n in range(PACED_EXECUTIONS)])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Execution, State
-from tests.crash.handlers import Witnessed
+from tests.crash.handlers import Witnessed, hold
 from tests.crash.processes import Process, Processes, until
 from tests.crash.tables import live
 from tests.crash.tally import TALLY
@@ -25,19 +25,22 @@ async def test_five_hundred_tenants_whoever_is_killed(tmp_path: Path, processes:
     app = with_tenants(tmp_path)
     try:
         parent = await app.trigger("nightly")
+        hold(tmp_path, "lists").touch()
         lister = processes.start("tenant_node", "worker")
         await until(lambda: _lists(app, parent), PATIENCE, "somebody asks for the tenants")
         _kill(lister)
+        hold(tmp_path, "lists").unlink()
         for _ in range(WORKERS):
             processes.start("tenant_node", "worker")
         for number in range(KILLS):
             wanted = (number + 1) * TENANTS // (KILLS + 2)
             await until(lambda wanted=wanted: _completed(app, wanted), PATIENCE, f"{wanted} have completed")
-            await until(lambda: _kill_a_busy_worker(app, processes), PATIENCE)
+            async with app.at_work():
+                await until(lambda: _kill_a_busy_worker(app, processes), PATIENCE)
             processes.start("tenant_node", "worker")
         over = await app.wait(parent, timeout=PATIENCE)
         await _judge(app, over)
-        assert live(tmp_path) == 0
+        await until(lambda: live(tmp_path) == 0, PATIENCE, "what else was at work has ended too")
         assert app.ledger.lines("trouble") == []
     finally:
         await app.close()
