@@ -13,9 +13,11 @@ import pytest
 
 from mainspring.core import plan
 from mainspring.core.series import Series, made_of, overlapped
+from mainspring.model.alike import Alike
 from mainspring.model.errors import StoreError
 from mainspring.model.ids import RandomIds, random_id
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.limits import Limit
 
 NOW = 1_794_000_000_123_456
 
@@ -41,9 +43,10 @@ def encode(_: Job, params: object) -> str:
     return msgspec.json.encode(params).decode()
 
 
-def test_ids_of_a_batch_look_like_any_other_and_differ() -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_ids_of_a_batch_look_like_any_other_and_differ(together: bool) -> None:
     ids = RandomIds(random.Random(1))
-    made = [ids.at(NOW + n) for n in range(5_000)]
+    made = ids.following(NOW, 5_000) if together else [ids.at(NOW + n) for n in range(5_000)]
     assert len(set(made)) == 5_000
     for n, id in enumerate(made):
         assert UUID(id).version == 7
@@ -57,7 +60,7 @@ def series(**fields: Any) -> Series:
 
 def test_a_batch_keeps_its_order_even_while_the_clock_stands() -> None:
     mails = series()
-    made = made_of([mails.draft({"n": n}) for n in range(500)])
+    made = [row for _ in range(2) for row in made_of([mails.draft({"n": n}) for n in range(500)])]
     assert [row.id for row in made] == sorted(row.id for row in made)
     assert {(row.created, row.due) for row in made} == {(NOW, NOW)}, "none is due later than now"
 
@@ -71,6 +74,17 @@ def test_each_has_its_own_parameters_and_trace_and_all_else_as_if_made_alone() -
         assert row.trace_id == row.id.replace("-", "")
         own = {name: getattr(alone, name) for name in ("id", "trace_id", "params")}
         assert msgspec.structs.replace(row, **own) == alone
+
+
+def test_those_of_one_job_are_marked_as_alike_unless_they_differ_in_more_than_parameters() -> None:
+    mails = series()
+    drafts = [mails.draft({"n": n}) for n in range(3)]
+    assert isinstance(made_of(drafts), Alike)
+    assert not isinstance(made_of([*drafts, series().draft(None)]), Alike), "another job"
+    limited = series(limits=(Limit("{params.n}", concurrency=1),))
+    made = made_of([limited.draft({"n": n}) for n in range(2)])
+    assert not isinstance(made, Alike)
+    assert made[0].limits != made[1].limits
 
 
 def test_parameters_are_checked_each_time() -> None:

@@ -27,7 +27,7 @@ from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
 from .request import REQUEST_ID
-from .series import Draft, Series, made_of, overlapped, read_item
+from .series import Draft, Series, made_of, overlapped, read_item, series_of
 from .signature import Signature
 from .storetime import StoreTime
 from .supersede import cancel_superseded
@@ -103,7 +103,8 @@ class Client(Triggering):
     async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
         """Add many: each item is (handler, params) or (handler, params, options)."""
         drafts = await self._drafts(items, options)
-        if len(drafts) > PART and all(isinstance(draft, Draft) and draft.series.independent for draft in drafts):
+        series = series_of(drafts) if len(drafts) > PART else None
+        if series is not None and all(each.independent for each in series):
             return await overlapped(self._add_drafts, drafts, PART)
         results: list[Execution | None] = []
         for start in range(0, len(drafts), MANY):
@@ -138,7 +139,8 @@ class Client(Triggering):
         """The execution an enqueue would add, checked and rendered, but not stored yet."""
         job = await self._enqueueable(handler)
         if options.items() <= _DEFAULTS.items():
-            return made_of([self._series_of(job).draft(params)])[0]
+            series = self._series_of(job)
+            return series.made(series.draft(params).params, series.now())
         return self._prepared(job, params, **options)
 
     def _series_of(self, job: Job) -> Series:

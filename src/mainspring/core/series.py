@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from ..model.alike import Alike
 from ..model.errors import InvalidValue
 from ..model.execution import Execution
 from ..model.ids import Chance, RandomIds
@@ -79,6 +81,20 @@ class Series:
             return made
         return plan.with_limits(self.job, msgspec.structs.replace(made, limits=None))
 
+    def made_together(self, params: Sequence[str], now: Micros) -> list[Execution]:
+        if self._own_limits:
+            return [self.made(each, now) for each in params]
+        first = max(now, self._last + 1)
+        self._last = first + len(params) - 1
+        ids = self._ids.following(first, len(params))
+        blank, replace = msgspec.structs.replace(self._blank, created=now, due=now), msgspec.structs.replace
+        return Alike(
+            [
+                replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
+                for id, each in zip(ids, params, strict=True)
+            ]
+        )
+
 
 class Draft(NamedTuple):
     """An execution but for its instant and id."""
@@ -87,8 +103,20 @@ class Draft(NamedTuple):
     params: str
 
 
+_series, _params = attrgetter("series"), attrgetter("params")
+
+
+def series_of(drafts: Sequence[Draft | Execution]) -> set[Series] | None:
+    """Those that drafts belong to; None when some are no drafts, but executions that asked for more."""
+    return set(map(_series, drafts)) if set(map(type, drafts)) == {Draft} else None
+
+
 def made_of(drafts: Sequence[Draft | Execution]) -> list[Execution]:
     """Those of one call are made at one instant; their ids tell the order."""
+    series = series_of(drafts)
+    if series is not None and len(series) == 1:
+        [only] = series
+        return only.made_together(list(map(_params, drafts)), only.now())
     now = next((draft.series.now() for draft in drafts if isinstance(draft, Draft)), 0)
     return [draft.series.made(draft.params, now) if isinstance(draft, Draft) else draft for draft in drafts]
 

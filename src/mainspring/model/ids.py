@@ -13,7 +13,7 @@ from .instants import Micros
 
 _AT_ONCE = 100
 _PLACES = [f"{micros * 4096 // 1000:03x}-" for micros in range(1000)]
-_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
 
 
 class Chance(Protocol):
@@ -31,8 +31,8 @@ def random_id(now: Micros, chance: Chance) -> str:
 
 
 class RandomIds:
-    """The same for many at once: chance is asked for a hundred at a time, and what the ids of a millisecond have in
-    common is written once."""
+    """The same for many: chance is asked for a hundred at a time, and what the ids of a millisecond have in common is
+    written once."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
@@ -42,12 +42,32 @@ class RandomIds:
     def at(self, now: Micros) -> str:
         millis, micros = divmod(now, 1000)
         if millis != self._millis:
-            time = f"{millis & 0xFFFFFFFFFFFF:012x}"
-            self._millis, self._time = millis, f"{time[:8]}-{time[8:]}-7"
+            self._millis, self._time = millis, _time_of(millis)
         if not self._luck:
-            tails = self._chance.randbytes(8 * _AT_ONCE).hex("-", 8).split("-")
-            self._luck = [f"{_VARIANTS[tail[15]]}{tail[:3]}-{tail[3:15]}" for tail in tails]
+            self._luck = self._tails(_AT_ONCE)
         return f"{self._time}{_PLACES[micros]}{self._luck.pop()}"
+
+    def following(self, now: Micros, count: int) -> list[str]:
+        """One for each of the microseconds that begin with this one."""
+        made: list[str] = []
+        tails = iter(self._tails(count))
+        while len(made) < count:
+            millis, micros = divmod(now + len(made), 1000)
+            time = _time_of(millis)
+            made += [f"{time}{place}{tail}" for place, tail in zip(_PLACES[micros:], tails, strict=False)]
+        return made
+
+    def _tails(self, count: int) -> list[str]:
+        """The second half of an id: chance, but for the two bits that tell the kind of id."""
+        luck = bytearray(self._chance.randbytes(2 * count))
+        luck[::2] = luck[::2].translate(_VARIANT)
+        begins, ends = luck.hex("-", 2).split("-"), self._chance.randbytes(6 * count).hex("-", 6).split("-")
+        return [f"{begin}-{end}" for begin, end in zip(begins, ends, strict=True)]
+
+
+def _time_of(millis: int) -> str:
+    time = f"{millis & 0xFFFFFFFFFFFF:012x}"
+    return f"{time[:8]}-{time[8:]}-7"
 
 
 def first_id(at: Micros) -> str:

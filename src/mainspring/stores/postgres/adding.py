@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.alike import Alike
 from ...model.changes import Added, Audit
 from ...model.execution import Execution
 from .arrays import numbers, texts
@@ -61,7 +62,7 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
 def all_bare(executions: Sequence[Execution]) -> bool:
     if len(executions) == 1:
         return is_bare(executions[0])
-    return are_bare(executions) and len({row.id for row in executions}) == len(executions)
+    return are_bare(executions)
 
 
 async def add_bare(
@@ -85,6 +86,8 @@ def single(row: Execution) -> tuple[Any, ...]:
 
 def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
     """The fields of the schema's type `bare`."""
+    if isinstance(rows, Alike):
+        return _literals_alike(rows)
     ids, created, dues, job_ids, jobs, queues, handlers, priorities, traces, keys = zip(
         *map(_columns, rows), strict=True
     )
@@ -103,6 +106,24 @@ def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
         texts(keys),
         min(ids),
         max(ids),
+    )
+
+
+def _literals_alike(rows: Alike) -> tuple[str | None, ...]:
+    ids, first = [row.id for row in rows], rows[0]
+    of_job = (texts([first.job_id]), texts([first.job]), texts([lane_of(first)]), numbers([first.priority]))
+    due = None if first.due == first.created else numbers([first.due] * len(rows))
+    keys = texts([first.unique_key] * len(rows))
+    return (
+        numbers(ids),
+        numbers([str(first.created)] * len(rows)),
+        bodies(rows),
+        *of_job,
+        due,
+        None,
+        keys,
+        ids[0],
+        ids[-1],
     )
 
 

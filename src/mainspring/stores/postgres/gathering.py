@@ -73,6 +73,8 @@ class Gatherer:
     async def _add_many(self, executions: Sequence[Execution]) -> list[Added]:
         """In parts, each with a commit of its own. The next part is prepared while the server inserts the one before,
         unless keys are asked for: they are given in the order of the rows."""
+        if len(executions) <= ROWS_AT_ONCE:
+            return await self._add(executions, patient=True)
         keyed = any(row.unique_key is not None for row in executions)
         room = asyncio.Semaphore(1 if keyed else PARTS_AT_ONCE)
 

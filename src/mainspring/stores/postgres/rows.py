@@ -7,12 +7,13 @@ schema), which decodes into an `Execution` in one go.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import starmap
 from operator import attrgetter
 
 import msgspec
 
+from ...model.alike import Alike
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros
 
@@ -139,10 +140,14 @@ def is_bare(execution: Execution) -> bool:
 
 
 def are_bare(executions: Sequence[Execution]) -> bool:
-    """The same of many: most of a batch were made within a few milliseconds, and each of those is looked at once."""
+    """The same of many, no id twice. Most of a batch were made within a few milliseconds: each is looked at once."""
+    if isinstance(executions, Alike):
+        return is_bare(executions[0]) and not is_stray(executions[-1])
     if not all(map(_BARE.__eq__, map(_rest, executions))):
         return False
-    return not any(starmap(_strays, {(row.id[:13], row.created // 1000) for row in executions}))
+    if any(starmap(_strays, {(row.id[:13], row.created // 1000) for row in executions})):
+        return False
+    return len({row.id for row in executions}) == len(executions)
 
 
 def is_stray(execution: Execution) -> bool:
@@ -211,10 +216,30 @@ def body(e: Execution) -> str:
     return _encode(body_of(e))[:-1].decode()
 
 
-def bodies(executions: Iterable[Execution]) -> str:
+def bodies(executions: Sequence[Execution]) -> str:
     """Many of them in one text, a brace and a line break between two. JSON has no line breaks of its own, so each one
     found is the end of a body."""
+    if isinstance(executions, Alike):
+        return _bodies_alike(executions)
     return _encode_lines(list(map(body_of, executions)))[:-2].decode()
+
+
+def _bodies_alike(executions: Alike) -> str:
+    """Written once, around what is each one's own. Quotes inside of texts are escaped, so what looks like a field is
+    one."""
+    first = msgspec.structs.replace(executions[0], trace_id="?", params="?")
+    before, _, rest = body(first).partition('"trace_id":"?"')
+    between, _, after = rest.partition('"params":"?"')
+    params = {row.params for row in executions}
+    if len(params) == 1:
+        after = f'"{between}"params":{as_json(params.pop())}{after}'
+        own = [row.trace_id for row in executions]
+    else:
+        texts = _encode_lines([row.params for row in executions])[:-1].decode().split("\n")
+        between += '"params":'
+        own = [f'{row.trace_id}"{between}{text}' for row, text in zip(executions, texts, strict=True)]
+    before += '"trace_id":"'
+    return before + f"{after}}}\n{before}".join(own) + after
 
 
 def body_of(e: Execution) -> Body:

@@ -1,0 +1,56 @@
+"""A batch whose executions differ in little travels as the same rows would if each were looked at."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from mainspring.model.alike import Alike
+from mainspring.model.execution import Execution
+from mainspring.model.ids import RandomIds
+from mainspring.stores.postgres.adding import all_bare, literals
+from mainspring.stores.postgres.rows import SLACK
+
+NOW = 1_794_000_000_123_456
+BODIES = 2  # the place of the bodies among the fields of `bare`
+NASTY = 'line\nbreak, "trace_id":"?","params":"?" }\n \x00 \\ ü \u2028 \x7f'
+
+
+def alike(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
+    given = {"due": NOW, **fields}
+    blank = Execution(id="", job="job", job_id="j1", handler="work", created=NOW, **given)
+    ids = RandomIds(random.Random(1)).following(ids_at, len(params))
+    replace = msgspec.structs.replace
+    return Alike(
+        [replace(blank, id=id, trace_id=id.replace("-", ""), params=each) for id, each in zip(ids, params, strict=True)]
+    )
+
+
+def read(bodies: Any) -> list[Any]:
+    return [msgspec.json.decode(body + "}") for body in bodies.split("}\n")]
+
+
+@pytest.mark.req("ENQ-1")
+@pytest.mark.parametrize(
+    "params",
+    [["{}"] * 3, ['{"a":1}'] * 3, ["{}", '{"a":1}', msgspec.json.encode({"text": NASTY}).decode()]],
+    ids=["none", "the same", "different"],
+)
+@pytest.mark.parametrize("fields", [{}, {"triggered_by": NASTY, "priority": 5, "queue": "q", "due": NOW + 5}])
+def test_rows_that_are_alike_travel_as_if_each_were_looked_at(params: list[str], fields: dict[str, Any]) -> None:
+    rows = alike(params, **fields)
+    together, one_by_one = list(literals(rows)), list(literals(list(rows)))
+    written, expected = read(together.pop(BODIES)), read(one_by_one.pop(BODIES))
+    assert [{"params": "{}", **body} for body in written] == [{"params": "{}", **body} for body in expected]
+    assert together == one_by_one
+
+
+def test_rows_that_are_alike_are_bare_if_one_is_and_their_ids_tell_their_time() -> None:
+    params = ["{}"] * 5
+    assert all_bare(alike(params))
+    assert not all_bare(alike(params, tenant="acme")), "what one has, all have"
+    assert not all_bare(alike(params, ids_at=NOW + (SLACK + 1) * 1000)), "ids too far from their creation"
+    assert not all_bare(alike(params, ids_at=NOW + (SLACK + 1) * 1000 - 460)), "the last one alone"
