@@ -69,7 +69,7 @@ class Case(msgspec.Struct, frozen=True):
 def operations(api: FastAPI, document: dict[str, Any], unguarded: Iterable[str] = ()) -> list[Operation]:
     """Every operation, checked: declared by its route, told in the document, and none left out of it.
 
-    `unguarded` are the paths of routes that hold nothing to guard, such as the pages that show the document.
+    `unguarded` are the paths of routes that hold nothing to guard, such as a page of help.
     """
     documented = {
         (method.upper(), path): operation

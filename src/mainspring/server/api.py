@@ -19,6 +19,7 @@ from .routes import (
     calendars,
     cluster,
     commands,
+    description,
     executions,
     health,
     jobs,
@@ -45,6 +46,7 @@ def create_api(app: Application) -> FastAPI:
         title="Mainspring",
         version=VERSION,
         description=DESCRIPTION,
+        openapi_url=None,  # guarded like every other route: see routes/description.py
         docs_url=None,  # they load their scripts from other people's servers
         redoc_url=None,
         redirect_slashes=False,
@@ -72,6 +74,7 @@ def create_api(app: Application) -> FastAPI:
         run_handler,
         health,
         metrics,
+        description,
     ):
         # The routes themselves, not the router: what they declare can then be read from the application.
         api.router.routes.extend(module.router.routes)
