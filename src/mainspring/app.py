@@ -169,10 +169,19 @@ class Mainspring(
         parts = await self._ready(declare=False)
         async with parts.turn():
             if parts.node is None:
-                with parts.outside():
-                    parts.node = await self._started_node(parts)
-                    await self._serve_http(parts)
-                await self._serve_metrics(parts)
+                try:
+                    await self._start(parts)
+                except BaseException:
+                    await parts.stop(0)
+                    raise
+
+    async def _start(self, parts: Parts) -> None:
+        self._take_port(parts)
+        await self._serve_metrics(parts)
+        with parts.outside():
+            parts.node = await self._started_node(parts)
+            if parts.http is not None:
+                await parts.http.start()
 
     def _configure(self, options: Mapping[str, Any]) -> None:
         chosen = {name: value for name, value in options.items() if value is not None}

@@ -97,11 +97,7 @@ class MonitoringMethods:
             return
         settings = self.settings
         server = MetricsServer(settings.host, settings.metrics_port or 0, settings.sys_allow, self.metrics_page)
-        try:
-            await server.start()
-        except BaseException:
-            await parts.stop(0)
-            raise
+        await server.start()
         parts.metrics = server
 
     async def _end_pings(self) -> None:

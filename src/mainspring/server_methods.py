@@ -55,16 +55,13 @@ class ServerMethods:
         _ = self._counts  # what happens from now on is counted
         return create_api(self)  # type: ignore[arg-type]  # the whole application, of which this is a part
 
-    async def _serve_http(self, parts: Parts) -> None:
-        """Listen, in this event loop, if that is a role of this process. Who cannot listen does nothing else either."""
-        if "api" not in self.settings.roles:
-            return
-        try:
+    def _take_port(self, parts: Parts) -> None:
+        """If listening is a role of this process, before its other roles start: who cannot listen does nothing else
+        either. What is imported and made for it, which takes a while, keeps no tick waiting then."""
+        if "api" in self.settings.roles:
             api = self.asgi()
             from .server.serving import HttpServer
 
-            parts.http = HttpServer(api, self.settings)
-            await parts.http.start()
-        except BaseException:
-            await parts.stop(0)
-            raise
+            http = HttpServer(api, self.settings)
+            http.bind()
+            parts.http = http

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from mainspring import ConfigurationError, Mainspring, every
+from mainspring.model.events import Running
 from mainspring.server.outputs import Error
 from tests.integration.gate import Gate
 from tests.support import Nodes
@@ -70,13 +71,17 @@ async def test_small_answers_are_not_held_back(memory_nodes: Nodes) -> None:
 
 async def test_a_port_that_is_taken_is_named_and_nothing_else_starts(memory_nodes: Nodes) -> None:
     first, second = memory_nodes.app(roles="api", port=0), memory_nodes.app(roles="api,worker")
+    told: list[object] = []
+    second.observe(told.append)
     for app in (first, second):
         app.job("job")(lambda: None)
     async with first:
         port = int((await _address(first)).rpartition(":")[2])
-        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}"):
-            await second.start(port=port)
-        assert (await second.engine()).node is None
+        for taken in ({"port": port}, {"port": 0, "metrics_port": port}):
+            with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}"):
+                await second.start(**taken)
+            assert (await second.engine()).node is None
+        assert [event for event in told if isinstance(event, Running)] == []  # it claimed nothing meanwhile
         await second.close()
 
 

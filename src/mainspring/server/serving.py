@@ -52,7 +52,7 @@ class HttpServer:
 
     @property
     def socket(self) -> socket.socket:
-        assert self._socket is not None, "it listens"
+        assert self._socket is not None, "it has its port"
         return self._socket
 
     @property
@@ -60,9 +60,12 @@ class HttpServer:
         """The port it listens on; with 0 in the settings, the one that was free."""
         return int(self.socket.getsockname()[1])
 
+    def bind(self) -> None:
+        """Take the port, or say why that cannot be. Nobody is answered before `start`."""
+        self._socket = _bound(self._host, self._port)
+
     async def start(self) -> None:
-        self._socket = _listening(self._host, self._port)
-        self._serving = asyncio.create_task(self._server.serve([self._socket]), name="mainspring-http")
+        self._serving = asyncio.create_task(self._server.serve([self.socket]), name="mainspring-http")
         while not self._server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn tells it no other way
             await asyncio.sleep(POLL)
         if self._serving.done():
@@ -80,7 +83,7 @@ class HttpServer:
             self._socket.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio switches off Nagle's delay only for sockets that say they are TCP; without it small answers take 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
