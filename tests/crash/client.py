@@ -22,6 +22,7 @@ from tests.crash.tables import address_in, is_mongo_address
 AT_ONCE = 20
 IN_ONE_TRANSACTION = 100
 KEYS = 100
+RIVALS = 4
 TRIGGERS = 4
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 
@@ -44,9 +45,13 @@ async def many(app: Witnessed) -> None:
 
 
 async def unique(app: Witnessed) -> None:
-    """Every client wants every key, in an order of its own."""
+    """Every client wants every key, in an order of its own; half-way they wait for each other, so that none of them
+    has it all to itself."""
     await together(app)
-    for key in random.sample(range(KEYS), KEYS):
+    for number, key in enumerate(random.sample(range(KEYS), KEYS)):
+        if number == KEYS // 4:
+            app.ledger.write("begun")
+            await until(lambda: len(app.ledger.lines("begun")) == RIVALS, FOR_EVER)
         execution = await app.enqueue("work", start_at=TOMORROW, unique=f"key-{key}")
         if execution is not None:
             app.ledger.write("won", key=key, id=execution.id)

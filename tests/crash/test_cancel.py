@@ -11,21 +11,20 @@ from mainspring import State
 from tests.crash.handlers import Witnessed, build, go
 from tests.crash.processes import Processes, until
 
-PATIENCE = 20.0
-DEADLINE = 2.0  # the promise is one second; the rest is for a busy machine
+PATIENCE = 40.0
 
 
 @pytest.mark.req("WRK-9", "EXE-9")
 async def test_a_cancel_stops_what_runs_in_another_process(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(heartbeat="10s", lease="30s")  # only a wake-up can be as fast as this
+        worker = processes.node(heartbeat="10m", lease="30m", poll_interval="10m")  # only a wake-up can tell it
         running, neighbour = [each for each in await app.enqueue_many([("wait",)] * 2) if each is not None]
         await until(lambda: len(app.ledger.lines("began", pid=worker.pid)) == 2, PATIENCE)
         client = processes.start("client", "cancel", running.id)
         await until(lambda: app.ledger.lines("asked", pid=client.pid), PATIENCE)
         asked = time.monotonic()
-        await until(lambda: app.all_in(State.CANCELLED, [running]), DEADLINE)
+        await until(lambda: app.all_in(State.CANCELLED, [running]), PATIENCE)
         print(f"stopped {time.monotonic() - asked:.2f} s after the cancel was acknowledged")
 
         ended = await app.get(running.id)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mainspring import State
-from tests.crash.client import IN_ONE_TRANSACTION, KEYS, TRIGGERS
-from tests.crash.handlers import Witnessed, build, go
+from tests.crash.client import IN_ONE_TRANSACTION, KEYS, RIVALS, TRIGGERS
+from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
 from tests.crash.processes import Process, Processes, until
 from tests.crash.tables import is_intact, known, orders
 
-PATIENCE = 30.0
+PATIENCE = 50.0
 
 
 @pytest.mark.req("REL-1", "ENQ-1")
@@ -48,7 +48,7 @@ async def test_a_key_wanted_by_many_processes_is_given_once(tmp_path: Path, proc
     app = build(tmp_path)
     await app.open()
     try:
-        clients = await _clients(app, processes, "unique", 4)
+        clients = await _clients(app, processes, "unique", RIVALS)
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         won = Counter(line["key"] for line in app.ledger.lines("won"))
         assert won == Counter(range(KEYS))
@@ -65,7 +65,7 @@ async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path
     await app.open()
     try:
         for _ in range(2):
-            processes.node()
+            processes.node(**UNDISTURBED)
         clients = await _clients(app, processes, "trigger", 3)
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         await until(lambda: _ended(app) == _triggered(app), PATIENCE)

@@ -10,7 +10,7 @@ from mainspring import Retention, every
 from tests.crash.handlers import Witnessed, build, hold
 from tests.crash.processes import Processes, until
 
-PATIENCE = 20.0
+PATIENCE = 40.0
 
 
 @pytest.mark.req("REL-1", "TIM-1")
@@ -25,15 +25,20 @@ async def test_the_next_run_of_a_fixed_delay_is_planned_by_somebody(tmp_path: Pa
         for _ in range(3):
             node = processes.node("scheduler,worker")
             await until(lambda pid=node.pid: app.ledger.lines("holding", write="follow-ups", pid=pid), PATIENCE)
+            await until(lambda: _completed(app), PATIENCE, "the ending is counted")
             node.kill()
             assert len(_runs(app)) == 1, "nobody has planned the next run"
-            assert (await app.job_view("again-and-again")).stats.completed == 1
+            assert await _completed(app) == 1
         hold(tmp_path, "follow-ups").unlink()
         processes.node("scheduler,worker")
         await until(lambda: len(_runs(app)) >= 5, PATIENCE)
         assert len(_runs(app)) == len(set(_runs(app)))
     finally:
         await app.close()
+
+
+async def _completed(app: Witnessed) -> int:
+    return (await app.job_view("again-and-again")).stats.completed
 
 
 def _runs(app: Witnessed) -> list[int]:

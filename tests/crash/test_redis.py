@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import any_of, once
-from tests.crash.handlers import Witnessed
+from tests.crash.handlers import UNDISTURBED, Witnessed
 from tests.crash.processes import Processes, until
 from tests.crash.redis_node import build_guarded
 from tests.valkey_server import Valkey, new_valkey
@@ -18,7 +18,8 @@ from tests.valkey_server import Valkey, new_valkey
 NODES = 3
 JOBS = 4
 TICKS = 40
-PERIOD = timedelta(milliseconds=100)
+PERIOD = timedelta(milliseconds=70)
+START_IN = 2.0  # enough to declare the jobs before, on a busy machine too
 PATIENCE = 60.0
 
 
@@ -27,9 +28,10 @@ async def test_no_fault_of_redis_doubles_a_tick_or_an_ending(tmp_path: Path, pro
     server = new_valkey()
     server.start()
     url = server.url(socket_timeout=0.3, socket_connect_timeout=0.3)
+    undisturbed = [f"{name}={value}" for name, value in UNDISTURBED.items()]
     app = build_guarded(tmp_path, redis_url=server.url(socket_timeout=20))
     await app.open()
-    started = [processes.start("redis_node", f"redis_url={url}") for _ in range(NODES)]
+    started = [processes.start("redis_node", f"redis_url={url}", *undisturbed) for _ in range(NODES)]
     await until(lambda: _taking_part(app), PATIENCE)
     await _with_ticking_jobs(tmp_path, url)
     wanted = 0
@@ -73,7 +75,8 @@ async def _some_ticks(app: Witnessed) -> None:
 
 async def _with_ticking_jobs(folder: Path, url: str) -> None:
     app = build_guarded(folder, redis_url=url)
-    start = datetime.now(UTC) + timedelta(seconds=0.5)
+    await app.open()  # which may take a while
+    start = datetime.now(UTC) + timedelta(seconds=START_IN)
     instants = [once(start + number * PERIOD) for number in range(TICKS)]
     for number in range(JOBS):
         app.schedule(f"ticks-{number}", "tick", any_of(*instants), overlap="allow", grace="10m")

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from mainspring import Execution, State
-from tests.crash.handlers import Witnessed, build, go
+from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
 from tests.crash.processes import Process, Processes, until
 
-STOP = 6.0
-PATIENCE = 20.0
+STOP, RESERVE = 10.0, 9.0
+"""Seconds in all, and of them for handing back, which takes a few on a busy machine. A watchdog ends what takes longer,
+with exit code 1."""
+PATIENCE = 40.0
 TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 
 
@@ -21,14 +23,14 @@ TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 async def test_ten_long_handlers_come_back_uncounted(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=STOP, concurrency=12)
+        worker = processes.node(stop_timeout=STOP, stop_reserve=RESERVE, concurrency=12, **UNDISTURBED)
         executions = await _running(app, TEN)
         began = time.monotonic()
         worker.send(signal.SIGTERM)
-        await until(lambda: app.ledger.lines("stopping"), STOP, "the worker has heard")
+        await until(lambda: app.ledger.lines("stopping"), PATIENCE, "the worker has heard")
         late = await app.enqueue("work")
         assert late is not None
-        await until(lambda: not worker.alive, STOP)
+        await until(lambda: not worker.alive, PATIENCE)
         took = time.monotonic() - began
         print(f"stopped after {took:.1f} of {STOP:g} s")
         assert worker.exit_code == 0, worker.said()
@@ -43,7 +45,7 @@ async def test_ten_long_handlers_come_back_uncounted(tmp_path: Path, processes: 
         assert app.ledger.lines("swallowed"), "the stubborn ones were asked"
 
         go(tmp_path, 2).touch()
-        processes.node(stop_timeout=STOP)
+        processes.node(**UNDISTURBED)
         await until(lambda: app.all_in(State.COMPLETED, [*executions, late]), PATIENCE)
         assert [(await app.get(each.id)).failures for each in executions] == [0] * 10
         assert app.ledger.lines("rescued") == []
@@ -55,13 +57,11 @@ async def test_ten_long_handlers_come_back_uncounted(tmp_path: Path, processes: 
 async def test_a_handler_that_ends_in_time_completes(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=30)
+        worker = processes.node(stop_timeout=600, **UNDISTURBED)
         executions = await _running(app, ["wait", "wait_in_thread"])
-        began = time.monotonic()
         worker.send(signal.SIGINT)
         go(tmp_path, 1).touch()
-        await until(lambda: not worker.alive, PATIENCE)
-        assert time.monotonic() - began < PATIENCE  # and nobody waits for the rest of the thirty seconds
+        await until(lambda: not worker.alive, PATIENCE, "nobody waits for the rest of the ten minutes")
         assert worker.exit_code == 0, worker.said()
         assert await app.all_in(State.COMPLETED, executions)
     finally:
@@ -78,11 +78,11 @@ async def test_a_second_signal_stops_at_once(tmp_path: Path, processes: Processe
         late = await app.enqueue("work")
         assert late is not None
         await until(lambda: app.ledger.lines("stopping", pid=worker.pid), PATIENCE)
-        await until(lambda: _told_again(worker), 5.0)
+        await until(lambda: _told_again(worker), PATIENCE)
         assert await app.all_in(State.RUNNING, executions)  # nobody handed them back: the lease has to run out
 
         go(tmp_path, 2).touch()
-        processes.node()
+        processes.node(**UNDISTURBED)
         await until(lambda: app.all_in(State.COMPLETED, [*executions, late]), PATIENCE)
     finally:
         await app.close()
@@ -97,7 +97,7 @@ async def test_a_handler_that_blocks_the_event_loop_for_good_does_not_keep_the_p
         worker = processes.node(stop_timeout=2)
         [execution] = await _running(app, ["block_loop"], seconds=600)
         worker.send(signal.SIGTERM)
-        await until(lambda: not worker.alive, 4.0)
+        await until(lambda: not worker.alive, PATIENCE)
         assert worker.exit_code == 1
         assert "blocks the event loop" in worker.said()
 

@@ -9,7 +9,7 @@ import pytest
 
 from mainspring import Execution, State
 from mainspring.model.instants import SECOND
-from tests.crash.handlers import LEASE, Witnessed, build, go, hold
+from tests.crash.handlers import LEASE, UNDISTURBED, Witnessed, build, go, hold
 from tests.crash.ledger import Line
 from tests.crash.processes import Process, Processes, until
 
@@ -24,13 +24,16 @@ async def test_nothing_that_a_zombie_writes_is_accepted(tmp_path: Path, processe
     app = build(tmp_path)
     try:
         executions = await app.enqueue_many([("wait",), ("wait",), ("wait_in_thread",), ("wait_in_thread",)])
-        zombie = processes.node(lease=4, heartbeat=2)  # once woken, a second for its beat before its pulse gives up
+        # Once woken, one that hears has half of its interval for a beat before its pulse gives up.
+        zombie = processes.node(lease=4, heartbeat=2 if heart == "hears" else 1)
         await until(lambda: len(app.ledger.lines("began", pid=zombie.pid)) == 4, PATIENCE)
         if heart == "deaf":
+            hold(tmp_path, "rescues").touch()  # nor does it rescue from itself before it is paused
             hold(tmp_path, f"beats-{zombie.pid}").touch()
             await until(lambda: app.ledger.lines("deaf", pid=zombie.pid), PATIENCE)
         await app.halt(zombie)
-        heir = processes.node()
+        hold(tmp_path, "rescues").unlink(missing_ok=True)
+        heir = processes.node(**UNDISTURBED)
         await until(lambda: len(app.ledger.lines("began", pid=heir.pid)) == 4, PATIENCE)
 
         woken = time.time_ns() // 1000
@@ -73,7 +76,7 @@ async def test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers(
         await until(lambda: len(app.ledger.lines("began", token=1)) == 3, PATIENCE)
         hold(tmp_path, "rescues").touch()  # nobody else takes them: it stops on its own account
         hold(tmp_path, f"beats-{trouble}").touch()
-        await until(lambda: len(app.ledger.lines("interrupted", token=1)) == 3, 3 * LEASE)
+        await until(lambda: len(app.ledger.lines("interrupted", token=1)) == 3, PATIENCE)
 
         hold(tmp_path, f"beats-{trouble}").unlink()
         hold(tmp_path, "rescues").unlink()
@@ -182,7 +185,7 @@ def _refused(app: Witnessed, process: Process, write: str) -> list[Line]:
 
 
 def _told(app: Witnessed, process: Process, executions: list[Execution | None]) -> bool:
-    """The first two write nothing: a refused renewal alone tells them. The others may have had a note refused before."""
+    """The first two write nothing: a refused renewal alone tells them. The others may have had a note refused."""
     ids = [each.id for each in executions if each is not None]
     renewals, logs, notes = ({line["id"] for line in _refused(app, process, w)} for w in ("lease", "log", "note"))
     return set(ids[:2]) <= renewals and set(ids[2:]) <= renewals | logs | notes
