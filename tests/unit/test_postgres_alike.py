@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.model.alike import Alike
+from mainspring.model.alike import Alike, Blank
 from mainspring.model.execution import Execution
 from mainspring.model.ids import RandomIds
-from mainspring.stores.postgres.adding import all_bare, literals
+from mainspring.stores.postgres.adding import all_bare, literals, single
 from mainspring.stores.postgres.rows import SLACK
 
 NOW = 1_794_000_000_123_456
@@ -20,13 +20,13 @@ NASTY = 'line\nbreak, "trace_id":"?","params":"?" }\n \x00 \\ ü \u2028 \x7f'
 
 
 def alike(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
-    given = {"due": NOW, **fields}
-    blank = Execution(id="", job="job", job_id="j1", handler="work", created=NOW, **given)
+    blank = Execution(id="", job="job", job_id="j1", handler="work", created=NOW, due=NOW, **fields)
     ids = RandomIds(random.Random(1)).following(ids_at, len(params))
-    replace = msgspec.structs.replace
-    return Alike(
-        [replace(blank, id=id, trace_id=id.replace("-", ""), params=each) for id, each in zip(ids, params, strict=True)]
-    )
+    made = [
+        msgspec.structs.replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
+        for id, each in zip(ids, params, strict=True)
+    ]
+    return Alike(Blank(blank), made)
 
 
 def read(bodies: Any) -> list[Any]:
@@ -39,13 +39,15 @@ def read(bodies: Any) -> list[Any]:
     [["{}"] * 3, ['{"a":1}'] * 3, ["{}", '{"a":1}', msgspec.json.encode({"text": NASTY}).decode()]],
     ids=["none", "the same", "different"],
 )
-@pytest.mark.parametrize("fields", [{}, {"triggered_by": NASTY, "priority": 5, "queue": "q", "due": NOW + 5}])
+@pytest.mark.parametrize("fields", [{}, {"triggered_by": NASTY, "priority": 5, "queue": "q"}])
 def test_rows_that_are_alike_travel_as_if_each_were_looked_at(params: list[str], fields: dict[str, Any]) -> None:
     rows = alike(params, **fields)
     together, one_by_one = list(literals(rows)), list(literals(list(rows)))
     written, expected = read(together.pop(BODIES)), read(one_by_one.pop(BODIES))
     assert [{"params": "{}", **body} for body in written] == [{"params": "{}", **body} for body in expected]
     assert together == one_by_one
+    last = Alike(rows.blank, rows[-1:])
+    assert single(last) == single(list(last))
 
 
 def test_rows_that_are_alike_are_bare_if_one_is_and_their_ids_tell_their_time() -> None:

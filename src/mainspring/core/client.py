@@ -81,6 +81,9 @@ class Client(Triggering):
         self, handler: object, params: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
     ) -> Execution | None:
         """Add one execution; None when its unique key is taken."""
+        if connection is None and options == _DEFAULTS:  # nearly always
+            series = self._series_of(await self._enqueueable(handler))
+            return (await self._add(series.made_together((series.draft(params).params,), series.now())))[0]
         execution = await self.prepare(handler, params, **options)
         unique = options.get("unique")
         if isinstance(unique, Unique) and unique.lasting:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ..model.alike import Alike
+from ..model.alike import Alike, Blank
 from ..model.errors import InvalidValue
 from ..model.execution import Execution
 from ..model.ids import Chance, RandomIds
@@ -54,6 +54,7 @@ class Series:
         self._encode, self._clock = encode, clock
         self._ids = RandomIds(chance)
         self._blank = plan.new_execution(job, trigger="enqueue", now=clock.now(), chance=chance)
+        self._shared = Blank(self._blank)
         self._own_limits = depends_on_execution(job)
         self.independent = self._blank.overlap_key is None
         """Whether what becomes of one does not depend on the others, so that their order does not matter."""
@@ -84,16 +85,17 @@ class Series:
     def made_together(self, params: Sequence[str], now: Micros) -> list[Execution]:
         if self._own_limits:
             return [self.made(each, now) for each in params]
+        if len(params) == 1:
+            return Alike(self._shared, (self.made(params[0], now),))
         first = max(now, self._last + 1)
         self._last = first + len(params) - 1
         ids = self._ids.following(first, len(params))
         blank, replace = msgspec.structs.replace(self._blank, created=now, due=now), msgspec.structs.replace
-        return Alike(
-            [
-                replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
-                for id, each in zip(ids, params, strict=True)
-            ]
-        )
+        made = [
+            replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
+            for id, each in zip(ids, params, strict=True)
+        ]
+        return Alike(self._shared, made)
 
 
 class Draft(NamedTuple):

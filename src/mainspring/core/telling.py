@@ -16,8 +16,8 @@ Wants: TypeAlias = Callable[[type, Execution], Emit | None]
 def wants_of(emit: Emit) -> Wants:
     """How to ask whom to tell the event of a kind about an execution that goes as it should (`Enqueued`, `Started`, the
     `Ended` of one that completed), before it is made; None when nobody wants it. Who cannot say is told everything."""
-    wants: Wants = getattr(emit, "wants", lambda kind, execution: emit)
-    return wants
+    wants: Wants | None = getattr(emit, "wants", None)
+    return wants or (lambda kind, execution: emit)
 
 
 def tell_enqueued(emit: Emit, given: Sequence[Execution], added: Sequence[Added]) -> None:

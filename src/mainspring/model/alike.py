@@ -1,11 +1,32 @@
-"""Executions that were made together and differ in little: whoever looks at one of them knows the others."""
+"""Executions made from one blank: whoever knows it knows nearly all of them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from .execution import Execution
 
 
+class Blank:
+    """An execution but for what is each one's own: id, trace id, instant and parameters. Blanks are told apart by
+    identity, so that whoever works something out for all that are made from one can remember it."""
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+
+
 class Alike(list[Execution]):
-    """Two of them differ in nothing but id, parameters and trace id. Ids are in order, none comes twice, and each trace
-    id is that of the execution itself. Only `core.series` makes these; a copy, or a part of one, is just a list.
-    """
+    """Executions of one blank. No id comes twice, each trace id is that of the execution itself, and all are due when
+    they are created. Only `core.series` makes these; a copy, or a part of one, is just a list."""
+
+    def __init__(self, blank: Blank, executions: Iterable[Execution]) -> None:
+        super().__init__(executions)
+        self.blank = blank
+
+
+def together(batches: Sequence[Sequence[Execution]]) -> list[Execution]:
+    """All of them in one; still alike if they were made from the same blank."""
+    executions = [execution for batch in batches for execution in batch]
+    blanks = {batch.blank if isinstance(batch, Alike) else None for batch in batches}
+    blank = blanks.pop()
+    return executions if blanks or blank is None else Alike(blank, executions)

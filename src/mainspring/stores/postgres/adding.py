@@ -17,6 +17,7 @@ from ...model.changes import Added, Audit
 from ...model.execution import Execution
 from .arrays import numbers, texts
 from .database import Database
+from .patterns import are_bare_alike, pattern_of
 from .rows import are_bare, as_json, bodies, body, foreign_trace, incoming, is_bare, is_plain, lane_of
 
 
@@ -60,6 +61,8 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
 
 
 def all_bare(executions: Sequence[Execution]) -> bool:
+    if isinstance(executions, Alike):
+        return are_bare_alike(executions)
     if len(executions) == 1:
         return is_bare(executions[0])
     return are_bare(executions)
@@ -69,7 +72,7 @@ async def add_bare(
     db: Database, executions: Sequence[Execution], *, news: str | None = None, patient: bool = True
 ) -> list[Added]:
     """Executions that are `all_bare`. `news` are told to other processes with the commit."""
-    name, values = ("add_single", single(executions[0])) if len(executions) == 1 else ("add_bare", literals(executions))
+    name, values = ("add_single", single(executions)) if len(executions) == 1 else ("add_bare", literals(executions))
     refused = await db.value(name, *values, news, repeat=True, patient=patient)
     added = [Added(row.id, "added") for row in executions]
     for position, outcome, holder in decoded(refused):
@@ -77,8 +80,12 @@ async def add_bare(
     return added
 
 
-def single(row: Execution) -> tuple[Any, ...]:
-    """The arguments of the schema's function `add_single`."""
+def single(rows: Sequence[Execution]) -> tuple[Any, ...]:
+    """The arguments of the schema's function `add_single`; there is one row."""
+    [row] = rows
+    if isinstance(rows, Alike):
+        own, like = (row.id, row.created), pattern_of(rows.blank)
+        return (*own, like.body(row), like.job_id, like.job, like.lane, like.priority, None, None, like.unique_key)
     due = None if row.due == row.created else row.due
     of_job = (row.job_id, row.job, lane_of(row), row.priority)
     return (row.id, row.created, body(row), *of_job, due, foreign_trace(row), row.unique_key)
@@ -110,21 +117,10 @@ def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
 
 
 def _literals_alike(rows: Alike) -> tuple[str | None, ...]:
-    ids, first = [row.id for row in rows], rows[0]
-    of_job = (texts([first.job_id]), texts([first.job]), texts([lane_of(first)]), numbers([first.priority]))
-    due = None if first.due == first.created else numbers([first.due] * len(rows))
-    keys = texts([first.unique_key] * len(rows))
-    return (
-        numbers(ids),
-        numbers([str(first.created)] * len(rows)),
-        bodies(rows),
-        *of_job,
-        due,
-        None,
-        keys,
-        ids[0],
-        ids[-1],
-    )
+    ids, like = [row.id for row in rows], pattern_of(rows.blank)
+    created, keys = numbers([row.created for row in rows]), texts([like.unique_key] * len(rows))
+    of_job = (texts([like.job_id]), texts([like.job]), texts([like.lane]), numbers([like.priority]))
+    return (numbers(ids), created, like.bodies(rows), *of_job, None, None, keys, min(ids), max(ids))
 
 
 _columns = attrgetter("id", "created", "due", "job_id", "job", "queue", "handler", "priority", "trace_id", "unique_key")

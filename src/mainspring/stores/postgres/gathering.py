@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from ...core.ports import Topic
+from ...model.alike import together
 from ...model.changes import Added
 from ...model.execution import Execution
 from .adding import add_bare
@@ -133,7 +134,7 @@ class Gatherer:
     async def _send(self, waits: list[_Wait]) -> None:
         """Nobody pays for a neighbour: if they cannot go together, each goes alone."""
         try:
-            added = await self._add([execution for wait in waits for execution in wait.executions])
+            added = await self._add(together([wait.executions for wait in waits]))
         except Exception:
             for wait in waits:
                 self._start(self._send_alone(wait))

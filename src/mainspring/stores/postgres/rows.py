@@ -13,7 +13,6 @@ from operator import attrgetter
 
 import msgspec
 
-from ...model.alike import Alike
 from ...model.execution import Execution, State, lane
 from ...model.instants import Micros
 
@@ -123,6 +122,11 @@ def as_json(value: object) -> str:
     return _encode(value).decode()
 
 
+def json_texts(values: Sequence[object]) -> list[str]:
+    """Each as JSON, which has no line breaks of its own."""
+    return _encode_lines(values).decode().split("\n")[:-1]
+
+
 def is_id(text: str) -> bool:
     """Whether an execution can have this id at all: PostgreSQL refuses to compare other texts with one."""
     return _ID.fullmatch(text) is not None
@@ -136,13 +140,16 @@ def is_plain(execution: Execution) -> bool:
 def is_bare(execution: Execution) -> bool:
     """Nothing has happened to it and it belongs to nobody: the usual case, with a shorter insert. It may ask for a
     unique key."""
-    return _rest(execution) == _BARE and not is_stray(execution)
+    return is_bare_blank(execution) and not is_stray(execution)
+
+
+def is_bare_blank(execution: Execution) -> bool:
+    """The same but for its id and its time."""
+    return _rest(execution) == _BARE
 
 
 def are_bare(executions: Sequence[Execution]) -> bool:
     """The same of many, no id twice. Most of a batch were made within a few milliseconds: each is looked at once."""
-    if isinstance(executions, Alike):
-        return is_bare(executions[0]) and not is_stray(executions[-1])
     if not all(map(_BARE.__eq__, map(_rest, executions))):
         return False
     if any(starmap(_strays, {(row.id[:13], row.created // 1000) for row in executions})):
@@ -219,27 +226,7 @@ def body(e: Execution) -> str:
 def bodies(executions: Sequence[Execution]) -> str:
     """Many of them in one text, a brace and a line break between two. JSON has no line breaks of its own, so each one
     found is the end of a body."""
-    if isinstance(executions, Alike):
-        return _bodies_alike(executions)
     return _encode_lines(list(map(body_of, executions)))[:-2].decode()
-
-
-def _bodies_alike(executions: Alike) -> str:
-    """Written once, around what is each one's own. Quotes inside of texts are escaped, so what looks like a field is
-    one."""
-    first = msgspec.structs.replace(executions[0], trace_id="?", params="?")
-    before, _, rest = body(first).partition('"trace_id":"?"')
-    between, _, after = rest.partition('"params":"?"')
-    params = {row.params for row in executions}
-    if len(params) == 1:
-        after = f'"{between}"params":{as_json(params.pop())}{after}'
-        own = [row.trace_id for row in executions]
-    else:
-        texts = _encode_lines([row.params for row in executions])[:-1].decode().split("\n")
-        between += '"params":'
-        own = [f'{row.trace_id}"{between}{text}' for row, text in zip(executions, texts, strict=True)]
-    before += '"trace_id":"'
-    return before + f"{after}}}\n{before}".join(own) + after
 
 
 def body_of(e: Execution) -> Body:
