@@ -22,6 +22,7 @@ from mainspring import (
     every,
 )
 from mainspring.model.events import Ended, Started
+from mainspring.model.execution import Execution
 from tests.integration.gate import Gate
 from tests.support import Nodes, Seen, ended, run_once, until
 
@@ -230,6 +231,27 @@ async def test_a_cancelled_execution_can_be_retried_and_two_at_once_respect_the_
             await app.retry(gone)
         gate.open.set()
         await ended(app, again)
+
+
+@pytest.mark.req("EXE-2", "API-4")
+async def test_several_who_retry_at_the_same_instant_make_one_execution(nodes: Nodes) -> None:
+    app = nodes.app()
+
+    @app.job("fails", max_attempts=1)
+    async def fails() -> None:
+        raise ValueError
+
+    async with app:
+        failed = await ended(app, await app.enqueue("fails"))
+        await app.stop()  # so that none ends before the last was asked for
+        asked = await asyncio.gather(
+            *(app.retry(failed if n % 2 else "fails") for n in range(8)), return_exceptions=True
+        )
+        made = [each for each in asked if isinstance(each, Execution)]
+        assert [each.id for each in await app.executions(status="pending")] == [made[0].id]
+        assert [type(each) for each in asked if each not in made] == [CommandRefused] * 7
+        with pytest.raises(CommandRefused, match=f"it is being retried already, as execution {made[0].id}"):
+            await app.retry(failed)
 
 
 @pytest.mark.req("EXE-6")

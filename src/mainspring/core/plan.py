@@ -163,9 +163,17 @@ def retry_of(
         queue=ended.queue,
         priority=ended.priority,
         traceparent=traceparent,
+        unique=_retry_key(job, ended),
         retry_of=ended.id,
         flow=ended.flow or ended.id,
     )
+
+
+def _retry_key(job: Job, ended: Execution) -> str | None:
+    """Two who ask for a retry at the same instant get one. Where the overlap rule sees to that, it does, and records
+    the other one as skipped."""
+    held_by_overlap = job.spec.overlap == "skip" and not (job.spec.tenants and ended.tenant is not None)
+    return None if held_by_overlap else f"retry:{ended.id}"
 
 
 def overlap_keys(job: Job, trigger: str) -> dict[str, Any]:

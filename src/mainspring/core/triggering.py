@@ -114,7 +114,9 @@ class Triggering:
     async def _add_or_refuse(self, execution: Execution, audit: Audit) -> Execution:
         added = (await self._store.add([execution], [audit]))[0]
         result = self._results([execution], [added])[0]
-        assert result is not None, "an execution without a unique key"
+        if result is None:
+            state = f"being retried already, as execution {added.holder}"
+            raise CommandRefused(audit.action, state, ["that one has ended"], f"execution {execution.retry_of}")
         if result.state is State.SKIPPED:
             raise AlreadyRunning(execution.job, result, added.holder)
         await self._cancel_superseded(execution)
