@@ -42,7 +42,7 @@ OPTION_OF = {
 }
 """Fields of the interface that stand for an option of another name."""
 
-SAME_NAME = tuple(name for name in EDITABLE if name not in ("cron", "trigger", "max_attempts", "retry", "tz"))
+SAME_NAME = tuple(name for name in EDITABLE if name not in ("cron", "trigger", "max_attempts", "tz", "enabled"))
 
 
 def options_of(fields: Mapping[str, Any], backoff: float = BACKOFF) -> dict[str, Any]:
@@ -57,6 +57,8 @@ def options_of(fields: Mapping[str, Any], backoff: float = BACKOFF) -> dict[str,
     if "max_retries" in fields:
         options["max_attempts"] = whole("max_retries", fields["max_retries"], 0, 999) + 1
     if "retry_backoff_seconds" in fields:
+        if "retry" in fields:
+            raise InvalidValue("retry", fields["retry"], "no waits beside retry_backoff_seconds", "Give one of them")
         backoff = duration("retry_backoff_seconds", fields["retry_backoff_seconds"], allow_zero=True)
         options["retry"] = Retry(initial=backoff, multiplier=2.0, max=max(backoff, LONGEST_BACKOFF))
     return options
@@ -119,15 +121,17 @@ class Creation:
         check: Callable[[Job], None] = lambda job: None,
     ) -> tuple[JobView, Execution | None]:
         """A new job. One that neither ticks nor comes after others runs once, and at once: that execution comes with
-        it. `check` may refuse what is about to be made."""
+        it. `check` may refuse what is about to be made; it is asked about the handler's own job too, so that another
+        job of the same code is no way around what that one demands."""
         await self.check_handler(identifier("handler", handler))
         name = generated_name(handler, self._chance) if name is None else identifier("name", name)
         signature = self.signature(handler)
-        followed = await self._followed(handler)
-        spec = job_spec(handler, signature, followed | with_defaults(options), self._timezone)
+        own = await self._own_job(handler)
+        spec = job_spec(handler, signature, _followed(own) | with_defaults(options), self._timezone)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
-        check(self._catalogue.new_job(name, spec, "api", now))  # before anything is written, links to parents too
+        for job in (self._catalogue.new_job(name, spec, "api", now), *([] if own is None else [own])):
+            check(job)  # before anything is written, links to parents too
         if await self._store.jobs([name]):
             raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
         spec = await self._catalogue.dependents.prepare(name, spec)
@@ -148,11 +152,10 @@ class Creation:
             job, trigger="api", triggered_by=by, now=now, chance=self._chance, id=id, params=params
         )
 
-    async def _followed(self, handler: str) -> dict[str, Any]:
+    async def _own_job(self, handler: str) -> Job | None:
+        """The job that is declared with the handler, under its name."""
         own = next(iter(await self._store.jobs([handler])), None)
-        if own is None or own.spec.handler != handler:
-            return {}
-        return {name: value for name in FOLLOWED if (value := getattr(own.spec, name))}
+        return None if own is None or own.spec.handler != handler else own
 
     def signature(self, handler: str) -> Signature | None:
         """What the handler takes; None when this process does not have it."""
@@ -165,3 +168,7 @@ class Creation:
         known = {name for worker in await self._queries.workers() for name in worker.handlers}
         if handler not in known:
             raise HandlerNotFound(handler, known | self._registry.names)
+
+
+def _followed(own: Job | None) -> dict[str, Any]:
+    return {} if own is None else {name: value for name in FOLLOWED if (value := getattr(own.spec, name))}

@@ -58,7 +58,7 @@ class JobOptions(TypedDict, total=False):
     queue: str | None
     priority: int
     max_attempts: int | None
-    retry: Retry | str | None
+    retry: Retry | str | Mapping[str, Any] | None
     timeout: Duration | None
     non_retryable: Iterable[type[BaseException] | str]
     overlap: str | None
@@ -81,7 +81,7 @@ class JobOptions(TypedDict, total=False):
     tenant_context: Callable[..., Any] | None
     tenant_concurrency: int | None
     tenant_max_attempts: int | None
-    tenant_retry: Retry | str | None
+    tenant_retry: Retry | str | Mapping[str, Any] | None
     continue_on_failure: bool
     ping: str | Mapping[str, str] | None
     after: str | Iterable[str]

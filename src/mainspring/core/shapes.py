@@ -64,7 +64,7 @@ def job_shape(view: JobView, *, whole: bool = False) -> dict[str, Any]:
         "origin": view.job.origin,
         "version": view.job.version,
         "orphaned": view.orphaned,
-        "policy": policy_shape(view.job.spec),
+        "policy": policy_shape(view.job.spec, whole=whole),
         "overrides": view.overrides if whole else masked(view.overrides),
         "occurrences": [occurrence_shape(each) for each in view.occurrences],
         "live": {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting},
@@ -95,16 +95,16 @@ def occurrence_shape(occurrence: Occurrence) -> dict[str, Any]:
 TENANT_RULES = ("tenants", "continue_on_failure", "tenant_concurrency", "tenant_max_attempts", "tenant_retry")
 
 
-def policy_shape(spec: JobSpec) -> dict[str, Any]:
+def policy_shape(spec: JobSpec, *, whole: bool = False) -> dict[str, Any]:
     """The rules a job lives by, under the names of the options that declare them; durations in seconds."""
     names = (
         *("tz", "window", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit"),
         *("missed", "missed_while_paused", "grace", "hours", "outside", "enabled", "retention", "limits", "weights"),
-        *("on_failed_parent", "not_before"),
+        *("on_failed_parent", "not_before", "trigger_role", "ping"),
         *(TENANT_RULES if spec.tenants else ()),
     )
     fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
-    return fields
+    return fields if whole else masked(fields)
 
 
 def stats_shape(stats: JobStats) -> dict[str, Any]:

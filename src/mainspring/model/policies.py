@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -135,7 +136,18 @@ def _read_catch_up(field: str, value: Mapping[Any, Any]) -> CatchUp:
     if unknown or "rule" not in value:
         wrong = f"there is no {unknown[0]!r}" if unknown else "rule is missing"
         raise InvalidValue(field, dict(value), f"an object of {', '.join(fields)}; {wrong}")
-    return CatchUp(**value)
+    with _named("catch_up", field):
+        return CatchUp(**value)
+
+
+@contextmanager
+def _named(own: str, field: str) -> Iterator[None]:
+    """What a part of an option refuses is named by the option that was given."""
+    try:
+        yield
+    except InvalidValue as error:
+        renamed = field + error.field.removeprefix(own)
+        raise InvalidValue(renamed, error.value, error.allowed, error.remedy) from None
 
 
 class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -233,9 +245,15 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def check_retry(field: str, value: Any) -> Retry:
-    """A `Retry`, or the name of a preset."""
+    """A `Retry`, its fields as JSON has them, or the name of a preset."""
     if isinstance(value, Retry):
         return value
+    if isinstance(value, Mapping):
+        for name in value:
+            if name not in Retry.__struct_fields__:
+                raise InvalidValue(field, presentable(name), f"fields of Retry: {', '.join(Retry.__struct_fields__)}")
+        with _named("retry", field):
+            return Retry(**value)
     if isinstance(value, str):
         try:
             return Retry(value)

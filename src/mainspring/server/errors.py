@@ -21,6 +21,8 @@ from ..core.already_running import AlreadyRunning
 from ..core.control import JobChanged
 from ..core.idempotency import Answer, KeyReused, StillAtWork
 from ..core.locks import LockTaken
+from ..core.ping_secrets import FIELD
+from ..core.pinging import HIDDEN
 from ..core.request import REQUEST_ID
 from ..model.errors import (
     CommandRefused,
@@ -145,7 +147,10 @@ def _detail(field: str, message: str, value: Any, remedy: str = "") -> dict[str,
 
 
 def _given(error: Mapping[str, Any]) -> Any:
-    """Nothing was given where a field is missing, or where the whole body cannot be read."""
+    """Nothing was given where a field is missing, or where the whole body cannot be read. Addresses that jobs ping hold
+    secrets, and are not repeated."""
+    if FIELD in error["loc"]:
+        return HIDDEN
     return _NOTHING if error["type"] in ("missing", "json_invalid") else error.get("input", _NOTHING)
 
 

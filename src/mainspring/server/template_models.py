@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from .models import JobFields, Name
+from .job_models import JobFields
+from .models import Name
 from .outputs import Instant, Output
 
 _EXAMPLE: dict[str, Any] = {

@@ -18,15 +18,8 @@ from .. import outputs
 from ..call import Changing, Posting, Viewing, etag, json
 from ..docs import answers
 from ..errors import respond
-from ..models import (
-    JobCreate,
-    JobExecutionList,
-    JobFields,
-    JobList,
-    JobRemoval,
-    JobUpdate,
-    OpenJobCreate,
-)
+from ..job_models import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate
+from ..models import JobExecutionList
 from ..paging import execution_page, page
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
@@ -92,9 +85,9 @@ def named_as_given() -> Iterator[None]:
     try:
         yield
     except InvalidValue as error:
-        if error.field not in _GIVEN_AS:
-            raise
-        raise InvalidValue(_GIVEN_AS[error.field], error.value, error.allowed, error.remedy) from None
+        word = error.field.partition(" ")[0]  # such as "window begin", or "hours of job 'crawl'"
+        given = word if word in ("window", "hours") else _GIVEN_AS.get(error.field, error.field)
+        raise InvalidValue(given, error.value, error.allowed, error.remedy) from None
 
 
 async def _create(call: Posting, name: str | None, handler: str, body: JobFields, extra: dict[str, Any]) -> Response:

@@ -18,8 +18,8 @@ from .. import lists, outputs
 from ..call import Operating, Posting, Viewing, etag, json
 from ..docs import answers
 from ..errors import respond
+from ..job_models import JobFields
 from ..lists import listed
-from ..models import JobFields
 from ..template_models import Template, TemplateCreate, TemplateJob, TemplateUpdate
 from .jobs import given, named_as_given
 
