@@ -64,9 +64,9 @@ TAKE_FIELDS_OF_A_JOB = [
     "PUT /api/v1/templates/{name}",
     "POST /api/v1/templates/{name}/jobs",
 ]
-"""These take the very same fields as the operations that make and change jobs, whose every bound is tried there: that is
-a thousand requests an operation. Here they are made up, fifty at least. The environment variable `EVERY_BOUND` has them
-all tried everywhere."""
+"""These take the very same fields as the operations that make and change jobs, and every bound is tried there: a thousand
+requests an operation. Here they are made up, fifty at least. With the environment variable `EVERY_BOUND` all bounds are
+tried here too."""
 
 SERVED = InProcess()
 CONFIG = SchemathesisConfig.from_dict(
