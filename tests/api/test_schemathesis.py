@@ -64,9 +64,8 @@ TAKE_FIELDS_OF_A_JOB = [
     "PUT /api/v1/templates/{name}",
     "POST /api/v1/templates/{name}/jobs",
 ]
-"""These take the very same fields as the operations that make and change jobs, and every bound is tried there: a thousand
-requests an operation. Here they are made up, fifty at least. With the environment variable `EVERY_BOUND` all bounds are
-tried here too."""
+"""These take the very same fields as the operations that make and change jobs, where every bound is tried, with a
+thousand requests each. Here fifty are made up. With the environment variable `EVERY_BOUND` all of them are tried."""
 
 SERVED = InProcess()
 CONFIG = SchemathesisConfig.from_dict(
