@@ -66,6 +66,7 @@ def test_version_and_help(cli: CommandLine) -> None:
         (["jobs", "trigger", "report", APP, "--window", "tomorrow", "2026-01-01"], "'tomorrow' is not valid"),
         (["jobs", "trigger", "report", APP, "--window", "2026-01-02", "2026-01-01"], "window"),
         (["jobs", "pause", "report", APP, "--for", "1h", "--until", "2030-01-01T00:00Z"], "exclude each other"),
+        (["jobs", "pause", "report", APP, "--until", "2020-01-01"], "--until: '2020-01-01' is not valid; allowed: an"),
         (["executions", "show", "nope", APP], "no execution with id 'nope'"),
         (["executions", "retry", "nope", APP], "no execution with id 'nope'"),
         (["executions", "list", APP, "--job", "gret"], "did you mean 'greet'?"),

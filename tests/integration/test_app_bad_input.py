@@ -271,6 +271,7 @@ CALLS: list[tuple[Callable[[Mainspring], Any], tuple[str, ...]]] = [
     (lambda app: app.pause("nightly", note="a\x00"), ("note: 'a\\x00' is not valid",)),
     (lambda app: app.pause("nightly", by=5), ("by: 5 is not valid",)),
     (lambda app: app.pause("nightly", resume_at="later"), ("resume_at: 'later' is not valid",)),
+    (lambda app: app.pause("nightly", resume_at="2020-01-01"), ("resume_at: '2020-01-01'", "an instant in the future")),
     (lambda app: app.update_job("nightly", colour="red"), ("'colour' is not valid", "queue")),
     (lambda app: app.update_job("nightly", quue="x"), ("'quue' is not valid", "Did you mean 'queue'?")),
     (lambda app: app.update_job("nightly", queue=None), ("queue: None is not valid", "revert the job")),

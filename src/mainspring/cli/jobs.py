@@ -27,6 +27,8 @@ from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, operator
 
 NAMES = click.argument("names", metavar="NAME...", nargs=-1)
+OPTIONS = {"at": "--at", "to": "--to", "resume_at": "--until"}
+"""What a field of a command is called here."""
 AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
 
 
@@ -153,7 +155,7 @@ def pause_job(
     async def work(app: Mainspring) -> JobView:
         return await app.pause(names[0], by=operator(), note=note, resume_at=until, resume_after=resume_after)
 
-    _show(session, session.call(work))
+    _show(session, _excepted(session, work))
     return 0
 
 
@@ -214,9 +216,9 @@ def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]
     try:
         return session.call(work)
     except InvalidValue as error:
-        if error.field not in ("at", "to"):
+        if error.field not in OPTIONS:
             raise
-        raise InvalidValue(f"--{error.field}", error.value, error.allowed, error.remedy) from None
+        raise InvalidValue(OPTIONS[error.field], error.value, error.allowed, error.remedy) from None
 
 
 @jobs.command("cancel")

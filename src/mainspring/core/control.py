@@ -13,8 +13,9 @@ from ..model.errors import CommandRefused, InvalidValue, JobNotFound, Mainspring
 from ..model.execution import Execution, State
 from ..model.hours import hours_of
 from ..model.ids import Chance
-from ..model.instants import Micros, seconds_to_micros, to_micros
+from ..model.instants import Micros, seconds_to_micros, to_datetime, to_micros
 from ..model.job import Job
+from ..model.payload import presentable
 from ..model.shelf import EntryWrite, ShelfKind
 from ..model.values import duration, instant, words
 from . import commands, decide, occurrences
@@ -91,6 +92,8 @@ class Control:
             until = None if lasts is None else now + lasts
             if resume_at is not None:
                 until = to_micros(instant("resume_at", resume_at, tz=job.spec.tz))
+            if until is not None and until <= now:
+                raise InvalidValue("resume_at", presentable(resume_at), _in_the_future(now))
             paused = commands.pause(job, now, by=by, note=note, resume=until)
             return commands.close_ticks(job, paused, now, self._chance, self._catalogue.calendars.known(job))
 
@@ -290,6 +293,10 @@ class Control:
         if ended is None:
             raise JobNotFound(name)
         return await self._client.add_retry(ended, by, as_id)
+
+
+def _in_the_future(now: Micros) -> str:
+    return f"an instant in the future; it is {to_datetime(now):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _is_execution_id(text: str) -> bool:
