@@ -131,7 +131,9 @@ def test_many_jobs_and_executions_at_once(cli: Callable[..., tuple[int, Any]]) -
 def test_a_job_is_shown_with_what_it_comes_after_and_what_comes_after_it(cli: Callable[..., tuple[int, Any]]) -> None:
     said = " ".join(cli("jobs", "show", "mail", URL)[1].split())
     assert "after north and south, not before 06:00; skipped if one of them did not complete" in said
+    assert "schedule on demand" not in said
     assert "dependents mail" in " ".join(cli("jobs", "show", "north", URL)[1].split())
+    assert "after north, south" in cli("jobs", "list", URL)[1]
 
 
 @pytest.mark.req("OPS-4")

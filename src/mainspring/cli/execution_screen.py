@@ -74,6 +74,7 @@ def print_executions(found: Sequence[Execution]) -> None:
         "JOB": "cut",
         "STATUS": "keep",
         f"STARTED ({local_zone(at)})": "keep",
+        "MADE": "drop",
         "TOOK": "drop",
         "TRY": "drop",
         "PROGRESS": "cut",
@@ -82,7 +83,7 @@ def print_executions(found: Sequence[Execution]) -> None:
         "TENANT": "drop",
     }
     rows = [_row(execution, at) for execution in found]
-    print_table(titles, rows, {0: short_id, 3: without_distance})
+    print_table(titles, rows, {0: short_id, 3: without_distance, 4: without_distance})
 
 
 def _row(execution: Execution, at: datetime) -> list[Text | str]:
@@ -91,13 +92,21 @@ def _row(execution: Execution, at: datetime) -> list[Text | str]:
         execution.job,
         status(execution.state.value),
         moment(execution.started_at, at),
+        moment(None if execution.started_at else execution.created_at, at),
         _took(execution, at),
-        f"{min(execution.attempt, execution.rules.max_attempts)}/{execution.rules.max_attempts}",
+        _try(execution),
         progress_text(execution.progress) if execution.state is State.RUNNING else "",
         first_line(execution.error) or execution.reason or "",
         execution.trigger,
         execution.tenant or "",
     ]
+
+
+def _try(execution: Execution) -> str:
+    """What never began and never will has had none."""
+    if execution.state.final and execution.started_at is None:
+        return "-"
+    return f"{min(execution.attempt, execution.rules.max_attempts)}/{execution.rules.max_attempts}"
 
 
 def _took(execution: Execution, at: datetime) -> str:
@@ -122,6 +131,7 @@ def _print_execution(found: Shown) -> None:
             "tenant": execution.tenant,
             "window": _window(execution, found.tz),
             "params": compact(execution.arguments),
+            "scheduled": moment(execution.scheduled_at, at) if execution.scheduled_at else None,
             "created": moment(execution.created_at, at),
             "due": moment(execution.start_at, at) if execution.state is State.PENDING else None,
             "started": moment(execution.started_at, at) if execution.started_at else None,
@@ -134,6 +144,7 @@ def _print_execution(found: Shown) -> None:
             "progress": progress_text(execution.progress),
             "counters": compact(execution.counters),
             "result": compact(execution.result),
+            "metadata": compact(execution.metadata),
             "error": execution.error,
         }
     )

@@ -91,7 +91,7 @@ def print_job(view: JobView) -> None:
             "handler": view.handler,
             "queue": view.queue,
             "priority": str(spec.priority),
-            "schedule": f"{view.description_of_schedule}  [{view.schedule}]" if view.schedule else "on demand",
+            "schedule": _schedule_text(view),
             "after": after_text(spec),
             "dependents": ", ".join(view.dependents),
             "zone": spec.tz,
@@ -117,6 +117,13 @@ def print_job(view: JobView) -> None:
             "created": moment(view.created_at, at),
         }
     )
+
+
+def _schedule_text(view: JobView) -> str | None:
+    """None of a job that has none, and comes after others: what follows says so."""
+    if view.schedule:
+        return f"{view.description_of_schedule}  [{view.schedule}]"
+    return None if view.after else view.description_of_schedule
 
 
 def runs_text(stats: JobStats) -> str:

@@ -214,7 +214,7 @@ class Control:
                 allowed = ["no job comes after it, or force is given"]
                 raise CommandRefused("remove", f"followed by {', '.join(others)}", allowed, f"job {name!r}")
             if view.live.total:
-                await sweep_job(self._store, view.job, self._emit)
+                await sweep_job(self._store, view.job, self._emit, f"the job was removed by {by}")
                 view = await self._queries.job(name)
             now = await self._store.now()
             audit = self._client.audit("remove", f"job:{name}", by, now, before=_summary(view.job))

@@ -73,7 +73,9 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def description_of_schedule(self) -> str:
-        return self.job.trigger.describe() if self.job.trigger else "on demand"
+        """In words; of a job without one, what makes it run."""
+        after = f"after {', '.join(self.after)}" if self.after else "on demand"
+        return self.job.trigger.describe() if self.job.trigger else after
 
     @property
     def next_run_at(self) -> datetime | None:

@@ -95,19 +95,19 @@ def _of_process(reading: Reading, counts: ProcessCounts) -> Iterator[str]:
     lateness = {label: each.lateness for label, each in jobs.items()}
     yield from _histograms("job_lateness_seconds", "How long after their time tries began here.", lateness)
     for name, (field, text) in _COUNTERS.items():
-        yield from _head(f"job_{name}_total", "counter", f"{text}, by this process.")
+        yield from _head(f"job_{name}_total", "counter", f"{text}, counted by this process.")
         for label, each in jobs.items():
             yield f"job_{name}_total{{{label}}} {getattr(each, field)}"
-    yield from _head("job_skips_total", "counter", "Executions skipped, by reason, recorded by this process.")
+    yield from _head("job_skips_total", "counter", "Executions skipped, by reason, counted by this process.")
     for name, each in sorted(counts.jobs.items()):
         for reason, count in {**dict.fromkeys(reasons.get(name, ANY_SKIP), 0), **each.skips}.items():
             yield f'job_skips_total{{job_name="{escaped(name)}",reason="{escaped(reason)}"}} {count}'
 
 
 _COUNTERS = {
-    "retries": ("retries", "Tries that failed and will be repeated, found"),
-    "fenced_writes": ("fenced", "Writes refused because the execution belonged to somebody else by then, tried"),
-    "missed": ("missed", "Ticks that nobody made happen, noticed"),
+    "retries": ("retries", "Tries that failed and will be repeated"),
+    "fenced_writes": ("fenced", "Writes refused because the execution belonged to somebody else by then"),
+    "missed": ("missed", "Ticks that nobody made happen"),
 }
 
 
