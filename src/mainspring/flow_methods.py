@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from .core.bulk import MOST, BulkItem, BulkResult
+from .core.bulk import MOST, BulkInterrupted, BulkItem, BulkResult
 from .core.bulk_filters import execution_filters, job_filter
 from .core.declare import JobOptions
 from .core.queries import id_of
 from .core.templates import Template
 from .core.views import JobView
-from .model.errors import InvalidValue
+from .model.errors import InvalidValue, StoreError
 from .model.execution import Execution
 from .model.values import whole
 
@@ -74,7 +74,8 @@ class FlowMethods:
         """`pause`, `resume`, `cancel` or `retry` these jobs, or all that the filters find (status, handler, queue,
         origin, last_status, paused, orphaned, search). Each is done or refused on its own.
 
-        `limit` ends it after so many; given the result's `next` as `after`, it goes on there.
+        `limit` ends it after so many; given the result's `next` as `after`, it goes on there. If the store fails in
+        the middle, `BulkInterrupted` tells what was done, and where to go on.
         """
         _refuse_both(names, filters)
         wanted = None if names is not None else job_filter(filters)
@@ -84,7 +85,7 @@ class FlowMethods:
         async def some(after: str | None, most: int) -> BulkResult:
             return await bulk.jobs(command, chosen, wanted, by=by, note=note, after=after, limit=most)
 
-        return await _one_after_another(some, after, limit)
+        return await _one_after_another(command, some, after, limit)
 
     async def bulk_executions(
         self,
@@ -107,7 +108,7 @@ class FlowMethods:
         async def some(after: str | None, most: int) -> BulkResult:
             return await bulk.executions(command, chosen, wanted, by=by, note=note, after=after, limit=most)
 
-        return await _one_after_another(some, after, limit)
+        return await _one_after_another(command, some, after, limit)
 
 
 def _refuse_both(chosen: object, filters: Mapping[str, Any]) -> None:
@@ -116,13 +117,24 @@ def _refuse_both(chosen: object, filters: Mapping[str, Any]) -> None:
 
 
 async def _one_after_another(
-    some: Callable[[str | None, int], Awaitable[BulkResult]], after: str | None, limit: int | None
+    command: str, some: Callable[[str | None, int], Awaitable[BulkResult]], after: str | None, limit: int | None
 ) -> BulkResult:
-    """One bulk after the other until all are handled, or as many as are wanted."""
+    """One bulk after the other until all are handled, or as many as are wanted. Where the store fails, the error tells
+    of all that was done before."""
     left = None if limit is None else whole("limit", limit, 1, 10_000_000)
     items: list[BulkItem] = []
     while True:
-        result = await some(after, MOST if left is None else min(MOST, left))
+        try:
+            result = await some(after, MOST if left is None else min(MOST, left))
+        except BulkInterrupted as error:
+            told = error.result
+            so_far = BulkResult(command=told.command, items=[*items, *told.items], next=told.next)
+            raise BulkInterrupted(so_far, error.error, error.rest) from error
+        except (StoreError, OSError) as error:
+            if not items:
+                raise
+            so_far = BulkResult(command=command, items=items, next=after)
+            raise BulkInterrupted(so_far, error) from error
         items += result.items
         after = result.next
         left = None if left is None else left - len(result.items)

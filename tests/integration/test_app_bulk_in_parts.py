@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from mainspring import InvalidValue, JobContext, Mainspring, NonRetryable, flow_methods
+from mainspring.cli import many
 from mainspring.core import bulk as core_bulk
+from mainspring.core.bulk import BulkInterrupted, BulkResult
+from mainspring.core.control import Control
+from mainspring.model.errors import StoreError
 from mainspring.model.job import JobState
 from mainspring.server.bulk_models import ExecutionBulkFilter, JobBulkFilter
 from mainspring.testing import harness
@@ -35,6 +39,82 @@ async def test_the_client_goes_on_until_all_are_done(monkeypatch: pytest.MonkeyP
     await app.enqueue_many([("work", None)] * 5, start_at="1h")
     assert (await app.bulk_executions("cancel", job="work", status="pending")).done == 5
     await app.close()
+
+
+class Failing:
+    """A store that is gone when the fourth job is to be paused, and back afterwards."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+        self.asked: list[str] = []
+        pause = Control.pause
+
+        async def paused(control: Control, name: str, **options: Any) -> Any:
+            self.asked.append(name)
+            if len(self.asked) == 4:
+                raise error
+            return await pause(control, name, **options)
+
+        monkeypatch.setattr(Control, "pause", paused)
+
+
+@pytest.mark.req("FLW-6")
+@pytest.mark.parametrize("most", [2, 3, 1_000])
+async def test_what_breaks_off_in_the_middle_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """In the middle of a part, at the beginning of one, and in the first of all."""
+    monkeypatch.setattr(flow_methods, "MOST", most)
+    app = Mainspring("memory://")
+    names = _jobs(app, 6)
+    await app.pause(names[1])
+    failing = Failing(monkeypatch, StoreError("gone"))
+    with pytest.raises(BulkInterrupted) as caught:
+        await app.bulk_jobs("pause", queue="web")
+    so_far = caught.value.result
+    assert ([item.id for item in so_far.items], so_far.done, so_far.refused) == (names[:3], 2, 1)
+    assert str(caught.value) == f"pause: broke off after 2 done, 1 refused: gone; go on with after={names[2]!r}"
+    rest = await app.bulk_jobs("pause", queue="web", after=so_far.next)
+    assert ([item.id for item in rest.items], rest.done, rest.next) == (names[3:], 3, None)
+    assert failing.asked == [*names[:4], *names[3:]]
+    await app.close()
+
+
+@pytest.mark.req("FLW-6")
+async def test_of_named_ones_it_says_which_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Mainspring("memory://")
+    names = _jobs(app, 6)
+    Failing(monkeypatch, ConnectionResetError("gone"))
+    with pytest.raises(BulkInterrupted, match=r"after 3 done, 0 refused: gone; 3 left, from 'web-3' on") as caught:
+        await app.bulk_jobs("pause", names)
+    assert (caught.value.rest, caught.value.result.next) == (tuple(names[3:]), None)
+    await app.close()
+
+
+@pytest.mark.req("FLW-6", "API-8")
+async def test_so_does_the_command_line_and_http(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = Mainspring("memory://")
+    names = _jobs(app, 6)
+    Failing(monkeypatch, StoreError("secret of the store"))
+    async with client_of(app) as client:
+        error = await client.refused(503, "POST", "/api/v1/bulk/jobs", {"command": "pause", "filter": {"queue": "web"}})
+    assert error["details"] == {"done": 3, "refused": 0, "next": names[2], "left": []}
+    assert "secret" not in str(error)
+    await app.close()
+
+    class Session:
+        wants_json = False
+
+        def call(self, work: Any) -> BulkResult:
+            items = [core_bulk.BulkItem(id=name, status="paused") for name in names[:3]]
+            raise BulkInterrupted(BulkResult(command="pause", items=items, next=names[2]), StoreError("gone"))
+
+        def show(self, data: Any, people: Any) -> None:
+            people()
+
+    with pytest.raises(StoreError, match=r"broke off: gone; to go on add --filter after=web-2"):
+        many.run_bulk(Session(), None, "JOB")  # type: ignore[arg-type]
+    assert "pause: 3 done, 0 refused" in capsys.readouterr().out
+    assert many.read_filters(["queue=web", "after=web-2"]) == {"queue": "web", "after": "web-2"}
 
 
 @pytest.mark.req("FLW-6")

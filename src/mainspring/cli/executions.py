@@ -18,7 +18,7 @@ from ..model.execution import Execution, State
 from ..model.instants import to_datetime
 from .execution_screen import Shown, print_executions, show_execution, shown
 from .ids import find_execution
-from .many import EXECUTION_FILTER, check_choice, read_filters, show_bulk
+from .many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
 from .output import console, note, progress_text
 from .root import EXIT_CODES, INTERRUPTED, CommandGroup
 from .session import Session, client_options, operator
@@ -147,7 +147,7 @@ def _end_many(session: Session, command: str, ids: Sequence[str], filters: Seque
         found = [await find_execution(app, id) for id in ids] if ids else None
         return await app.bulk_executions(command, found, by=operator(), note=note, **wanted)
 
-    return show_bulk(session, session.call(work), "EXECUTION")
+    return run_bulk(session, work, "EXECUTION")
 
 
 async def waited(app: Mainspring, execution: Execution) -> Execution:

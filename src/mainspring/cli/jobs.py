@@ -20,7 +20,7 @@ from ..model.values import duration, instant
 from .execution_screen import Shown, show_execution, shown
 from .executions import leaving, waited
 from .job_screen import print_job, print_jobs
-from .many import JOB_FILTER, check_choice, read_filters, show_bulk
+from .many import JOB_FILTER, check_choice, read_filters, run_bulk
 from .output import note
 from .parameters import as_options, quoting_hint, read_params, textual_parameters
 from .root import EXIT_CODES, CommandGroup
@@ -167,7 +167,7 @@ def _steer_many(
     async def work(app: Mainspring) -> BulkResult:
         return await app.bulk_jobs(command, names or None, by=operator(), note=note, **wanted)
 
-    return show_bulk(session, session.call(work), "JOB")
+    return run_bulk(session, work, "JOB")
 
 
 @jobs.command("resume")

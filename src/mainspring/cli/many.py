@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from ..core.bulk import BulkResult
+from ..app import Mainspring
+from ..core.bulk import BulkInterrupted, BulkResult
 from ..core.flow_shapes import bulk_shape
-from ..model.errors import shown
+from ..model.errors import StoreError, shown
 from .session import Session
 from .table import Way, print_table
 
@@ -23,8 +24,9 @@ def filter_option(fields: str) -> Callable[[Command], Command]:
     return click.option("--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All with that: {fields}.")
 
 
-JOB_FILTER = filter_option("status, handler, queue, origin, last_status, paused, orphaned or search")
-EXECUTION_FILTER = filter_option("job, status, tenant, trace_id, parent_id, trigger, since or until")
+_GO_ON = "; after=ID goes on after that one"
+JOB_FILTER = filter_option(f"status, handler, queue, origin, last_status, paused, orphaned or search{_GO_ON}")
+EXECUTION_FILTER = filter_option(f"job, status, tenant, trace_id, parent_id, trigger, since or until{_GO_ON}")
 
 
 def check_choice(names: Sequence[str], filters: Sequence[str], noun: str) -> None:
@@ -58,10 +60,22 @@ def _switch(pair: str, value: str) -> bool:
     return _SWITCHES[value.lower()]
 
 
-def show_bulk(session: Session, result: BulkResult, noun: str) -> int:
-    """The exit code: 1 if one of them was refused."""
+def run_bulk(session: Session, work: Callable[[Mainspring], Awaitable[BulkResult]], noun: str) -> int:
+    """The exit code: 1 if one of them was refused. What breaks off in the middle is shown as far as it came."""
+    try:
+        result = session.call(work)
+    except BulkInterrupted as error:
+        so_far = error.result
+        session.show(bulk_shape(so_far), lambda: _print(so_far, noun))
+        raise StoreError(_interrupted(error)) from error
     session.show(bulk_shape(result), lambda: _print(result, noun))
     return 1 if result.refused else 0
+
+
+def _interrupted(error: BulkInterrupted) -> str:
+    if error.rest:
+        return f"{error}; name those that are left to go on"
+    return f"broke off: {error.error}; to go on add --filter after={error.result.next}"
 
 
 def _print(result: BulkResult, noun: str) -> None:

@@ -38,6 +38,8 @@ class Chosen(msgspec.Struct, frozen=True):
 
     ids: list[str]
     next: str | None = None
+    found: bool = True
+    """By a filter; or else they were named."""
 
 
 class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +73,23 @@ class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def refused(self) -> int:
         return len(self.items) - self.done
+
+
+class BulkInterrupted(StoreError):
+    """The store failed in the middle of a bulk. `result` is what was handled before, and its `next` where another one
+    goes on with the same filter; for named ones, `rest` are those not handled. What was under way when it failed is the
+    first of those that are left: it may have been done."""
+
+    def __init__(self, result: BulkResult, error: BaseException, rest: Sequence[str] = ()) -> None:
+        super().__init__(result, error, rest)
+        self.result, self.error, self.rest = result, error, tuple(rest)
+
+    def __str__(self) -> str:
+        result = self.result
+        done = f"{result.command}: broke off after {result.done} done, {result.refused} refused: {self.error}"
+        if self.rest:
+            return f"{done}; {len(self.rest)} left, from {self.rest[0]!r} on"
+        return f"{done}; go on with after={result.next!r}"
 
 
 class Bulk:
@@ -195,7 +214,7 @@ def _named(ids: Sequence[str] | None) -> Chosen:
     chosen = list(dict.fromkeys(ids or ()))
     if len(chosen) > MOST:
         raise InvalidValue("ids", len(chosen), f"at most {MOST} at a time")
-    return Chosen(chosen)
+    return Chosen(chosen, found=False)
 
 
 def _check_choice(ids: object, wanted: object, after: str | None, limit: int) -> None:
@@ -209,7 +228,16 @@ def _check_choice(ids: object, wanted: object, after: str | None, limit: int) ->
 
 
 async def _all(command: str, chosen: Chosen, one: One) -> BulkResult:
-    return BulkResult(command=command, items=[await _tried(id, one) for id in chosen.ids], next=chosen.next)
+    items: list[BulkItem] = []
+    for id in chosen.ids:
+        try:
+            items.append(await _tried(id, one))
+        except (StoreError, OSError) as error:
+            if not items:  # nothing was done, so there is nothing to tell of
+                raise
+            so_far = BulkResult(command=command, items=items, next=items[-1].id if chosen.found else None)
+            raise BulkInterrupted(so_far, error, () if chosen.found else chosen.ids[len(items) :]) from error
+    return BulkResult(command=command, items=items, next=chosen.next)
 
 
 async def _tried(id: str, one: One) -> BulkItem:

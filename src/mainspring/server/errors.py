@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from ..core.already_running import AlreadyRunning
+from ..core.bulk import BulkInterrupted
 from ..core.control import JobChanged
 from ..core.idempotency import Answer, KeyReused, StillAtWork
 from ..core.locks import LockTaken
@@ -56,6 +57,7 @@ MESSAGES = {
 MOST_DETAILS = 20
 MOST_VALUE = 80
 _NOTHING = object()
+_BROKE_OFF = "the database failed in the middle; details tell how far it came, and where to go on"
 _UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
 
 
@@ -104,10 +106,18 @@ def problem_of(error: MainspringError) -> Problem:
             return Problem(
                 400, "invalid_value", str(error), [_detail(error.field, error.allowed, error.value, error.remedy)]
             )
+        case BulkInterrupted():
+            return Problem(503, "unavailable", _BROKE_OFF, _so_far(error), headers={"Retry-After": "1"})
         case StoreError() | LockUnavailable():
             return Problem(503, "unavailable", _UNAVAILABLE, headers={"Retry-After": "1"})
         case _:
             return Problem(500, "internal_error", "something went wrong here; the log of the server says what")
+
+
+def _so_far(error: BulkInterrupted) -> dict[str, Any]:
+    """What the store itself said stays in the log. The first of `left` may have been done."""
+    result = error.result
+    return {"done": result.done, "refused": result.refused, "next": result.next, "left": list(error.rest)}
 
 
 def _states(error: CommandRefused) -> dict[str, Any]:
