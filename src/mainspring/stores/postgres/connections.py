@@ -115,7 +115,7 @@ class Connections:
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         lines = self._parts.here()
-        line = await lines.take() or await self._connect(lines)
+        line = lines.at_hand() or await lines.take() or await self._connect(lines)
         try:
             rows = await line.fetch(text, values)
         except psycopg.Error:
@@ -171,6 +171,13 @@ class _Lines:
         self._idle: list[Line] = []
         self._waiting: deque[asyncio.Future[Line | None]] = deque()
         self._pid = os.getpid()
+
+    def at_hand(self) -> Line | None:
+        """An idle one without waiting, which is nearly always there; if not, `take`."""
+        if not self._idle or not self._free or self._idle[-1].cut or self._pid != os.getpid():
+            return None
+        self._free -= 1
+        return self._idle.pop()
 
     async def take(self) -> Line | None:
         """None: there is room for a new one, and whoever asked is to make it."""

@@ -57,7 +57,7 @@ class Database:
         return await self.query(sql(name, self.schema), values, repeat=repeat)
 
     async def row(self, name: str, *values: Any, repeat: bool = False) -> Row:
-        return (await self.rows(name, *values, repeat=repeat))[0]
+        return (await self.query(sql(name, self.schema), values, repeat=repeat))[0]
 
     async def value(self, name: str, *values: Any, repeat: bool = False, patient: bool = True) -> Any:
         """The first column of the first row; None when there is none."""

@@ -63,22 +63,34 @@ class Line:
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         """Run one statement with $1, $2, ... and commit it."""
-        given = [None if value is None else self._encoded(value) for value in values]
+        given = self._encoded(values)
         name = self._prepared.get(text)
         if name is None and self._prepares and len(self._prepared) < PREPARED_AT_MOST:
-            name = b"mainspring_%d" % len(self._prepared)
-            self._pg.send_prepare(name, text.encode(self._encoding))
-            await self._answer()
-            self._prepared[text] = name
+            name = await self._prepare(text)
         if name is None:
             self._pg.send_query_params(text.encode(self._encoding), given)
         else:
             self._pg.send_query_prepared(name, given)
-        result = await self._answer()
+        try:
+            await self._answer()
+        finally:
+            self._waiting = None
+        result = self._result()
         if not result.ntuples:
             return []
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    async def _prepare(self, text: str) -> bytes:
+        name = b"mainspring_%d" % len(self._prepared)
+        self._pg.send_prepare(name, text.encode(self._encoding))
+        try:
+            await self._answer()
+        finally:
+            self._waiting = None
+        self._result()
+        self._prepared[text] = name
+        return name
 
     def hear(self, heard: Callable[[str], None]) -> None:
         """Be told of notifications as soon as they arrive."""
@@ -113,16 +125,22 @@ class Line:
         self.connection._closed = True  # as its own `close` would say, which cannot be awaited here
         self._pg.finish()
 
-    def _encoded(self, value: Any) -> bytes:
+    def _encoded(self, values: Sequence[Any]) -> list[bytes | None]:
         """Texts, numbers and truths: PostgreSQL reads all of them as Python writes them. libpq would take the first NUL
         for the end of a text."""
-        data = (value if isinstance(value, str) else str(value)).encode(self._encoding)
-        if b"\x00" in data:
-            raise errors.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-        return data
+        encoding = self._encoding
+        given = [
+            None if value is None else (value if isinstance(value, str) else str(value)).encode(encoding)
+            for value in values
+        ]
+        for data in given:
+            if data is not None and b"\x00" in data:
+                raise errors.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        return given
 
-    async def _answer(self) -> Any:
-        """What the server says to what was just sent."""
+    def _answer(self) -> asyncio.Future[None]:
+        """Done when the server has said all it has to say to what was just sent; whoever waits for it says when it no
+        longer does."""
         self._results = []
         self._waiting = waiting = self._loop.create_future()
         self._overdue_at = self._loop.time() + self._patience
@@ -130,10 +148,9 @@ class Line:
             self._watch = self._loop.call_later(LOOK_AGAIN, self._look)
         if self._pg.flush():
             self._loop.add_writer(self._socket, self._writable)
-        try:
-            await waiting
-        finally:
-            self._waiting = None
+        return waiting
+
+    def _result(self) -> Any:
         result = self._results[-1]
         if not result.ntuples and result.status in _FAILED:
             raise errors.error_from_result(result, encoding=self._encoding)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Iterable
 
 import psycopg
@@ -81,40 +82,33 @@ class Announcer:
         self._db, self._channel, self._origin = db, channel, origin
         self._news: set[Topic] = set()
         self._task: asyncio.Task[None] | None = None
-        self._pausing = self._closed = False
+        self._quiet_until = 0.0  # by the monotonic clock: something was said just now
 
     def announce(self, topics: set[Topic]) -> None:
         self._news |= topics
-        if not self._active():
-            self._start(0.0)
+        if self._task is None or self._task.done():
+            wait = self._quiet_until - time.monotonic()
+            self._task = asyncio.create_task(self._send(wait), name="mainspring-notify")
 
     def leading(self, topic: Topic) -> str | None:
         """What to say in a statement that makes news itself, if nothing was said for a while: that saves whoever is
         idle a round trip. None: `announce` it afterwards."""
-        if self._active():
+        now = time.monotonic()
+        if now < self._quiet_until or (self._task is not None and not self._task.done()):
             return None
-        self._pausing = True
-        asyncio.get_running_loop().call_later(SHORTEST, self._paused)
+        self._quiet_until = now + SHORTEST
         return f"{self._origin} {topic}"
 
     async def close(self) -> None:
         """What is left is sent before the connections go."""
-        self._closed = True
         await end_task(self._task)
         await self._flush()
 
-    def _active(self) -> bool:
-        return self._pausing or (self._task is not None and not self._task.done())
-
-    def _paused(self) -> None:
-        self._pausing = False
-        if self._news and not self._closed:
-            self._start(SHORTEST)
-
-    def _start(self, pause: float) -> None:
-        self._task = asyncio.create_task(self._send(pause), name="mainspring-notify")
-
-    async def _send(self, pause: float) -> None:
+    async def _send(self, wait: float) -> None:
+        pause = 0.0
+        if wait > 0:
+            pause = SHORTEST
+            await asyncio.sleep(wait)
         while self._news:
             await self._flush()
             pause = min(max(pause * 2, SHORTEST), LONGEST)
