@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from mainspring import JobContext, Mainspring
-from mainspring.server.stream import MOST_STREAMS, Streams
+from mainspring.server.stream import MOST_STREAMS, Admission, Streams
 from tests.api.client import Client, client_of
 from tests.integration.gate import Gate
-from tests.support import Nodes, ended, until
+from tests.support import DEADLINE, Nodes, ended, until
 
 
 @pytest.mark.req("API-8", "API-13", "HIS-1")
@@ -155,10 +156,32 @@ async def test_a_stream_of_what_has_ended_and_one_that_goes_on(nodes: Nodes) -> 
         run = await ended(app, await app.enqueue("talks"))
         path = f"/api/v1/executions/{run.id}/stream"
         whole = events_of((await client.ask("GET", path)).text)
-        assert [name for name, _ in whole].count("log") == 4
-        assert whole[-1][0] == "end"
+        assert [name for name, _ in whole] == ["execution", *["log"] * 4, "end"]
         rest = events_of((await client.ask("GET", path, headers={"Last-Event-ID": "3"})).text)
         assert [data["message"] for name, data in rest if name == "log"] == ["last line"]
+
+
+@pytest.mark.req("API-8")
+async def test_who_comes_after_the_end_hears_of_it_though_somebody_else_still_reads(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("quick")(lambda: None)
+    async with app:
+        run = await ended(app, await app.enqueue("quick"))
+        streams, queries = Streams(), (await app.engine()).queries
+        slow, late = (streams.follow(queries, run, 0, Admission(_always)) for _ in range(2))
+        await anext(slow)
+        await until(lambda: f"watch-{run.id}" not in {task.get_name() for task in asyncio.all_tasks()})
+        heard = await asyncio.wait_for(_all_of(late), DEADLINE)
+        assert heard[-1].startswith(b"event: end")
+        assert [event.split(b"\n")[0] for event in await _all_of(slow)] == [b"event: end"]
+
+
+async def _always() -> bool:
+    return True
+
+
+async def _all_of(stream: AsyncIterator[bytes]) -> list[bytes]:
+    return [event async for event in stream]
 
 
 @pytest.mark.req("API-8", "OPS-1")

@@ -67,7 +67,7 @@ class Watch:
     def join(self) -> asyncio.Queue[Event | None]:
         queue: asyncio.Queue[Event | None] = asyncio.Queue(MOST_BEHIND)
         self._listeners.add(queue)
-        if self._task is None:
+        if self._task is None or self._task.done():  # over for those before, who may be slow to leave
             self._task = asyncio.create_task(self._run(), name=f"watch-{self.id}")
         return queue
 
@@ -140,7 +140,9 @@ class Streams:
         watch = self._watches.setdefault(execution.id, Watch(queries, execution.id))
         queue = watch.join()
         try:
-            yield Event("execution", summary(execution)).text()
+            # Read again: what happened since it was found, and before this one listened, would not be told.
+            shown = Event("execution", summary(await _read_again(queries, execution)))
+            yield shown.text()
             seen = after
             for number, line in await queries.logs(execution.id, after):
                 seen = number
@@ -151,7 +153,8 @@ class Streams:
                     return
                 if event is None:
                     yield b": silence\n\n"
-                elif event.id is None or event.id > seen:
+                elif event != shown and (event.id is None or event.id > seen):
+                    shown = event if event.name == "execution" else shown
                     yield event.text()
         finally:
             self.open -= 1
@@ -175,6 +178,13 @@ class Streams:
                 yield event
         finally:
             closed.cancel()
+
+
+async def _read_again(queries: Queries, execution: Execution) -> Execution:
+    try:
+        return await queries.get(execution.id)
+    except MainspringError:
+        return execution  # whoever watches it finds that too, and ends the stream
 
 
 def summary(execution: Execution) -> dict[str, Any]:
