@@ -17,6 +17,9 @@ from tests.crash.tables import due_jobs, ended, live
 JOBS = 4
 PERIOD = timedelta(milliseconds=100)
 PATIENCE = 60.0
+CLAIM_WITHIN = 20.0
+"""Seconds after which work is claimed again. Five are promised, and no loop sleeps for more than three of them
+(tests/unit/test_loops.py); the rest is for a busy machine."""
 
 
 class Load:
@@ -133,6 +136,7 @@ class Load:
 
 async def _with_ticking_jobs(folder: Path, ticks: int, start_in: float) -> None:
     app = build(folder)
+    await app.open()  # which may take a while
     start = datetime.now(UTC) + timedelta(seconds=start_in)
     instants = [once(start + number * PERIOD) for number in range(ticks)]
     for number in range(JOBS):

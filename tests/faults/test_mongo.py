@@ -13,12 +13,11 @@ from tests.crash.handlers import ledger_of
 from tests.crash.processes import Processes, until
 from tests.crash.tables import address_file
 from tests.faults.counters import COUNTERS
-from tests.faults.load import PATIENCE, Load
+from tests.faults.load import CLAIM_WITHIN, PATIENCE, Load
 from tests.faults.proxy import Line, Proxy, proxied
 from tests.mongo_replica_set import ReplicaSet
 from tests.mongo_server import KINDS, Mongo, new_mongo
 
-CLAIM_WITHIN = 5.0
 NODES = 3
 ENOUGH = 20
 WRITES = (b"update\x00", b"insert\x00", b"findAndModify\x00")

@@ -11,10 +11,9 @@ import pytest
 
 from tests.crash.processes import Processes, until
 from tests.faults.counters import COUNTERS
-from tests.faults.load import Load
+from tests.faults.load import CLAIM_WITHIN, PATIENCE, Load
 from tests.servers import Postgres
 
-CLAIM_WITHIN = 5.0
 NODES = 2
 STORM = 4.0
 EVERY = 0.2
@@ -45,7 +44,7 @@ async def test_the_server_goes_away_and_comes_back(
             assert took < CLAIM_WITHIN
         await load.judge()
         print(load)
-        assert all(process.alive for process in processes.alive())
+        assert len(processes.alive()) == NODES
     finally:
         await load.end()
 
@@ -72,16 +71,18 @@ async def test_connections_are_terminated_all_the_time(tmp_path: Path, address: 
         for _ in range(NODES):
             processes.node("scheduler,worker", concurrency=4)
         await load.more(20)
-        before, end = load.begun(), time.monotonic() + STORM
+        before, began, pause = load.begun(), time.monotonic(), EVERY
         with psycopg.connect(address, autocommit=True) as connection:
-            while time.monotonic() < end:
+            while time.monotonic() < began + STORM or load.begun() == before:
                 [[count]] = connection.execute(TERMINATE).fetchall()
                 COUNTERS.terminated += count
-                await asyncio.sleep(EVERY)
+                await asyncio.sleep(pause)
+                if time.monotonic() > began + STORM:  # a busy machine needs longer for a connection and a claim
+                    pause *= 1.5
+                assert time.monotonic() < began + PATIENCE, "nothing began in the storm"
         during = load.begun() - before
         took = await load.first_claim()
         print(f"{during} runs began in a storm of {STORM:g} s; first claim {took:.2f} s after it")
-        assert during > 0
         assert took < CLAIM_WITHIN
         await load.judge()
         print(load)
