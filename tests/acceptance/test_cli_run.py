@@ -86,8 +86,12 @@ def test_a_stop_ends_within_its_timeout_and_hands_back_without_a_failure(cli: Co
 
 @pytest.mark.req("OPS-4", "WRK-1")
 def test_worker_takes_queued_work_only(cli: CommandLine) -> None:
-    process = cli.start("worker", "shop:app", "--queues", "default,mail", "--exclude", "broken")
+    process = cli.start("worker", "shop:app", "--queues", "default,mail", "--exclude", "broken,great")
     cli.until(lambda: "running" in cli.log().read_text(), process)
+    assert (
+        "warning: exclude: this application has no handler named 'great'; did you mean 'greet'?"
+        in cli.log().read_text()
+    )
     (worker,) = cli.json("workers", URL)
     assert (worker["roles"], worker["queues"]) == (["worker"], ["default", "mail"])
     assert "broken" not in worker["handlers"]

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -16,7 +16,7 @@ import click
 from ..app import Mainspring
 from ..config import RULES
 from ..event_loops import uses_uvloop
-from ..model.errors import MainspringError
+from ..model.errors import MainspringError, nearest
 from ..model.events import Event, Running
 from ..model.values import duration
 from .load import load_app
@@ -99,9 +99,20 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
     elif app.idle:
         click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
     if not index:
+        _say_if_unknown(app, checked.get("exclude", app.settings.exclude))
         app.observe(OrphanWatch(app))
     app.run(**settings)
     return 0
+
+
+def _say_if_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
+    """Whoever switches off a handler in a hurry should not find out later that it was misspelt."""
+    known = app.registry.names
+    for name in excluded:
+        if name not in known:
+            guess = nearest(name, known)
+            hint = f"; did you mean {guess!r}?" if guess else ""
+            click.echo(f"warning: exclude: this application has no handler named {name!r}{hint}", err=True)
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
