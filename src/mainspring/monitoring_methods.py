@@ -7,7 +7,8 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .core.watching import Late, MissedRuns
+from .core.missed_runs import MissedRuns, missed_filter
+from .core.watching import Late
 from .model.values import choice, duration
 from .observe.alert_rules import SLACK, History, rule_groups, rules_file
 from .observe.counting import ProcessCounts
@@ -50,9 +51,13 @@ class MonitoringMethods:
         """
         return await (await self._ready()).watch.look()
 
-    async def missed_runs(self, job: str | None = None) -> list[MissedRuns]:
-        """The ledger of missed runs: what watchers have found within the last 30 days, the newest first."""
-        return await (await self._ready()).watch.ledger(job)
+    async def missed_runs(
+        self, job: str | None = None, *, reason: str | None = None, since: Any = None, until: Any = None
+    ) -> list[MissedRuns]:
+        """The ledger of missed runs: what watchers have found within the last 30 days, the newest first. `reason` is
+        no_scheduler or scheduler_behind; times are those of the first missed run of a stretch."""
+        wanted = missed_filter(job, reason, since, until)
+        return await (await self._ready()).watch.ledger.all(wanted)
 
     async def alert_rules(self, slack: Any = SLACK, *, form: str = "yaml") -> str:
         """A file of alert rules for Prometheus: for every job that has metrics, by its schedule, its timeout and how

@@ -12,14 +12,16 @@ from typing import Any
 import click
 
 from ..app import Mainspring
-from ..core.watching import Late, MissedRuns
+from ..core.missed_runs import REASONS, MissedRuns
+from ..core.shapes import instant_text, missed_shape
+from ..core.watching import Late
 from ..model.errors import StoreError
 from ..model.values import duration
 from .log_setup import already_configured, configure_logging
 from .output import moment
 from .root import REFUSED
 from .session import Session, client_options, now
-from .table import print_table
+from .table import Way, print_table
 
 _log = logging.getLogger("mainspring.watch")
 
@@ -27,11 +29,17 @@ _log = logging.getLogger("mainspring.watch")
 @click.command()
 @click.option("--once", is_flag=True, help="Look once, and say which jobs are late.")
 @click.option("--history", is_flag=True, help="Do not look: list what was told of within the last 30 days.")
+@click.option("--job", metavar="NAME", help="With --history: of this job alone.")
+@click.option("--reason", type=click.Choice(REASONS), help="With --history: for this reason alone.")
+@click.option(
+    "--since", metavar="INSTANT", help="With --history: first missed at this time or later, such as 2026-03-01T00:00Z."
+)
+@click.option("--until", metavar="INSTANT", help="With --history: first missed before this time.")
 @click.option(
     "--interval", metavar="DURATION", default="10s", show_default=True, help="How often to look, without --once."
 )
 @client_options
-def watch(session: Session, once: bool, history: bool, interval: str) -> int:
+def watch(session: Session, once: bool, history: bool, interval: str, **filters: str | None) -> int:
     """Tell of scheduled runs whose time and grace are over although nobody made them happen.
 
     It needs no scheduler: run it in a process of its own, on another machine. Each missed run is told once, as a log
@@ -39,9 +47,11 @@ def watch(session: Session, once: bool, history: bool, interval: str) -> int:
     could look.
     """
     if history:
-        told = session.call(lambda app: app.missed_runs())
-        session.show([told_shape(one) for one in told], lambda: _print_history(told))
+        told = session.call(lambda app: app.missed_runs(**filters))
+        session.show([missed_shape(one) for one in told], lambda: _print_history(told))
         return 0
+    if given := [f"--{name}" for name, value in filters.items() if value is not None]:
+        raise click.UsageError(f"{', '.join(given)}: only together with --history")
     if once:
         found = session.call(lambda app: app.late())
         session.show([late_shape(one) for one in found], lambda: _print(found))
@@ -75,20 +85,10 @@ async def _go_on(app: Mainspring, seconds: float) -> bool:
 def late_shape(one: Late) -> dict[str, Any]:
     return {
         "job": one.job,
-        "first_missed": one.first_at.isoformat(),
-        "last_missed": one.last_at.isoformat(),
+        "first_missed": instant_text(one.first_at),
+        "last_missed": instant_text(one.last_at),
         "count": one.count,
         "exact": one.exact,
-    }
-
-
-def told_shape(one: MissedRuns) -> dict[str, Any]:
-    return {
-        "job": one.job,
-        "first_missed": one.first_at.isoformat(),
-        "last_missed": one.last_at.isoformat(),
-        "count": one.count,
-        "told_at": one.told_at.isoformat(),
     }
 
 
@@ -110,7 +110,11 @@ def _print_history(told: Sequence[MissedRuns]) -> None:
         return
     at = now()
     rows = [
-        [one.job, moment(one.first_at, at), moment(one.last_at, at), str(one.count), moment(one.told_at, at)]
+        [
+            *(one.job, moment(one.first_at, at), moment(one.last_at, at), f"{one.count}{'' if one.exact else '+'}"),
+            *(one.reason or "-", moment(one.told_at, at)),
+        ]
         for one in told
     ]
-    print_table({"JOB": "keep", "MISSED SINCE": "keep", "LAST": "keep", "RUNS": "keep", "TOLD": "keep"}, rows)
+    titles: dict[str, Way] = dict.fromkeys(("JOB", "MISSED SINCE", "LAST", "RUNS", "REASON", "TOLD"), "keep")
+    print_table(titles, rows)

@@ -16,6 +16,7 @@ from ..model.instants import maybe_datetime, to_datetime
 from ..model.job import JobSpec, JobStats
 from ..model.occurrences import Occurrence
 from ..model.triggers import Every, decode_trigger
+from .missed_runs import MissedRuns
 from .overview import Metrics
 from .ping_secrets import masked
 from .registry import Handler
@@ -297,6 +298,19 @@ def _said(text: str | None, whole: bool) -> Any:
     except msgspec.DecodeError:
         return text
     return masked(said) if isinstance(said, dict) and not whole else said
+
+
+def missed_shape(runs: MissedRuns) -> dict[str, Any]:
+    """A stretch of missed runs of one job."""
+    return {
+        "job": runs.job,
+        "first_missed": instant_text(runs.first_at),
+        "last_missed": instant_text(runs.last_at),
+        "count": runs.count,
+        "exact": runs.exact,
+        "reason": runs.reason,
+        "told_at": instant_text(runs.told_at),
+    }
 
 
 def log_shape(number: int, line: LogLine) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ..core.registry import Registry
 from ..core.templates import Templates
 from ..core.tenant_runs import TenantRuns
 from ..core.tokens import Tokens
+from ..core.watching import Watch
 from ..core.window_queries import WindowQueries
 
 
@@ -39,6 +40,7 @@ class Engine(Protocol):
     locks: Locks
     backfills: Backfills
     windows: WindowQueries
+    watch: Watch
     calendars: Calendars
     tokens: Tokens
     bulk: Bulk

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from ..core.missed_runs import MissedReason
 from ..model.roles import Role
 from .models import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, PAGE, Instant, Name, Short, Strict
 
@@ -25,6 +26,21 @@ class AuditList(Strict):
     request_id: Short | None = None
     since: Annotated[Instant | None, Field(description="At this time or later.")] = None
     until: Annotated[Instant | None, Field(description="Before this time.")] = None
+    limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
+    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None
+
+
+class MissedRunList(Strict):
+    model_config = ConfigDict(strict=False)
+
+    job: Name | None = None
+    reason: Annotated[
+        MissedReason | None,
+        Field(description="Nobody who schedules was heard of; or somebody was, and had not made the runs happen."),
+    ] = None
+    since: Annotated[Instant | None, Field(description="First missed at this time or later.")] = None
+    until: Annotated[Instant | None, Field(description="First missed before this time.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
     cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None

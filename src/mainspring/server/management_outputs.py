@@ -6,12 +6,34 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ..core.missed_runs import MissedReason
 from ..model.roles import Role
 from .outputs import Audit, Instant, Output
 
 
 class Audits(Output):
     items: list[Audit]
+    limit: int
+    offset: int
+    next_cursor: Annotated[
+        str | None, Field(description="Go on from here; a page may be shorter than asked for and not be the last.")
+    ]
+
+
+class MissedRuns(Output):
+    job: str
+    first_missed: Instant
+    last_missed: Instant
+    count: int
+    exact: Annotated[bool, Field(description="False when there were too many to count.")]
+    reason: Annotated[
+        MissedReason | None, Field(description="As far as could be seen when it was told; null of older entries.")
+    ]
+    told_at: Instant
+
+
+class MissedRunPage(Output):
+    items: list[MissedRuns]
     limit: int
     offset: int
     next_cursor: Annotated[
