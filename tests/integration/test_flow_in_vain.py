@@ -70,11 +70,15 @@ def test_who_can_meet() -> None:
 
 
 @pytest.mark.req("API-10")
-async def test_a_parent_that_is_cancelled_or_removed_is_named_with_the_remedy() -> None:
+async def test_a_parent_that_is_paused_cancelled_or_removed_is_named_with_the_remedy() -> None:
     flow = Flow()
     flow.job("load", trigger=daily_at("02:00"))
     flow.job("report", after="load")
     async with flow.harness() as kit:
+        await flow.app.pause("load", by="ada")
+        assert (await told(flow.app, "report"))["parent_paused"].startswith(
+            "it comes after job 'load', which is paused by"
+        )
         await flow.app.cancel("load")
         await kit.advance("1d")
         said = "it comes after job 'load', which is cancelled since 2026-03-10T00:00:00Z; reactivate that"

@@ -173,6 +173,20 @@ def test_why_an_execution_waits(
     assert list(reasons(execution, workers, NOW, **options)) == words
 
 
+@pytest.mark.req("API-10", "FLW-3")
+def test_what_waits_for_a_limit_names_it() -> None:
+    def told(key: str, **limit: Any) -> str:
+        limits = msgspec.json.encode([{"key": key, **limit}]).decode()
+        parked = msgspec.structs.replace(WAITING, parked=key, limits=limits, parent_id="p")
+        (words,) = reasons(parked, [with_(ABLE, running=2)], NOW)
+        return words
+
+    assert told("crawl:a", concurrency=2) == "its turn: 2 run under the limit crawl:a"
+    assert told("api", rate=50.0) == "its turn: at most 50 a second may begin (api)"
+    tenants = "its turn: 3 tenants of execution p run, as many as tenant_concurrency allows"
+    assert told("fan-out:p", concurrency=3) == tenants
+
+
 def test_what_is_due_later_says_when_and_whether_anybody_would_come() -> None:
     later = msgspec.structs.replace(WAITING, due=AT + 90_000_000)
     (start,) = reasons(later, [with_(ABLE, running=2)], NOW)

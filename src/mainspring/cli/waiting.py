@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ..app import Mainspring
+from ..core.limiting import limit_words
 from ..core.views import JobView
 from ..model.changes import WorkerInfo
 from ..model.execution import Execution, State
@@ -32,13 +33,17 @@ def reasons(
     if cancelled:
         yield "nothing: its job is cancelled, and so will it be"
         return
-    if ahead:
+    if execution.parked is not None:
+        yield f"its turn: {limit_words(execution, execution.parked)}"
+    elif ahead:
         yield f"execution {ahead[0].id} to end"
     elif execution.start_at > now:
         yield f"its {'next try' if execution.failures else 'start'} at {moment(execution.start_at, now)}"
     if missing := nobody_for(execution, workers):
         yield missing
-    elif execution.start_at <= now and not ahead and (full := _all_busy(execution, workers)):
+    elif (
+        execution.start_at <= now and not ahead and execution.parked is None and (full := _all_busy(execution, workers))
+    ):
         yield full
 
 

@@ -22,7 +22,7 @@ from ..model.job import Job
 from ..model.limits import Limit
 from . import tenant_lists
 from .context import JobContext
-from .limiting import added_limit
+from .limiting import added_limit, fan_out_key
 from .listing_threads import ListingThreads
 from .loop import Emit
 from .plan import tenant_policy, with_limits
@@ -127,7 +127,7 @@ class Tenants:
         self._parent, self._job = parent, job
         fan_out = parent.rules.fan_out
         own = None if fan_out is None else fan_out.concurrency
-        self._limit = None if own is None else Limit(f"fan-out:{parent.id}", concurrency=own)
+        self._limit = None if own is None else Limit(fan_out_key(parent.id), concurrency=own)
         self._blank = Execution(
             id="",
             job=parent.job,

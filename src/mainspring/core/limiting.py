@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ..model.errors import InvalidValue, nearest
+from ..model.execution import Execution
 from ..model.job import Job
 from ..model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits, told_key
 from ..model.payload import presentable, safe_text
@@ -131,6 +132,31 @@ def limits_of(job: Job, *, tenant: str | None, queue: str, params: str) -> str |
 def _told(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return told_key(safe_text(text, MAX_KEY))
+
+
+def fan_out_key(parent_id: str) -> str:
+    """Of the limit that `tenant_concurrency` sets for the tenants of one parent."""
+    return f"fan-out:{parent_id}"
+
+
+def limit_words(waiting: Execution, key: str) -> str:
+    """Why an execution that waits for this limit has to.
+
+    >>> waits = Execution(id="e", job="j", job_id="i", handler="h", limits='[{"key":"crawl:a","concurrency":2}]')
+    >>> limit_words(waits, "crawl:a")
+    '2 run under the limit crawl:a'
+    """
+    limit = limit_of(waiting, key)
+    if limit is not None and limit.concurrency is None:
+        return f"at most {limit.per_second:g} a second may begin ({key})"
+    most = "as many as may" if limit is None else str(limit.concurrency)
+    if waiting.parent_id is not None and key == fan_out_key(waiting.parent_id):
+        return f"{most} tenants of execution {waiting.parent_id} run, as many as tenant_concurrency allows"
+    return f"{most} run under the limit {key}"
+
+
+def limit_of(execution: Execution, key: str) -> Limit | None:
+    return next((each for each in decode_limits(execution.limits or "[]") if each.key == key), None)
 
 
 def added_limit(limits: str | None, limit: Limit) -> str:

@@ -29,13 +29,14 @@ class HalfJoined(msgspec.Struct, frozen=True):
 
 
 class WaitingFor(msgspec.Struct, frozen=True):
-    """`gone` are parents that do not exist, `cancelled` those that will not run; `never_meet`: two that have nothing in
-    common."""
+    """`gone` are parents that do not exist, `cancelled` those that will not run, `paused` those that do not tick, with
+    who paused them; `never_meet`: two that have nothing in common."""
 
     alive: list[Execution] = []
     half: list[HalfJoined] = []
     gone: tuple[str, ...] = ()
     cancelled: dict[str, Micros] = {}
+    paused: dict[str, str | None] = {}
     never_meet: tuple[str, str] | None = None
 
 
@@ -49,14 +50,15 @@ async def waiting_for(store: Store, job: Job) -> WaitingFor:
     parents = {parent.name: parent for parent in await store.jobs(list(after))}
     gone = tuple(name for name in after if name not in parents)
     cancelled = {name: parent.cancelled for name, parent in parents.items() if parent.cancelled is not None}
+    paused = {name: parent.paused_by for name, parent in parents.items() if parent.paused is not None}
     if len(after) < 2:
-        return WaitingFor(alive, gone=gone, cancelled=cancelled)
+        return WaitingFor(alive, gone=gone, cancelled=cancelled, paused=paused)
     entries = await store.shelf(KIND, job.name, limit=LOOKED_AT)
     joins = [(entry.key, join) for entry in entries if (join := readable(entry)) is not None]
     half = [(key, join) for key, join in joins if join.job_id == job.id and _waits(join, after)]
     half.sort(key=lambda each: each[1].moved, reverse=True)
     pair = never_meet(job.name, await ancestry(store, {job.name: job.spec}, [job.name]))
-    return WaitingFor(alive, [_half(key, join, job) for key, join in half[:NAMED]], gone, cancelled, pair)
+    return WaitingFor(alive, [_half(key, join, job) for key, join in half[:NAMED]], gone, cancelled, paused, pair)
 
 
 def _waits(join: Join, after: Sequence[str]) -> bool:

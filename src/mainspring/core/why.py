@@ -16,6 +16,7 @@ from ..model.instants import Micros, maybe_datetime
 from ..model.limits import decode_limits
 from ..model.values import duration_text
 from .joins import group_words
+from .limiting import limit_of, limit_words
 from .meeting import told
 from .opening import Closing
 from .ports import Store
@@ -234,6 +235,9 @@ def _in_vain(waits: WaitingFor) -> list[Reason]:
     for name, at in waits.cancelled.items():
         message = f"it comes after job {name!r}, which is cancelled since {_text(at)}; reactivate that, or {remedy}"
         found.append(Reason("parent_cancelled", message, details={"job": name, "cancelled_at": _text(at)}))
+    for name, by in waits.paused.items():
+        message = f"it comes after job {name!r}, which is paused by {by or 'somebody'}; resume or trigger that"
+        found.append(Reason("parent_paused", message, details={"job": name, "paused_by": by}))
     if waits.never_meet is not None:
         found.append(Reason("parents_never_meet", told(waits.never_meet), details={"jobs": list(waits.never_meet)}))
     return found
@@ -274,17 +278,15 @@ def _held(known: Facts) -> list[Reason]:
 
 
 def _limited(waiting: Execution, key: str, holders: Sequence[Execution]) -> Reason:
-    limit = next((each for each in decode_limits(waiting.limits or "[]") if each.key == key), None)
+    limit, words = limit_of(waiting, key), limit_words(waiting, key)
     held = [each.id for each in holders[:NAMED]]
     details: dict[str, Any] = {"execution_id": waiting.id, "key": key, "held_by": held}
     if limit is not None and limit.concurrency is None:
         details |= {"rate": limit.per_second, "burst": limit.burst}
-        message = f"execution {waiting.id} waits for its turn: at most {limit.per_second:g} a second may begin ({key})"
-        return Reason("rate_limited", message, details=details)
-    most = None if limit is None else limit.concurrency
+        return Reason("rate_limited", f"execution {waiting.id} waits for its turn: {words}", details=details)
     by = f", held by {', '.join(held)}{' and others' if len(holders) > NAMED else ''}" if held else ""
-    message = f"execution {waiting.id} waits: {most or 'as many as may'} run under the limit {key}{by}"
-    return Reason("limit_reached", message, details=details | {"limit": most, "running": len(holders)})
+    details |= {"limit": None if limit is None else limit.concurrency, "running": len(holders)}
+    return Reason("limit_reached", f"execution {waiting.id} waits: {words}{by}", details=details)
 
 
 def _in_turn(waiting: Execution, place: Place) -> Reason:
