@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-DEADLINE = 30.0
+
+
+def hears_ctrl_c() -> None:
+    """In a child: a shell that runs the tests in the background has them, and their children, ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+DEADLINE = 60.0
 
 SHOP = """
 import asyncio
@@ -103,6 +110,7 @@ class CommandLine:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             text=True,
+            preexec_fn=hears_ctrl_c,
         )
         self._started.append(process)
         return process
@@ -137,7 +145,7 @@ class CommandLine:
                 process.send_signal(signal.SIGTERM)
         for process in self._started:
             try:
-                process.wait(15)
+                process.wait(DEADLINE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.command_line import DEADLINE, CommandLine
 
 URL = "--database-url=sqlite:///shop.db"
 APP = "--app=shop:app"
@@ -211,7 +211,7 @@ def test_waiting_in_vain_is_said_at_once_and_left_with_one_line(cli: CommandLine
     said = process.stderr.readline()
     assert said.endswith(" queued; no process is running, so it waits. Ctrl-C leaves it queued\n")
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=15)
+    output, errors = process.communicate(timeout=DEADLINE)
     id = said.split()[1]
     assert (process.returncode, output) == (130, "")
     assert errors == f"stopped waiting; the execution goes on: mainspring executions show {id}\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.command_line import DEADLINE, CommandLine
 from tests.prometheus_server import program
 from tests.servers import free_port
 
@@ -58,7 +58,7 @@ def test_watch_tells_once_and_exits_with_1_while_a_job_is_late(cli: CommandLine)
     cli.until(lambda: len(told()) >= 2, watcher)
     for process in (watcher, rival):
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 1  # something was late to the end
+        assert process.wait(DEADLINE) == 1  # something was late to the end
     assert {(line["job"], line["level"], line["schedulers"]) for line in told()} == {("often", "ERROR", 0)}
     firsts = [line["missed_from"] for line in told()]
     assert len(set(firsts)) == len(firsts), "no tick is told twice"
@@ -74,7 +74,7 @@ def test_watch_is_content_while_a_scheduler_runs(cli: CommandLine) -> None:
     watcher = cli.start("watch", URL)
     cli.until(lambda: "watching" in cli.log(0).read_text(), watcher)
     watcher.send_signal(signal.SIGTERM)
-    assert watcher.wait(15) == 0
+    assert watcher.wait(DEADLINE) == 0
 
 
 @pytest.mark.req("OBS-5")

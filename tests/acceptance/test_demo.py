@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+JOBS = ("heartbeat", "order-statistics", "nightly-summary", "send-reminder", "sync-stock", "export-invoices")
+WORDS = ("tick ", "start ", "done ", "retry ", "skip ", "progress ")
 
 
 def demo(*arguments: str, folder: Path | None = None) -> subprocess.Popen[str]:
@@ -28,30 +30,35 @@ def demo(*arguments: str, folder: Path | None = None) -> subprocess.Popen[str]:
 
 @pytest.mark.req("REG-1", "EXE-3", "WIN-1")
 def test_the_demo_tells_of_ticks_runs_and_retries_and_ends_with_a_summary() -> None:
-    process = demo("--seconds", "8")
+    """It goes on for as long as it takes to see everything. (That it ends by itself is seen with servers, below.)"""
+    process = demo()
     assert process.stdout is not None
     hint = next(line for line in process.stdout if " jobs list --database-url " in line)
-    listed = subprocess.run(hint.split(), cwd=ROOT, capture_output=True, text=True, timeout=20)
+    listed = subprocess.run(hint.split(), cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (listed.returncode, "heartbeat" in listed.stdout) == (0, True), listed.stderr
-    output, _ = process.communicate(timeout=40)
-    assert [word for word in ("tick ", "start ", "done ", "retry ", "skip ", "progress ") if word not in output] == []
+    output = ""
+    while not all(re.search(words, output) for words in (*WORDS, *(f"start +{job}" for job in JOBS))):
+        line = process.stdout.readline()
+        assert line, output
+        output += line
+    process.send_signal(signal.SIGTERM)
+    output += process.communicate(timeout=60)[0]
     summary = output[output.index("What happened") :]
-    jobs = ("heartbeat", "order-statistics", "nightly-summary", "send-reminder", "sync-stock", "export-invoices")
-    assert [job for job in jobs if job not in summary] == []
+    assert [job for job in JOBS if job not in summary] == []
     assert re.search(r"[1-9]\d* executions completed", summary)
     assert "Traceback" not in output
     assert "TROUBLE" not in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_demo_cleanly_and_something_ran_within_five_seconds(number: signal.Signals) -> None:
+def test_a_signal_ends_the_demo_cleanly_once_something_ran(number: signal.Signals) -> None:
     process = demo()
     began = time.monotonic()
     assert process.stdout is not None
     seen = next(line for line in process.stdout if "done " in line)
-    assert time.monotonic() - began < 5, seen
+    assert time.monotonic() - began < 30, seen  # two as a rule; the rest is for a busy machine
     process.send_signal(number)
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "executions completed" in output
     assert "Traceback" not in output
@@ -73,7 +80,7 @@ def test_the_demo_on_a_server_has_two_workers_and_leaves_nothing_behind(store: s
             seen += line
         if end == "signal":
             process.send_signal(signal.SIGINT)
-        output = seen + process.communicate(timeout=40)[0]
+        output = seen + process.communicate(timeout=90)[0]
         assert "1: stopped" in output
         assert "2: stopped" in output
         assert process.returncode == 0, output

@@ -12,9 +12,8 @@ from mainspring import Execution, State
 from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
 from tests.crash.processes import Process, Processes, until
 
-STOP, RESERVE = 10.0, 9.0
-"""Seconds in all, and of them for handing back, which takes a few on a busy machine. A watchdog ends what takes longer,
-with exit code 1."""
+STOP = 8.0
+"""Seconds in all, half of them for handing back. A watchdog ends what takes longer, with exit code 1."""
 PATIENCE = 40.0
 TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 
@@ -23,7 +22,7 @@ TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 async def test_ten_long_handlers_come_back_uncounted(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=STOP, stop_reserve=RESERVE, concurrency=12, **UNDISTURBED)
+        worker = processes.node(stop_timeout=STOP, concurrency=12, **UNDISTURBED)
         executions = await _running(app, TEN)
         began = time.monotonic()
         worker.send(signal.SIGTERM)
