@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -155,6 +156,33 @@ def test_lines_rendered_without_a_record_read_as_any_other(execution: Execution)
         assert len(line.pop("time")) == len("2026-01-01T00:00:00.000+00:00")
     assert parsed[0] == parsed[1]
     assert [line["event"] for line in parsed[0]] == ["job_start", "job_end"]
+
+
+@pytest.mark.req("OBS-1")
+@pytest.mark.parametrize("execution", [RUN, TENANT])
+@pytest.mark.parametrize("duration", [12.34567, 0.0, 123_456_789.0004])
+@pytest.mark.parametrize("form", [{}, {"colour": True}, {"process": 3}])
+@pytest.mark.parametrize("name", ["mainspring", "mainspring.other", "mainsprings", "billing"])
+def test_console_lines_rendered_without_a_record_read_as_any_other(
+    execution: Execution, duration: float, form: dict[str, Any], name: str
+) -> None:
+    said = []
+    for filters in ([], [ExecutionFields()]):  # somebody looks at records: they are made
+        stream = io.StringIO()
+        handler = BackgroundHandler(stream)
+        handler.setFormatter(ConsoleFormatter(**form))
+        for each in filters:
+            handler.addFilter(each)
+        with logger_to(handler) as logger:
+            logger.name = name
+            lines = LogLines(logger)
+            lines(Started(execution, 0))
+            lines(Ended(execution=execution, attempt=execution.attempt, **COMPLETED | {"duration_ms": duration}))
+        said.append([re.sub(r"\d\d:\d\d:\d\d\.\d\d\d", "TIME", line) for line in stream.getvalue().splitlines()])
+    assert said[0] == said[1]
+    assert [line.count("TIME") for line in said[0]] == [1, 1]
+    assert "job_start" in said[0][0]
+    assert "state=completed" in said[0][1]
 
 
 @pytest.mark.req("OBS-1", "OBS-8")

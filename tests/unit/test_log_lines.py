@@ -26,7 +26,8 @@ from mainspring.model.events import (
 )
 from mainspring.model.execution import Execution, State
 from mainspring.observe.formats import ConsoleFormatter, JsonFormatter
-from mainspring.observe.logs import LogLines, message
+from mainspring.observe.log_text import message
+from mainspring.observe.logs import LogLines
 
 RUN = Execution(id="e1", job="crawl", job_id="j1", handler="crawl", trigger="schedule", trace_id="t1", failures=1)
 

@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from .formats import JsonFormatter
+from .formats import ConsoleFormatter, JsonFormatter
 from .log_context import add_execution_fields
-from .routine_lines import RoutineLines
+from .routine_lines import ConsoleLines, JsonLines, RoutineLines
 
 ROOM = 10_000
 """Lines that may wait: about 3 MB."""
@@ -43,12 +43,12 @@ class BackgroundHandler(logging.Handler):
 
     @property
     def routine(self) -> RoutineLines | None:
-        """For the lines of every execution, where they need no record: in JSON, and not looked at by any filter."""
+        """For the lines of every execution, where they need no record: in a format of ours, and seen by no filter."""
         return self._routine if self.level <= logging.INFO and not self.filters else None
 
     def setFormatter(self, formatter: logging.Formatter | None) -> None:
         super().setFormatter(formatter)
-        self._routine = RoutineLines(formatter.process) if type(formatter) is JsonFormatter else None
+        self._routine = _routine(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -76,6 +76,12 @@ class BackgroundHandler(logging.Handler):
         record = logging.LogRecord("mainspring", logging.WARNING, __file__, 0, text, (), None)
         record.__dict__.update(fields)
         return self.format(record)
+
+
+def _routine(formatter: logging.Formatter | None) -> RoutineLines | None:
+    if type(formatter) is JsonFormatter:
+        return JsonLines(formatter.process)
+    return ConsoleLines(formatter) if type(formatter) is ConsoleFormatter else None
 
 
 class Lines:

@@ -57,24 +57,32 @@ class ConsoleFormatter(logging.Formatter):
         self._process = "" if process is None else f"[{process}] "
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        moment = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
         origin = "" if record.name.partition(".")[0] == "mainspring" else f"{record.name}: "
-        return f"{self._dim(moment)} {self._level(record.levelname)} {self._process}{origin}{self._text(record)}"
+        return f"{self.time(_time(record))} {self.level(record.levelname)}{origin}{self._text(record)}"
+
+    def time(self, moment: datetime) -> str:
+        return self._dim(moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
+
+    def level(self, name: str) -> str:
+        """The level, and which process it is."""
+        padded = f"{name:<8}"
+        if self._colour:
+            padded = f"\x1b[{_COLOURS.get(name, '0')}m{padded}\x1b[0m"
+        return f"{padded} {self._process}"
+
+    def event(self, name: str) -> str:
+        return self._bold(f"{name:<13}")
 
     def _text(self, record: logging.LogRecord) -> str:
         """Lines of Mainspring begin with the event, lines of handlers with their job; both end with the ids."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
         if event is not None and record.name.startswith("mainspring"):
-            return f"{self._bold(f'{event:<13}')} {record.message.removeprefix(str(event)).lstrip(': ')}"
+            return f"{self.event(event)} {record.message.removeprefix(str(event)).lstrip(': ')}"
         text = f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
         execution_id, trace_id = getattr(record, "execution_id", None), getattr(record, "trace_id", None)
         if execution_id is None:
             return text
         return f"{text} {self._dim(f'trace_id={trace_id} execution_id={execution_id}')}"
-
-    def _level(self, name: str) -> str:
-        padded = f"{name:<8}"
-        return f"\x1b[{_COLOURS.get(name, '0')}m{padded}\x1b[0m" if self._colour else padded
 
     def _dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self._colour else text

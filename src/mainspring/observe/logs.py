@@ -6,7 +6,6 @@ for structured formatters such as those of `mainspring.observe.formats`, and as 
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -37,15 +36,14 @@ from ..model.execution import Execution, State
 from ..model.instants import to_datetime
 from .background import BackgroundHandler
 from .log_context import fields_of_execution as _of
+from .log_text import message
 from .routine_lines import RoutineLines
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 
 _COMPLETED = State.COMPLETED  # found in a module sooner than in an enumeration
-_IDS = ("execution_id", "trace_id")
 _DOCUMENTED = {"sweep_interval": "fold_interval"}
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
 
 
 class LogLines:
@@ -131,7 +129,8 @@ class LogLines:
     def _look(self, moment: int) -> None:
         """Where such lines go, for a millisecond: somebody may change the handlers."""
         self._handler = _only_handler(self._logger)
-        self._lines = None if self._handler is None else self._handler.routine
+        lines = None if self._handler is None else self._handler.routine
+        self._lines = lines if lines is not None and lines.serves(self._logger.name) else None
         self._looked = moment
 
     def _stopping(self, event: Stopping) -> None:
@@ -263,27 +262,3 @@ class _Message:
 
     def __str__(self) -> str:
         return message(self._name, self._fields)
-
-
-def message(name: str, fields: Mapping[str, Any]) -> str:
-    """One line of text: the event and its fields, each as `key=value`, ids last; what is not there is left out.
-
-    >>> message("job_end", {"job": "crawl", "tenant": None, "error": "no route"})
-    'job_end job=crawl error="no route"'
-    """
-    pairs = sorted(_flat(fields), key=lambda pair: pair[0] in _IDS)
-    return " ".join([name, *(f"{key}={_plain(value)}" for key, value in pairs if value not in (None, (), []))])
-
-
-def _flat(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
-    for key, value in fields.items():
-        pairs += value.items() if isinstance(value, Mapping) else [(key, value)]
-    return pairs
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        value = ",".join(map(str, value))
-    text = f"{value:.10g}" if isinstance(value, float) else str(value)
-    return text if text and _BARE.issuperset(text) else json.dumps(text, ensure_ascii=False)

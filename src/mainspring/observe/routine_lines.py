@@ -1,17 +1,21 @@
-"""The two JSON lines of every execution, rendered without a log record: they are made tens of thousands of times a
-second, and `logging` would take longer for them than the execution itself takes.
+"""The two lines of every execution, rendered without a log record: they are made tens of thousands of times a second,
+and `logging` would take longer for them than the execution itself takes.
 
-They say what `JsonFormatter` would have written. Their text is made at once, not by the thread that writes it: there,
+They say what the formatters would have written. Their text is made at once, not by the thread that writes it: there,
 what they tell of would have to be fetched from memory again, which takes longer than all of it does here.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 from typing import TypeAlias
 
 from ..model.events import Ended, Started
+from ..model.execution import Execution
+from .formats import ConsoleFormatter
+from .log_text import plain
 
 HEADS = 1_000
 """Beginnings of lines that are kept: one for each kind of event, job and trigger."""
@@ -19,44 +23,93 @@ HEADS = 1_000
 _Kind: TypeAlias = tuple[str, type, str, str]
 
 
-class RoutineLines:
-    def __init__(self, process: int | None = None) -> None:
-        self._process = "" if process is None else f', "process": {process}'
+class RoutineLines(ABC):
+    def __init__(self) -> None:
         self._heads: dict[_Kind, str] = {}
         self._moment, self._time = 0, ""
 
+    def serves(self, logger: str) -> bool:
+        """Whether lines of this logger read as rendered here."""
+        return True
+
     def line(self, logger: str, moment: int, event: Started | Ended) -> str:
-        """`moment` is the time of the machine, in milliseconds."""
+        """`moment` is the time of the machine, in milliseconds: many lines share theirs."""
         execution = event.execution
         key = (logger, type(event), execution.job, execution.trigger)
-        head = self._heads.get(key) or self._made_head(key)
+        head = self._heads.get(key) or self._kept_head(key)
         if moment != self._moment:
-            self._look(moment)
-        trace, tenant = execution.trace_id, "null"
-        if execution.tenant is not None or not trace.isalnum() or not trace.isascii():
-            trace, tenant = json.dumps(trace)[1:-1], json.dumps(execution.tenant)
-        if type(event) is Ended:
-            return (
-                f'{self._time}{head}{trace}", "execution_id": "{execution.id}", "attempt": {execution.failures + 1}, '
-                f'"tenant": {tenant}, "duration_ms": {event.duration_ms:.3f}, "state": "completed"}}'
-            )
-        return (
-            f'{self._time}{head}{trace}", "execution_id": "{execution.id}", "attempt": {execution.failures + 1}, '
-            f'"tenant": {tenant}}}'
-        )
+            self._time, self._moment = self._look(datetime.fromtimestamp(moment / 1000, UTC)), moment
+        usual = execution.tenant is None and execution.trace_id.isalnum() and execution.trace_id.isascii()
+        return self._rendered(head, execution, event.duration_ms if type(event) is Ended else None, usual)
 
-    def _look(self, moment: int) -> None:
-        """Many lines share their millisecond."""
-        text = datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        self._time, self._moment = f'{{"time": "{text}.{moment % 1000:03d}+00:00"', moment
-
-    def _made_head(self, key: _Kind) -> str:
-        name = "job_end" if key[1] is Ended else "job_start"
-        logger, event, job, trigger = map(json.dumps, (key[0], name, *key[2:]))
+    def _kept_head(self, key: _Kind) -> str:
+        logger, kind, job, trigger = key
         if len(self._heads) >= HEADS:
             self._heads.clear()
-        head = self._heads[key] = (
-            f', "level": "INFO", "logger": {logger}{self._process}, "event": {event}, "job": {job}, '
-            f'"trigger": {trigger}, "trace_id": "'
-        )
+        head = self._heads[key] = self._head(logger, "job_end" if kind is Ended else "job_start", job, trigger)
         return head
+
+    @abstractmethod
+    def _look(self, moment: datetime) -> str: ...
+
+    @abstractmethod
+    def _head(self, logger: str, event: str, job: str, trigger: str) -> str: ...
+
+    @abstractmethod
+    def _rendered(self, head: str, execution: Execution, duration_ms: float | None, usual: bool) -> str:
+        """An ending has a duration. What is usual has no tenant, and nothing to be quoted."""
+
+
+class JsonLines(RoutineLines):
+    """As `JsonFormatter` writes them."""
+
+    def __init__(self, process: int | None = None) -> None:
+        super().__init__()
+        self._process = "" if process is None else f', "process": {process}'
+
+    def _look(self, moment: datetime) -> str:
+        return f'{{"time": "{moment.isoformat(timespec="milliseconds")}"'
+
+    def _head(self, logger: str, event: str, job: str, trigger: str) -> str:
+        return (
+            f', "level": "INFO", "logger": {json.dumps(logger)}{self._process}, "event": "{event}", '
+            f'"job": {json.dumps(job)}, "trigger": {json.dumps(trigger)}, "trace_id": '
+        )
+
+    def _rendered(self, head: str, execution: Execution, duration_ms: float | None, usual: bool) -> str:
+        trace, tenant = f'"{execution.trace_id}"', "null"
+        if not usual:
+            trace, tenant = json.dumps(execution.trace_id), json.dumps(execution.tenant)
+        ending = "}" if duration_ms is None else f', "duration_ms": {duration_ms:.3f}, "state": "completed"}}'
+        return (
+            f'{self._time}{head}{trace}, "execution_id": "{execution.id}", "attempt": {execution.failures + 1}, '
+            f'"tenant": {tenant}{ending}'
+        )
+
+
+class ConsoleLines(RoutineLines):
+    """As `ConsoleFormatter` writes them."""
+
+    def __init__(self, formatter: ConsoleFormatter) -> None:
+        super().__init__()
+        self._formatter = formatter
+
+    def serves(self, logger: str) -> bool:
+        return logger.partition(".")[0] == "mainspring"
+
+    def _look(self, moment: datetime) -> str:
+        return self._formatter.time(moment)
+
+    def _head(self, logger: str, event: str, job: str, trigger: str) -> str:
+        named = f"job={plain(job)} trigger={plain(trigger)}"
+        return f" {self._formatter.level('INFO')}{self._formatter.event(event)} {named} attempt="
+
+    def _rendered(self, head: str, execution: Execution, duration_ms: float | None, usual: bool) -> str:
+        trace, tenant = execution.trace_id, ""
+        if not usual:
+            trace = plain(trace)
+            tenant = "" if execution.tenant is None else f" tenant={plain(execution.tenant)}"
+        ending = "" if duration_ms is None else f" duration_ms={round(duration_ms, 3):.10g} state=completed"
+        return (
+            f"{self._time}{head}{execution.failures + 1}{tenant}{ending} trace_id={trace} execution_id={execution.id}"
+        )
