@@ -20,7 +20,7 @@ import msgspec
 
 from mainspring import Mainspring
 from mainspring.assembly import SystemClock
-from mainspring.model.changes import Added, Change, ClaimRequest, Exchanged
+from mainspring.model.changes import Added, Beat, BeatReply, Change, ClaimRequest, Exchanged
 from mainspring.model.execution import Execution, State
 from mainspring.stores.memory import MemoryStore
 
@@ -51,6 +51,9 @@ class NullStore(MemoryStore):
         return Exchanged(
             applied=(True,) * len(changes), claimed=claimed, more=self.left > 0, now=int(time.time() * 1_000_000)
         )
+
+    def beat(self, beat: Beat) -> BeatReply:
+        return BeatReply(lost=frozenset(), cancels={}, now=beat.worker.seen)
 
     def _ready(self, number: int, claim: ClaimRequest) -> Execution:
         assert self.template is not None
