@@ -15,11 +15,9 @@ from tests.api.client import Client, client_of
 from tests.support import ON_A_FAKE_CLOCK, Nodes
 
 WITHOUT_SORT = {
-    "/api/v1/executions": "newest first, by its cursor",
-    "/api/v1/jobs/{id}/executions": "newest first, by its cursor",
     "/api/v1/executions/{id}/tenants": "failed ones first",
     "/api/v1/jobs/{id}/windows": "oldest first, as time goes",
-    "/api/v1/audit": "newest first, by its cursor",
+    "/api/v1/missed-runs": "newest first, by its cursor",
 }
 
 

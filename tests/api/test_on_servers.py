@@ -39,6 +39,11 @@ from tests.api.test_metrics import (
     test_the_last_success_is_known_after_a_failure,
     test_totals_come_from_the_store_and_the_rest_from_this_process,
 )
+from tests.api.test_missed_runs import test_pages_go_on_from_their_cursor_and_filters_combine
+from tests.api.test_sorting import (
+    test_executions_are_listed_from_the_oldest,
+    test_the_audit_is_read_from_its_beginning,
+)
 from tests.mongo_server import mongo
 from tests.servers import postgres
 from tests.support import Nodes

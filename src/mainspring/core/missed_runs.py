@@ -15,19 +15,21 @@ import msgspec
 from ..model.instants import Micros, to_datetime, to_micros
 from ..model.shelf import Entry
 from ..model.values import choice, identifier, instant, whole
+from .long_lists import Bounds, page_of
 from .ports import Store
 from .queries import MAX_OFFSET, MAX_PAGE
 
 KIND: Literal["expected"] = "expected"
 LOOKED_AT = 10_000
-"""Entries that one page looks at. Who asks for what is rare gets a short page, and goes on from its cursor."""
+"""Entries that one page looks at."""
 
 MissedReason: TypeAlias = Literal["no_scheduler", "scheduler_behind"]
 """Nobody who schedules was heard of when it was told; or somebody was, and had not made the runs happen."""
 REASONS: tuple[str, ...] = get_args(MissedReason)
 
 _END_OF_TIME = 10**18 - 1
-_KEY = re.compile(r"([0-9]{18}):.+")
+_KEY = re.compile(r"[0-9]{18}:.+")
+"""Those of another form, such as an older release made, are not listed."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,22 +103,20 @@ class MissedLedger:
         """Newest first. A page that is shorter than asked for is the last one only if it has no cursor."""
         whole("limit", limit, 1, MAX_PAGE)
         whole("offset", offset, 0, MAX_OFFSET)
-        found: list[tuple[str, MissedRuns]] = []
-        looked_at, wanted_all = 0, offset + limit
-        start = max(after or "", "" if wanted.until is None else _beyond(wanted.until))
         end = None if wanted.since is None else _beyond(wanted.since)
-        while True:  # one more than is shown tells whether there is a next page
-            size = MAX_PAGE if wanted.narrow else min(MAX_PAGE, wanted_all + 1 - len(found))
-            entries = await self._store.shelf(KIND, "", after=start, before=end, limit=size)
-            found += [(entry.key, runs) for entry in entries if (runs := _wanted(entry, wanted)) is not None]
-            looked_at += len(entries)
-            if len(found) > wanted_all:
-                return MissedPage([runs for _, runs in found[offset:wanted_all]], found[wanted_all - 1][0])
-            if len(entries) < size:
-                return MissedPage([runs for _, runs in found[offset:]], None)
-            start = entries[-1].key
-            if looked_at >= LOOKED_AT and (len(found) >= offset or looked_at >= 10 * LOOKED_AT):
-                return MissedPage([runs for _, runs in found[offset:]], start)
+
+        async def read(after: str | None, size: int) -> list[Entry]:
+            return await self._store.shelf(KIND, "", after=after or "", before=end, limit=size)
+
+        found, cursor = await page_of(
+            read,
+            Bounds(limit, offset, MAX_PAGE, LOOKED_AT),
+            max(after or "", "" if wanted.until is None else _beyond(wanted.until)),
+            key=lambda entry: entry.key,
+            admits=lambda entry: _KEY.fullmatch(entry.key) is not None and wanted.admits(read_told(entry)),
+            narrow=wanted.narrow,
+        )
+        return MissedPage([_runs(entry) for entry in found], cursor)
 
     async def all(self, wanted: MissedFilter) -> list[MissedRuns]:
         """Of the last 30 days, the newest first."""
@@ -151,15 +151,11 @@ def write_told(key: str, told: Told) -> Entry:
     return Entry(kind=KIND, key=key, body=msgspec.json.encode(told).decode())
 
 
-def _wanted(entry: Entry, wanted: MissedFilter) -> MissedRuns | None:
-    """None too for a key of another form, such as a newer or an older release may have made."""
-    form = _KEY.fullmatch(entry.key)
-    told = None if form is None else read_told(entry)
-    if form is None or told is None or not wanted.admits(told):
-        return None
+def _runs(entry: Entry) -> MissedRuns:
+    told = read_told(entry)
     return MissedRuns(
         job=told.job,
-        first_at=to_datetime(_END_OF_TIME - int(form[1])),
+        first_at=to_datetime(_END_OF_TIME - int(entry.key.partition(":")[0])),
         last_at=to_datetime(told.last),
         count=told.count,
         exact=told.exact,

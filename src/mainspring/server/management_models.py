@@ -24,6 +24,7 @@ class AuditList(Strict):
     actor: Short | None = None
     action: Short | None = None
     request_id: Short | None = None
+    sort: Annotated[Literal["-at", "at"], Field(description="Newest first, or oldest first.")] = "-at"
     since: Annotated[Instant | None, Field(description="At this time or later.")] = None
     until: Annotated[Instant | None, Field(description="Before this time.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE

@@ -96,6 +96,10 @@ class ExecutionFilter(Strict):
 
 
 class JobExecutionList(ExecutionFilter):
+    sort: Annotated[
+        Literal["-created_at", "created_at"],
+        Field(description="Newest first; oldest first where no more than 10,000 match."),
+    ] = "-created_at"
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
     cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None

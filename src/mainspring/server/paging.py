@@ -14,7 +14,7 @@ from ..model.values import instant
 from .models import ExecutionFilter, JobExecutionList
 
 MOST_DAYS = 3_660
-_PAGING = {"limit", "offset", "cursor"}
+_PAGING = {"limit", "offset", "cursor", "sort"}
 
 
 def page(items: Sequence[Any], total: int | str, limit: int, offset: int, cursor: str | None) -> dict[str, Any]:
@@ -24,9 +24,13 @@ def page(items: Sequence[Any], total: int | str, limit: int, offset: int, cursor
 async def execution_page(
     queries: Queries, wanted: JobExecutionList, job: str | None, lifetime: int | None = None
 ) -> dict[str, Any]:
-    """Executions, newest first. `lifetime` is the total of a list that nothing filters: some may be pruned by now."""
+    """One page of executions. `lifetime` is the total of a list that nothing filters: some may be pruned by now."""
     filters = execution_filters(wanted) | ({} if job is None else {"job": job})
-    found = await queries.executions(**filters, limit=wanted.limit, offset=wanted.offset, before=wanted.cursor)
+    filters_and_paging: dict[str, Any] = {**filters, "limit": wanted.limit, "offset": wanted.offset}
+    if wanted.sort == "created_at":
+        found = await queries.oldest_executions(**filters_and_paging, after=wanted.cursor)
+    else:
+        found = await queries.executions(**filters_and_paging, before=wanted.cursor)
     if lifetime is None or set(filters) - {"job"}:
         total = total_of(await queries.count_executions(COUNTED + 1, **filters))
     else:

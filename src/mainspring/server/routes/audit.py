@@ -20,10 +20,11 @@ from ..paging import check_range
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
 
-@router.get("", operation_id="list_audit", responses=answers({200: (outputs.Audits, "Records, newest first.")}))
+@router.get("", operation_id="list_audit", responses=answers({200: (outputs.Audits, "One page of records.")}))
 async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Response:
-    """Changes, newest first; filters combine. A page looks at 10,000 records at most: what is rare may need several,
-    some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole for admins."""
+    """Changes, newest first or oldest first; filters combine. A page looks at 10,000 records at most: what is rare may
+    need several, some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole
+    for admins."""
     begin, end = check_range(wanted.since, wanted.until)
     filters = AuditFilter(
         target=wanted.target,
@@ -33,7 +34,9 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
         since=None if begin is None else to_micros(begin),
         until=None if end is None else to_micros(end),
     )
-    found = await call.engine.audit_lists.page(filters, limit=wanted.limit, offset=wanted.offset, before=wanted.cursor)
+    found = await call.engine.audit_lists.page(
+        filters, limit=wanted.limit, offset=wanted.offset, cursor=wanted.cursor, oldest_first=wanted.sort == "at"
+    )
     items = [audit_shape(each, whole=call.administers) for each in found.records]
-    paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.before}
+    paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.cursor}
     return respond(json({"items": items, **paging}))

@@ -59,10 +59,10 @@ async def _found(call: Call, id: str) -> Execution:
 @router.get(
     "",
     operation_id="list_executions",
-    responses=answers({200: (outputs.ExecutionPage, "One page of executions, newest first.")}),
+    responses=answers({200: (outputs.ExecutionPage, "One page of executions.")}),
 )
 async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query()]) -> Response:
-    """Executions of all jobs, newest first; filters combine. Go on with `next_cursor`, or with `offset`."""
+    """Executions of all jobs, newest first or oldest first; filters combine. Go on with `next_cursor` or `offset`."""
     return respond(json(await execution_page(call.engine.queries, wanted, None)))
 
 

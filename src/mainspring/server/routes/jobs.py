@@ -146,7 +146,7 @@ async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Qu
 @router.get(
     "/{id}/executions",
     operation_id="list_job_executions",
-    responses=answers({200: (outputs.ExecutionPage, "One page of executions, newest first.")}, 404),
+    responses=answers({200: (outputs.ExecutionPage, "One page of executions.")}, 404),
 )
 async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExecutionList, Query()]) -> Response:
     """Without a filter, `total` counts all that ever were, also those pruned since."""
