@@ -68,6 +68,16 @@ sys.exit(3 if count < {2 * MOST_CRASHES} else 0)
     assert starts(tmp_path, 0) == 2 * MOST_CRASHES
 
 
-def test_bad_input_is_not_tried_again(tmp_path: Path) -> None:
-    assert run(tmp_path, "sys.exit(2)", 2) == 2
-    assert (starts(tmp_path, 0), starts(tmp_path, 1)) == (1, 1)
+def test_bad_input_is_not_tried_again_and_ends_them_all(tmp_path: Path) -> None:
+    assert run(tmp_path, f"sys.exit(2) if index == '0' else None\n{SERVE}", 2) == 2
+    assert (starts(tmp_path, 0), starts(tmp_path, 1) <= 1) == (1, True)
+
+
+def test_one_that_has_run_is_started_again_whatever_it_says_next(tmp_path: Path) -> None:
+    """The database was away for a while, say."""
+    script = """
+count = len((pathlib.Path(sys.argv[1]) / "starts-0").read_text())
+sys.exit([3, 2, 2, 0][count - 1])
+"""
+    assert run(tmp_path, script, 1) == 0
+    assert starts(tmp_path, 0) == 4

@@ -50,12 +50,17 @@ class Supervisor:
         return max(codes)
 
     async def _keep(self, index: int) -> int:
-        """Keep one process running until it ends well, cannot start at all, or everything stops."""
+        """Keep one process running until it ends well or everything stops. One that cannot even start, because of its
+        port or its settings, ends all: the others would go on without the part that was meant for it. Later on, what
+        it says is wrong may pass, a database that is away, say."""
         crashes = 0
         while True:
             began = time.monotonic()
             code = await self._run_once(index)
-            if self._stopping.is_set() or code in (0, BAD_INPUT):
+            if code == BAD_INPUT and not crashes and not self._stopping.is_set():
+                logger.error("process %d could not start; stopping all", index)
+                self._stop()
+            if self._stopping.is_set() or code == 0:
                 return code if code >= 0 else CRASHED
             crashes = 1 if time.monotonic() - began >= STEADY_AFTER else crashes + 1
             if crashes >= MOST_CRASHES:
