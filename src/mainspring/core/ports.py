@@ -352,9 +352,3 @@ class Tracing(Protocol):
 
     def outside(self) -> AbstractContextManager[None]:
         """What is started in here belongs to no trace that is under way: it lives longer."""
-
-
-class Observer(Protocol):
-    """Receives every event of this process. What it raises is logged and forgotten."""
-
-    def __call__(self, event: Any, /) -> None: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pymongo import ReturnDocument, UpdateOne
+from pymongo import UpdateOne
 
 from ...model.execution import Execution
 from .database import Database, repeated
@@ -66,17 +66,3 @@ async def numbers_of_writes(db: Database, wanted: dict[str, tuple[int, int]]) ->
     found = db.incarnations.find({"_id": {"$in": ids}}, {"written": 1, "written_number": 1})
     last = {doc["_id"]: doc["written_number"] async for doc in found if doc.get("written") == wanted[doc["_id"]][0]}
     return {id: range(int(at) - wanted[id][1] + 1, int(at) + 1) for id, at in last.items()}
-
-
-async def next_numbers(db: Database, job_id: str, count: int) -> range:
-    """So many new numbers. Whoever dies with them leaves a gap."""
-    after = await db.incarnations.find_one_and_update(
-        {"_id": job_id},
-        {"$inc": {"last_number": count}, "$unset": {"drawn": 1}},
-        projection={"last_number": 1},
-        return_document=ReturnDocument.AFTER,
-        upsert=True,
-    )
-    assert after is not None  # it was made, if need be
-    last = int(after["last_number"])
-    return range(last - count + 1, last + 1)
