@@ -48,10 +48,12 @@ EXCHANGES = """
                 array_fill(0.021::double precision, each), NULL
             )::mainspring.endings;
             began := clock_timestamp();
-            PERFORM mainspring.settle_usual(usual, now);
+            PERFORM mainspring.exchange(usual, NULL::mainspring.changes, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
             settled := clock_timestamp();
-            SELECT c.taken INTO count
-            FROM mainspring.claim('{owner}', '{{noop}}', NULL, 30000000, {batch}, 0, false, now) c;
+            SELECT e.taken INTO count
+            FROM mainspring.exchange(
+                NULL::mainspring.endings, NULL::mainspring.changes, '{owner}', '{{noop}}', NULL, 30000000, {batch}, 0, false
+            ) e;
             claimed := clock_timestamp();
             COMMIT;
             INSERT INTO timings SELECT split_part('mainspring.', '.', 1), extract(epoch FROM settled - began) * 1e6,

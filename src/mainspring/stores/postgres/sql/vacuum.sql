@@ -1,1 +1,1 @@
-VACUUM (SKIP_LOCKED, TRUNCATE false) mainspring.live, mainspring.delta, mainspring.limit_state
+VACUUM (SKIP_LOCKED, TRUNCATE false, PARALLEL 0) mainspring.live, mainspring.delta, mainspring.limit_state

@@ -1,0 +1,109 @@
+-- Cheaper rows: bodies are split at a longer mark, and months of history check no row twice.
+
+-- As add_bare was. All bodies begin with `opening`, and come without it: to split a long text at ten characters takes a
+-- third of the time that two take.
+CREATE FUNCTION mainspring.add_lines(rows mainspring.bare, opening text, news text) RETURNS json LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET lock_timeout = '10ms'
+AS $$
+DECLARE
+    now bigint := mainspring.now_micros();
+    keys integer[] := mainspring.keys_of(rows.job_ids, rows.jobs);
+    its_key integer := keys[1];
+    its_lane text := rows.lanes[1];
+    its_priority integer := rows.priorities[1];
+    added uuid[];
+    ended uuid[];
+BEGIN
+    IF rows.unique_keys IS NULL THEN
+        BEGIN
+            INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, foreign_trace, trigger, body)
+            SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key), coalesce(r.priority, its_priority),
+                CASE WHEN coalesce(r.due, r.created) <= now THEN 1 ELSE 0 END, coalesce(r.lane, its_lane),
+                r.foreign_trace, mainspring.trigger_of(r.body), opening || r.body
+            FROM unnest(
+                rows.ids, rows.created, rows.bodies, keys, rows.lanes, rows.priorities, rows.dues, rows.foreign_traces
+            ) r (id, created, body, key, lane, priority, due, foreign_trace);
+            added := rows.ids;
+        EXCEPTION
+            WHEN unique_violation THEN NULL;
+        END;
+    END IF;
+    IF added IS NULL THEN
+        WITH inserted AS (
+            INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, unique_key, foreign_trace, trigger, body)
+            SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key), coalesce(r.priority, its_priority),
+                CASE WHEN coalesce(r.due, r.created) <= now THEN 1 ELSE 0 END, coalesce(r.lane, its_lane),
+                r.unique_key, r.foreign_trace, mainspring.trigger_of(r.body), opening || r.body
+            FROM unnest(
+                rows.ids, rows.created, rows.bodies, keys, rows.lanes, rows.priorities, rows.dues, rows.foreign_traces,
+                rows.unique_keys
+            ) r (id, created, body, key, lane, priority, due, foreign_trace, unique_key)
+            ON CONFLICT DO NOTHING
+            RETURNING id
+        )
+        SELECT array_agg(i.id) INTO added FROM inserted i;
+    END IF;
+    ended := mainspring.take_back(added, rows.low, rows.high);
+    IF news IS NOT NULL THEN
+        PERFORM pg_notify(split_part('mainspring.', '.', 1), news);
+    END IF;
+    IF ended IS NULL AND cardinality(added) = cardinality(rows.ids) THEN
+        RETURN NULL;
+    END IF;
+    rows.bodies := ARRAY(SELECT opening || b.body FROM unnest(rows.bodies) WITH ORDINALITY b (body, n) ORDER BY b.n);
+    RETURN mainspring.add_missed(rows, added, ended, now);
+END
+$$;
+
+-- For who has the whole bodies: releases before this one, and add_single.
+CREATE OR REPLACE FUNCTION mainspring.add_bare(rows mainspring.bare, news text) RETURNS json LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN mainspring.add_lines(rows, '', news);
+END
+$$;
+
+-- Attached, not created in place: that lets reads and writes of other partitions go on. Rows of that month that came
+-- too early are moved out of the default partition first. The check spares the server a look at all rows when it attaches
+-- the month; afterwards each row would be checked against it for nothing.
+CREATE OR REPLACE FUNCTION mainspring.make_partition(month date) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    name text := to_char(month, '"history_"YYYY_MM');
+    low uuid;
+    high uuid;
+BEGIN
+    IF to_regclass('mainspring.' || name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    SELECT b.low, b.high INTO low, high FROM mainspring.month_bounds(month) b;
+    EXECUTE format('CREATE TABLE mainspring.%I (LIKE mainspring.history INCLUDING DEFAULTS)', name);
+    EXECUTE format('ALTER TABLE mainspring.%I ADD CONSTRAINT of_month CHECK (id >= %L AND id < %L)', name, low, high);
+    LOCK TABLE mainspring.history_default IN ACCESS EXCLUSIVE MODE;
+    EXECUTE format(
+        'WITH moved AS (DELETE FROM mainspring.history_default WHERE id >= %L AND id < %L RETURNING *)
+         INSERT INTO mainspring.%I SELECT * FROM moved', low, high, name
+    );
+    EXECUTE format(
+        'ALTER TABLE mainspring.history ATTACH PARTITION mainspring.%I FOR VALUES FROM (%L) TO (%L)', name, low, high
+    );
+    EXECUTE format('ALTER TABLE mainspring.%I DROP CONSTRAINT of_month', name);
+    RETURN true;
+END
+$$;
+
+DO $$
+DECLARE
+    month record;
+BEGIN
+    FOR month IN
+        SELECT c.conrelid::regclass AS name, c.conname AS its_check
+        FROM pg_constraint c JOIN pg_inherits i ON i.inhrelid = c.conrelid
+        WHERE i.inhparent = 'mainspring.history'::regclass AND c.contype = 'c'
+    LOOP
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', month.name, month.its_check);
+    END LOOP;
+END
+$$;
