@@ -52,7 +52,8 @@ EXCHANGES = """
             settled := clock_timestamp();
             SELECT e.taken INTO count
             FROM mainspring.exchange(
-                NULL::mainspring.endings, NULL::mainspring.changes, '{owner}', '{{noop}}', NULL, 30000000, {batch}, 0, false
+                NULL::mainspring.endings, NULL::mainspring.changes, '{owner}', '{{noop}}', NULL, 30000000, {batch}, 0,
+                false
             ) e;
             claimed := clock_timestamp();
             COMMIT;
