@@ -100,6 +100,21 @@ def is_locked(folder: Path) -> bool:
         return False
 
 
+def expire_leases(folder: Path) -> None:
+    """As if all leases had run out: they are long, so that no busy machine costs a worker one that it should keep."""
+    if _is_mongo(folder):
+        with mongo_database(folder) as database:
+            database[_EXECUTIONS].update_many({"state": "running"}, {"$set": {"lease": 1}})
+    elif (address := address_in(folder)) is not None:
+        import psycopg
+
+        with psycopg.connect(address.partition("?")[0]) as postgres:
+            postgres.execute("UPDATE mainspring.live SET lease = 1 WHERE lease IS NOT NULL")
+    else:
+        with closing(sqlite3.connect(folder / "crash.db", timeout=30)) as connection, connection:
+            connection.execute("UPDATE mainspring_live SET lease = 1 WHERE lease IS NOT NULL")
+
+
 # --- how they are asked -------------------------------------------------------------------------------------------
 
 

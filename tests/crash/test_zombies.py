@@ -12,6 +12,7 @@ from mainspring.model.instants import SECOND
 from tests.crash.handlers import LEASE, UNDISTURBED, Witnessed, build, go, hold
 from tests.crash.ledger import Line
 from tests.crash.processes import Process, Processes, until
+from tests.crash.tables import expire_leases
 
 PATIENCE = 40.0
 
@@ -24,15 +25,13 @@ async def test_nothing_that_a_zombie_writes_is_accepted(tmp_path: Path, processe
     app = build(tmp_path)
     try:
         executions = await app.enqueue_many([("wait",), ("wait",), ("wait_in_thread",), ("wait_in_thread",)])
-        # Once woken, one that hears has half of its interval for a beat before its pulse gives up.
-        zombie = processes.node(lease=4, heartbeat=2 if heart == "hears" else 1)
+        zombie = processes.node(**UNDISTURBED)
         await until(lambda: len(app.ledger.lines("began", pid=zombie.pid)) == 4, PATIENCE)
         if heart == "deaf":
-            hold(tmp_path, "rescues").touch()  # nor does it rescue from itself before it is paused
             hold(tmp_path, f"beats-{zombie.pid}").touch()
             await until(lambda: app.ledger.lines("deaf", pid=zombie.pid), PATIENCE)
         await app.halt(zombie)
-        hold(tmp_path, "rescues").unlink(missing_ok=True)
+        expire_leases(tmp_path)
         heir = processes.node(**UNDISTURBED)
         await until(lambda: len(app.ledger.lines("began", pid=heir.pid)) == 4, PATIENCE)
 
@@ -95,17 +94,18 @@ async def test_a_worker_that_claims_its_own_lost_execution_anew_keeps_the_two_ru
     try:
         execution = await app.enqueue("wait_in_thread")
         assert execution is not None
-        worker = processes.node()
+        worker = processes.node(**UNDISTURBED)
         await until(lambda: app.ledger.lines("began", token=1), PATIENCE)
         processes.node("scheduler")
         await app.halt(worker)
+        expire_leases(tmp_path)
         await until(lambda: app.ledger.lines("rescued", id=execution.id), PATIENCE)
         worker.go_on()
         await until(lambda: app.ledger.lines("began", token=2, pid=worker.pid), PATIENCE)
 
         go(tmp_path, 1).touch()
         await until(lambda: app.ledger.lines("fenced", token=1), PATIENCE)
-        await _renewed(app, execution.id, times=6)  # more than a lease: the second run keeps its own
+        await _renewed(app, execution.id, times=3)  # the second run keeps its own
         assert (await app.get(execution.id)).state is State.RUNNING
 
         go(tmp_path, 2).touch()
@@ -125,10 +125,11 @@ async def test_a_rescue_that_comes_after_the_renewal_changes_nothing(tmp_path: P
     try:
         execution = await app.enqueue("wait")
         assert execution is not None
-        worker = processes.node()
+        worker = processes.node(**UNDISTURBED)
         await until(lambda: app.ledger.lines("began"), PATIENCE)
         hold(tmp_path, "rescues").touch()
         await app.halt(worker)
+        expire_leases(tmp_path)
         janitor = processes.node("scheduler")
         await until(lambda: app.ledger.lines("holding", write="rescue", pid=janitor.pid), PATIENCE)
         worker.go_on()

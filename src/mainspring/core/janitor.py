@@ -36,6 +36,8 @@ WORKER_SILENCE = 3_600.0
 FAN_OUT_POLL = 10.0
 PRUNE_LISTS_EVERY = 60
 SPARED = 3_600.0
+HEAD_START = 2.0
+"""Seconds that whoever cancelled a job has for sweeping it: the reason is told by that process alone."""
 
 
 class Janitor:
@@ -139,8 +141,10 @@ class Janitor:
     async def _sweep(self) -> float:
         await self._store.fold(FOLD_BATCH)
         await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled", self._emit)
+        patient = await self._store.now() - seconds_to_micros(HEAD_START)
         for job in await self._store.swept(BATCH):
-            await sweep_job(self._store, job, self._emit)
+            if job.cancelled is None or job.cancelled <= patient:
+                await sweep_job(self._store, job, self._emit)
         return self._sweep_interval
 
     # --- retention ----------------------------------------------------------------------------------------
