@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 import msgspec
 import pytest
 
+from mainspring.cli import main
 from mainspring.cli.job_screen import retry_text, runs_text
 from mainspring.cli.output import cell, compact, moment, moment_in, progress_text, relative, rough, took
 from mainspring.cli.parameters import quoting_hint, read_params
@@ -193,6 +195,14 @@ def test_what_is_due_later_says_when_and_whether_anybody_would_come() -> None:
     assert (start.startswith("its start at "), start.endswith("(in 1m 30s)")) == (True, True)
     again, nobody = reasons(msgspec.structs.replace(later, failures=1), [], NOW)
     assert (again.startswith("its next try at "), nobody) == (True, "no process is running")
+
+
+def test_a_terminal_without_unicode_gets_most_of_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", write_through=True)
+    monkeypatch.setattr("sys.stdout", out)
+    assert main(["cron", "explain", "* * * * *", "--count", "1"]) == 0
+    print_table({"NAME": "keep"}, [["caf\u00e9 \u2026"]])
+    assert out.buffer.getvalue().endswith("caf\u00e9 ?\n".encode("latin-1"))
 
 
 @pytest.mark.req("API-12")

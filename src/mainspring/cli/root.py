@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -83,6 +84,9 @@ def root(debug: bool) -> None:
 def run_command(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without that character gets a question mark
     try:
         result = root.main(args=given, prog_name="mainspring", standalone_mode=False)
         return result if isinstance(result, int) else 0
