@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mainspring import State
-from tests.crash.handlers import Witnessed, build, go
+from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
 from tests.crash.processes import Processes, until
+from tests.crash.tables import expire_leases
 
 PATIENCE = 40.0
 
@@ -43,13 +44,14 @@ async def test_a_cancel_is_not_lost_with_the_worker_it_was_meant_for(tmp_path: P
     """A plain function does not look; its worker dies; nobody may run it again."""
     app = build(tmp_path)
     try:
-        worker = processes.node()
+        worker = processes.node(**UNDISTURBED)
         execution = await app.enqueue("wait_in_thread")
         assert execution is not None
         await until(lambda: app.ledger.lines("began"), PATIENCE)
         processes.start("client", "cancel", execution.id)
         await until(lambda: _asked(app, execution.id), PATIENCE)
         worker.kill()
+        expire_leases(tmp_path)
         processes.node()
         await until(lambda: app.all_in(State.CANCELLED, [execution]), PATIENCE)
         assert len(app.ledger.lines("began")) == 1

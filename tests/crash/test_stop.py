@@ -11,6 +11,7 @@ import pytest
 from mainspring import Execution, State
 from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
 from tests.crash.processes import Process, Processes, until
+from tests.crash.tables import expire_leases
 
 STOP = 8.0
 """Seconds in all, half of them for handing back. A watchdog ends what takes longer, with exit code 1."""
@@ -71,7 +72,7 @@ async def test_a_handler_that_ends_in_time_completes(tmp_path: Path, processes: 
 async def test_a_second_signal_stops_at_once(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=60)
+        worker = processes.node(stop_timeout=60, **UNDISTURBED)
         executions = await _running(app, TEN)
         worker.send(signal.SIGTERM)
         late = await app.enqueue("work")
@@ -80,6 +81,7 @@ async def test_a_second_signal_stops_at_once(tmp_path: Path, processes: Processe
         await until(lambda: _told_again(worker), PATIENCE)
         assert await app.all_in(State.RUNNING, executions)  # nobody handed them back: the lease has to run out
 
+        expire_leases(tmp_path)
         go(tmp_path, 2).touch()
         processes.node(**UNDISTURBED)
         await until(lambda: app.all_in(State.COMPLETED, [*executions, late]), PATIENCE)
@@ -93,13 +95,14 @@ async def test_a_handler_that_blocks_the_event_loop_for_good_does_not_keep_the_p
 ) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=2)
+        worker = processes.node(stop_timeout=2, **UNDISTURBED)
         [execution] = await _running(app, ["block_loop"], seconds=600)
         worker.send(signal.SIGTERM)
         await until(lambda: not worker.alive, PATIENCE)
         assert worker.exit_code == 1
         assert "blocks the event loop" in worker.said()
 
+        expire_leases(tmp_path)
         processes.node("scheduler")
         await until(lambda: app.all_in(State.PENDING, [execution]), PATIENCE)
     finally:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from ...model.errors import CommandRefused, NotFound, StoreError
+from ...model.errors import CommandRefused, InvalidValue, NotFound, StoreError
 from ...model.execution import Execution, State
 from ...model.instants import to_datetime
 from ...model.policies import Unique
@@ -117,7 +117,10 @@ class SimulatedClient:
     async def _pause(self) -> None:
         later = timedelta(seconds=self._chance.uniform(2, 20))
         resume_at = to_datetime(self._parts.time.now()) + later if self._chance.random() < 0.5 else None
-        await self._command(lambda by: self._parts.control.pause(self._job(), by=by, resume_at=resume_at))
+        try:
+            await self._command(lambda by: self._parts.control.pause(self._job(), by=by, resume_at=resume_at))
+        except InvalidValue:
+            self._parts.process.judge.note(self._parts.process.name, "told: the time to resume is over by now")
 
     async def _resume(self) -> None:
         await self._command(lambda by: self._parts.control.resume(self._job(), by=by))
