@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from .core.bulk import MOST, BulkInterrupted, BulkItem, BulkResult
+from .core.bulk import MOST, BulkInterrupted, BulkItem, BulkResult, Told
 from .core.bulk_filters import execution_filters, job_filter
 from .core.declare import JobOptions
 from .core.queries import id_of
@@ -69,13 +69,14 @@ class FlowMethods:
         note: str | None = None,
         after: str | None = None,
         limit: int | None = None,
+        told: Told = lambda item: None,
         **filters: Any,
     ) -> BulkResult:
         """`pause`, `resume`, `cancel` or `retry` these jobs, or all that the filters find (status, handler, queue,
         origin, last_status, paused, orphaned, search). Each is done or refused on its own.
 
         `limit` ends it after so many; given the result's `next` as `after`, it goes on there. If the store fails in
-        the middle, `BulkInterrupted` tells what was done, and where to go on.
+        the middle, `BulkInterrupted` tells what was done, and where to go on. `told` hears of each as it is handled.
         """
         _refuse_both(names, filters)
         wanted = None if names is not None else job_filter(filters)
@@ -83,7 +84,7 @@ class FlowMethods:
         bulk = (await self._ready()).bulk
 
         async def some(after: str | None, most: int) -> BulkResult:
-            return await bulk.jobs(command, chosen, wanted, by=by, note=note, after=after, limit=most)
+            return await bulk.jobs(command, chosen, wanted, by=by, note=note, after=after, limit=most, told=told)
 
         return await _one_after_another(command, some, after, limit)
 
@@ -96,17 +97,18 @@ class FlowMethods:
         note: str | None = None,
         after: str | None = None,
         limit: int | None = None,
+        told: Told = lambda item: None,
         **filters: Any,
     ) -> BulkResult:
         """`cancel` or `retry` these executions, or all that the filters find (job, status, tenant, trace_id, parent_id,
-        trigger, since, until), newest first; `after` and `limit` as for jobs."""
+        trigger, since, until), newest first; `after`, `limit` and `told` as for jobs."""
         _refuse_both(executions, filters)
         wanted = None if executions is not None else execution_filters(filters)
         chosen = None if executions is None else [id_of(each) for each in executions]
         bulk = (await self._ready()).bulk
 
         async def some(after: str | None, most: int) -> BulkResult:
-            return await bulk.executions(command, chosen, wanted, by=by, note=note, after=after, limit=most)
+            return await bulk.executions(command, chosen, wanted, by=by, note=note, after=after, limit=most, told=told)
 
         return await _one_after_another(command, some, after, limit)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,9 +115,45 @@ async def test_so_does_the_command_line_and_http(
             people()
 
     with pytest.raises(StoreError, match=r"broke off: gone; to go on add --filter after=web-2"):
-        many.run_bulk(Session(), None, "JOB")  # type: ignore[arg-type]
+        many.run_bulk(Session(), "pause", None, "JOB")  # type: ignore[arg-type]
     assert "pause: 3 done, 0 refused" in capsys.readouterr().out
     assert many.read_filters(["queue=web", "after=web-2"]) == {"queue": "web", "after": "web-2"}
+
+
+@pytest.mark.req("FLW-6")
+def test_who_stops_it_is_told_how_far_it_came(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C comes when the third one is done."""
+    app = Mainspring(f"sqlite:///{tmp_path}/jobs.db")
+    names = _jobs(app, 5)
+
+    class Session:
+        wants_json = False
+
+        def call(self, work: Any) -> BulkResult:
+            return asyncio.run(stopped(work))
+
+        def show(self, data: Any, people: Any) -> None:
+            people()
+
+    async def stopped(work: Any) -> BulkResult:
+        try:
+            return await work(app)  # type: ignore[no-any-return]
+        finally:
+            await app.close()
+
+    async def pause(app: Mainspring, told: Any) -> BulkResult:
+        def stop(item: Any) -> None:
+            told(item)
+            if item.id == names[2]:
+                signal.raise_signal(signal.SIGINT)
+
+        return await app.bulk_jobs("pause", queue="web", told=stop)
+
+    with pytest.raises(KeyboardInterrupt):
+        many.run_bulk(Session(), "pause", pause, "JOB")  # type: ignore[arg-type]
+    screen = capsys.readouterr()
+    assert "pause: 3 done, 0 refused" in screen.out
+    assert f"--filter after={names[2]} goes on" in screen.err
 
 
 @pytest.mark.req("FLW-6")

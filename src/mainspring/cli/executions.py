@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..app import Mainspring
-from ..core.bulk import BulkResult
+from ..core.bulk import BulkResult, Told
 from ..core.shapes import execution_shape, log_shape
 from ..model.changes import LogLine
 from ..model.execution import Execution, State
@@ -143,11 +143,11 @@ def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str]
 def _end_many(session: Session, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
     wanted = read_filters(filters)
 
-    async def work(app: Mainspring) -> BulkResult:
+    async def work(app: Mainspring, told: Told) -> BulkResult:
         found = [await find_execution(app, id) for id in ids] if ids else None
-        return await app.bulk_executions(command, found, by=operator(), note=note, **wanted)
+        return await app.bulk_executions(command, found, by=operator(), note=note, told=told, **wanted)
 
-    return run_bulk(session, work, "EXECUTION")
+    return run_bulk(session, command, work, "EXECUTION")
 
 
 async def waited(app: Mainspring, execution: Execution) -> Execution:

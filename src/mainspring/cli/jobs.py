@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..app import Mainspring
-from ..core.bulk import BulkResult
+from ..core.bulk import BulkResult, Told
 from ..core.shapes import job_shape
 from ..core.views import JobView
 from ..model.changes import WorkerInfo
@@ -164,10 +164,10 @@ def _steer_many(
 ) -> int:
     wanted = read_filters(filters)
 
-    async def work(app: Mainspring) -> BulkResult:
-        return await app.bulk_jobs(command, names or None, by=operator(), note=note, **wanted)
+    async def work(app: Mainspring, told: Told) -> BulkResult:
+        return await app.bulk_jobs(command, names or None, by=operator(), note=note, told=told, **wanted)
 
-    return run_bulk(session, work, "JOB")
+    return run_bulk(session, command, work, "JOB")
 
 
 @jobs.command("resume")

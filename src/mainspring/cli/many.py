@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import click
 
 from ..app import Mainspring
-from ..core.bulk import BulkInterrupted, BulkResult
+from ..core.bulk import BulkInterrupted, BulkItem, BulkResult, Told
 from ..core.flow_shapes import bulk_shape
 from ..model.errors import StoreError, shown
+from .output import note
 from .session import Session
 from .table import Way, print_table
 
@@ -60,10 +61,21 @@ def _switch(pair: str, value: str) -> bool:
     return _SWITCHES[value.lower()]
 
 
-def run_bulk(session: Session, work: Callable[[Mainspring], Awaitable[BulkResult]], noun: str) -> int:
-    """The exit code: 1 if one of them was refused. What breaks off in the middle is shown as far as it came."""
+Work = Callable[[Mainspring, Told], Awaitable[BulkResult]]
+
+
+def run_bulk(session: Session, command: str, work: Work, noun: str) -> int:
+    """The exit code: 1 if one of them was refused. What breaks off in the middle, by a failure or by Ctrl-C, is shown
+    as far as it came."""
+    items: list[BulkItem] = []
     try:
-        result = session.call(work)
+        result = session.call(lambda app: work(app, items.append))
+    except KeyboardInterrupt:
+        if items:
+            stopped = BulkResult(command=command, items=items, next=items[-1].id)
+            session.show(bulk_shape(stopped), lambda: _print(stopped, noun))
+            note(f"stopped after {items[-1].id}; with a filter, --filter after={items[-1].id} goes on")
+        raise
     except BulkInterrupted as error:
         so_far = error.result
         session.show(bulk_shape(so_far), lambda: _print(so_far, noun))

@@ -30,6 +30,8 @@ JOB_COMMANDS = ("pause", "resume", "cancel", "retry")
 EXECUTION_COMMANDS = ("cancel", "retry")
 
 One = Callable[[str], Awaitable["BulkItem"]]
+Told = Callable[["BulkItem"], None]
+"""Hears of each as it is done or refused: who is stopped in the middle knows how far it came."""
 StandsFor = Callable[[Execution], Awaitable[bool]]
 
 
@@ -110,6 +112,7 @@ class Bulk:
         under: str | None = None,
         after: str | None = None,
         limit: int = MOST,
+        told: Told = lambda item: None,
     ) -> BulkResult:
         """What is retried `under` an id gets ids that follow from it: the same request makes nothing twice."""
         choice("command", command, JOB_COMMANDS)
@@ -129,7 +132,7 @@ class Bulk:
                 view = await control.cancel_job(name, by=by, reason=note)
             return BulkItem(id=name, status=view.state.value)
 
-        return await _all(command, chosen, one)
+        return await _all(command, chosen, one, told)
 
     async def executions(
         self,
@@ -143,6 +146,7 @@ class Bulk:
         under: str | None = None,
         after: str | None = None,
         limit: int = MOST,
+        told: Told = lambda item: None,
     ) -> BulkResult:
         """`filters` are those of `Queries.executions`; `under` as for jobs. To retry a parent is to retry its tenants:
         where both are found, the parent stands for them."""
@@ -162,7 +166,7 @@ class Bulk:
             made = await control.retry_execution(id, by=by, as_id=_id_under(under, id))
             return BulkItem(id=id, execution_id=made.id, status=made.state.value)
 
-        return await _all(command, chosen, one)
+        return await _all(command, chosen, one, told)
 
     async def _names(self, wanted: JobFilter, after: str | None, limit: int) -> Chosen:
         found = await self._job_lists.names(wanted, limit + 1, after or "")
@@ -227,11 +231,12 @@ def _check_choice(ids: object, wanted: object, after: str | None, limit: int) ->
     whole("limit", limit, 1, MOST)
 
 
-async def _all(command: str, chosen: Chosen, one: One) -> BulkResult:
+async def _all(command: str, chosen: Chosen, one: One, told: Told) -> BulkResult:
     items: list[BulkItem] = []
     for id in chosen.ids:
         try:
             items.append(await _tried(id, one))
+            told(items[-1])
         except (StoreError, OSError) as error:
             if not items:  # nothing was done, so there is nothing to tell of
                 raise
