@@ -92,6 +92,6 @@ def bursting(contestant: Contestant, jobs: int, quick: bool = False) -> Entry:
 
 def idling(label: str, full: int, quick: int) -> Entry:
     def run(plan: Plan, who: Contestant, place: Place) -> Figures:
-        return idle(place, plan.size(full, quick), 5.0 if plan.quick else 25.0)
+        return idle(place, plan.size(full, quick), 5.0 if plan.quick else 60.0)
 
     return Entry(label, OURS, run, quick=True, one_place=True)
