@@ -8,9 +8,7 @@ import msgspec
 
 from ...model.alike import Alike, Blank
 from ...model.execution import Execution
-from .rows import as_json, body, is_bare_blank, is_stray, json_texts, lane_of
-
-_NO_PARAMS = "{}"
+from .rows import NO_PARAMS, as_json, body, is_bare_blank, is_stray, json_texts, lane_of
 
 
 class Pattern:
@@ -21,7 +19,7 @@ class Pattern:
         self.bare = is_bare_blank(blank)
         self.job_id, self.job, self.lane, self.priority = blank.job_id, blank.job, lane_of(blank), blank.priority
         self.unique_key = blank.unique_key
-        marked = msgspec.structs.replace(blank, trace_id="?", params=_NO_PARAMS)
+        marked = msgspec.structs.replace(blank, trace_id="?", params=NO_PARAMS)
         before, _, after = body(marked).partition('"trace_id":"?')
         _, _, rest = body(msgspec.structs.replace(marked, params="?")).partition('"trace_id":"?')
         between, _, after_params = rest.partition('"params":"?"')
@@ -42,7 +40,7 @@ class Pattern:
         return self._before + f"{after}}}\n{self._before}".join(own) + after
 
     def _rest(self, params: str) -> str:
-        if params == _NO_PARAMS:
+        if params == NO_PARAMS:
             return self._after
         return f"{self._between}{as_json(params)}{self._after_params}"
 

@@ -19,6 +19,7 @@ from ...model.instants import Micros
 SLACK = 2_000
 """Milliseconds by which the time in an id may differ from its creation: a search by time walks over as many."""
 
+NO_PARAMS = "{}"
 _LAST_MILLI = (1 << 48) - 1
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -32,7 +33,7 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     triggered_by: str = "system"
     trace_id: str = ""
     traceparent: str | None = None
-    params: str = "{}"
+    params: str = NO_PARAMS
     policy: str = "{}"
     tick: Micros | None = None
     window_begin: Micros | None = None
@@ -240,7 +241,7 @@ def body_of(e: Execution) -> Body:
         e.triggered_by,
         e.trace_id,
         e.traceparent,
-        e.params,
+        NO_PARAMS if e.params == NO_PARAMS else e.params,  # a default is left out only if it is the very same text
         e.policy,
         e.tick,
         e.window_begin,
