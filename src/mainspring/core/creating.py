@@ -75,6 +75,9 @@ def trigger_of(text: str) -> Trigger:
 
     >>> trigger_of("@every 90s").describe()
     'every 1 minute 30 seconds'
+    >>> trigger_of("0 25 * * *")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    mainspring.model.errors.InvalidValue: schedule: '0 25 * * *' is not valid; allowed: as hour, instead of '25': 0-23...
     """
     word, _, rest = text.strip().partition(" ")
     if word == "@every" and rest:
@@ -84,7 +87,9 @@ def trigger_of(text: str) -> Trigger:
     try:
         return cron(text)
     except InvalidValue as error:
-        allowed = f"{error.allowed}; or @every 30m, @once 2026-01-01T00:00:00Z"
+        part = error.field.removeprefix("cron").strip()
+        where = f"as {part}, instead of {error.value!r}: " if part else ""
+        allowed = f"{where}{error.allowed}; or @every 30m, @once 2026-01-01T00:00:00Z"
         raise InvalidValue("schedule", text, allowed, error.remedy) from None
 
 
