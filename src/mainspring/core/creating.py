@@ -77,7 +77,7 @@ def trigger_of(text: str) -> Trigger:
     'every 1 minute 30 seconds'
     >>> trigger_of("0 25 * * *")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    mainspring.model.errors.InvalidValue: schedule: '0 25 * * *' is not valid; allowed: as hour, instead of '25': 0-23...
+    mainspring.model.errors.InvalidValue: schedule: '0 25 * * *' is not valid; allowed: as hour, instead of '25': 0-2...
     """
     word, _, rest = text.strip().partition(" ")
     if word == "@every" and rest:
