@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.model.alike import Alike, Blank
+from mainspring.model.alike import Alike, Blank, alike, together
 from mainspring.model.execution import Execution
 from mainspring.model.ids import RandomIds
 from mainspring.stores.postgres.adding import all_bare, literals, single
@@ -19,14 +19,14 @@ BODIES = 2  # the place of the bodies among the fields of `bare`
 NASTY = 'line\nbreak, "trace_id":"?","params":"?" }\n \x00 \\ ü \u2028 \x7f'
 
 
-def alike(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
+def batch(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
     blank = Execution(id="", job="job", job_id="j1", handler="work", created=NOW, due=NOW, **fields)
     ids = RandomIds(random.Random(1)).following(ids_at, len(params))
     made = [
         msgspec.structs.replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
         for id, each in zip(ids, params, strict=True)
     ]
-    return Alike(Blank(blank), made)
+    return alike(Blank(blank), made, ids_at + len(params) - 1 - NOW)
 
 
 def read(bodies: Any) -> list[Any]:
@@ -41,18 +41,30 @@ def read(bodies: Any) -> list[Any]:
 )
 @pytest.mark.parametrize("fields", [{}, {"triggered_by": NASTY, "priority": 5, "queue": "q"}])
 def test_rows_that_are_alike_travel_as_if_each_were_looked_at(params: list[str], fields: dict[str, Any]) -> None:
-    rows = alike(params, **fields)
+    rows = batch(params, **fields)
     together, one_by_one = list(literals(rows)), list(literals(list(rows)))
     written, expected = read(together.pop(BODIES)), read(one_by_one.pop(BODIES))
     assert [{"params": "{}", **body} for body in written] == [{"params": "{}", **body} for body in expected]
     assert together == one_by_one
-    last = Alike(rows.blank, rows[-1:])
+    last = alike(rows.blank, rows[-1:])
     assert single(last) == single(list(last))
 
 
 def test_rows_that_are_alike_are_bare_if_one_is_and_their_ids_tell_their_time() -> None:
     params = ["{}"] * 5
-    assert all_bare(alike(params))
-    assert not all_bare(alike(params, tenant="acme")), "what one has, all have"
-    assert not all_bare(alike(params, ids_at=NOW + (SLACK + 1) * 1000)), "ids too far from their creation"
-    assert not all_bare(alike(params, ids_at=NOW + (SLACK + 1) * 1000 - 460)), "the last one alone"
+    assert all_bare(batch(params))
+    assert not all_bare(batch(params, tenant="acme")), "what one has, all have"
+    ahead = SLACK * 1000
+    for ids_at, bare in ((NOW + ahead - 4, True), (NOW + ahead - 3, False), (NOW + 2 * ahead, False)):
+        assert all_bare(batch(params, ids_at)) is bare, "ids too far from their creation"
+
+
+def test_batches_put_together_are_alike_if_they_were_made_from_the_same_blank() -> None:
+    one, stranger = batch(["{}"] * 2), batch(["{}"])
+    another = alike(one.blank, batch(["{}"], NOW + 50), 50)
+    both = together([one, another])
+    assert both == [*one, *another]
+    assert isinstance(both, Alike)
+    assert (both.blank, both.ahead) == (one.blank, 50)
+    assert not isinstance(together([one, stranger]), Alike)
+    assert not isinstance(together([one, list(another)]), Alike)

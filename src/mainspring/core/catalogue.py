@@ -90,12 +90,16 @@ class Catalogue:
         now = await self._store.now()
         await self._store.write_jobs([JobWrite(job=self.new_job(name, spec, "api", now), seen_version=None)])
 
-    async def get(self, name: str) -> Job:
-        """This job, as it was at most a second ago."""
+    def at_hand(self, name: str) -> Job | None:
+        """This job, as it was at most a second ago; None when that has to be read."""
         cached = self._cached.get(name) if isinstance(name, str) else None
         if cached is not None and self._clock.monotonic() - cached[1] < FRESH_FOR:
             return cached[0]
-        return await self.read(name)
+        return None
+
+    async def get(self, name: str) -> Job:
+        """This job, as it was at most a second ago."""
+        return self.at_hand(name) or await self.read(name)
 
     async def read(self, name: str) -> Job:
         """This job as it is now."""

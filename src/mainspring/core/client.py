@@ -156,8 +156,11 @@ class Client(Triggering):
         return series
 
     async def _enqueueable(self, handler: object) -> Job:
-        job = await self._job_of(handler)
-        await self._clock.follow(self._store)
+        job = self._catalogue.at_hand(handler) if isinstance(handler, str) else None
+        if job is None:
+            job = await self._job_of(handler)
+        if not self._clock.fresh:
+            await self._clock.follow(self._store)
         if job.cancelled is not None:
             raise CommandRefused("enqueue", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
         return job

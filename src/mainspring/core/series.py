@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ..model.alike import Alike, Blank
+from ..model.alike import Blank, alike
 from ..model.errors import InvalidValue
 from ..model.execution import Execution
 from ..model.ids import Chance, RandomIds
@@ -86,16 +86,17 @@ class Series:
         if self._own_limits:
             return [self.made(each, now) for each in params]
         if len(params) == 1:
-            return Alike(self._shared, (self.made(params[0], now),))
+            made = self.made(params[0], now)
+            return alike(self._shared, (made,), self._last - now)
         first = max(now, self._last + 1)
         self._last = first + len(params) - 1
         ids = self._ids.following(first, len(params))
         blank, replace = msgspec.structs.replace(self._blank, created=now, due=now), msgspec.structs.replace
-        made = [
+        together = [
             replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
             for id, each in zip(ids, params, strict=True)
         ]
-        return Alike(self._shared, made)
+        return alike(self._shared, together, self._last - now)
 
 
 class Draft(NamedTuple):

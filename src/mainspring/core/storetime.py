@@ -59,8 +59,12 @@ class StoreTime:
 
     async def follow(self, store: Store) -> None:
         """Ask if its last word is old. Heartbeats carry the time; a process that has none hears of a jump only here."""
-        if self._heard is None or self._clock.monotonic() - self._heard.at > FRESH_FOR:
+        if not self.fresh:
             await self.ask(store)
+
+    @property
+    def fresh(self) -> bool:
+        return self._heard is not None and self.monotonic() - self._heard.at <= FRESH_FOR
 
     def observe(self, store_now: Micros, asked: float | None = None) -> None:
         """The store says what time it is. `asked` is the monotonic time of the question: the store may have looked at

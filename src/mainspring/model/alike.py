@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from .execution import Execution
+from .instants import Micros
 
 
 class Blank:
@@ -19,9 +20,17 @@ class Alike(list[Execution]):
     """Executions of one blank. No id comes twice, each trace id is that of the execution itself, and all are due when
     they are created. Only `core.series` makes these; a copy, or a part of one, is just a list."""
 
-    def __init__(self, blank: Blank, executions: Iterable[Execution]) -> None:
-        super().__init__(executions)
-        self.blank = blank
+    __slots__ = ("ahead", "blank")
+
+    blank: Blank
+    ahead: Micros
+    """By how much the instant that an id tells may be later than that of its creation."""
+
+
+def alike(blank: Blank, executions: Iterable[Execution], ahead: Micros = 0) -> Alike:
+    made = Alike(executions)
+    made.blank, made.ahead = blank, ahead
+    return made
 
 
 def together(batches: Sequence[Sequence[Execution]]) -> list[Execution]:
@@ -29,4 +38,6 @@ def together(batches: Sequence[Sequence[Execution]]) -> list[Execution]:
     executions = [execution for batch in batches for execution in batch]
     blanks = {batch.blank if isinstance(batch, Alike) else None for batch in batches}
     blank = blanks.pop()
-    return executions if blanks or blank is None else Alike(blank, executions)
+    if blanks or blank is None:
+        return executions
+    return alike(blank, executions, max(batch.ahead for batch in batches if isinstance(batch, Alike)))

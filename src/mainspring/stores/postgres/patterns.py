@@ -8,7 +8,7 @@ import msgspec
 
 from ...model.alike import Alike, Blank
 from ...model.execution import Execution
-from .rows import NO_PARAMS, as_json, body, is_bare_blank, is_stray, json_texts, lane_of
+from .rows import NO_PARAMS, SLACK, as_json, body, is_bare_blank, json_texts, lane_of
 
 
 class Pattern:
@@ -46,8 +46,8 @@ class Pattern:
 
 
 def are_bare_alike(rows: Alike) -> bool:
-    """As `rows.are_bare`: the blank is looked at once, and the ids of the first and the last."""
-    return pattern_of(rows.blank).bare and not is_stray(rows[0]) and (len(rows) == 1 or not is_stray(rows[-1]))
+    """As `rows.are_bare`, of which the blank knows nearly all."""
+    return rows.ahead <= SLACK * 1000 and pattern_of(rows.blank).bare
 
 
 @lru_cache(maxsize=1024)
