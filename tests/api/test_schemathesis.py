@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -59,23 +58,9 @@ READ_BY_CORE = (
 )
 """Fields whose values are texts with a grammar, or belong together in a way that the document has no words for."""
 
-TAKE_FIELDS_OF_A_JOB = [
-    "POST /api/v1/templates",
-    "PUT /api/v1/templates/{name}",
-    "POST /api/v1/templates/{name}/jobs",
-]
-"""These take the very same fields as the operations that make and change jobs, where every bound is tried, with a
-thousand requests each. Here fifty are made up. With the environment variable `EVERY_BOUND` all of them are tried."""
-
 SERVED = InProcess()
 CONFIG = SchemathesisConfig.from_dict(
     {
-        "operations": [
-            {
-                "include-name": TAKE_FIELDS_OF_A_JOB,
-                "phases": {"coverage": {"enabled": bool(os.environ.get("EVERY_BOUND"))}},
-            }
-        ],
         "generation": {"deterministic": True, "max-examples": EXAMPLES, "with-security-parameters": False},
         "checks": {"positive_data_acceptance": {"expected-statuses": ACCEPTED}},
     }
