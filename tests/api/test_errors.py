@@ -39,6 +39,8 @@ JSON = {"Content-Type": "application/json"}
         ("GET", "/api/v1/executions?tenant=%00", 400, "invalid_request"),
         ("GET", "/api/v1/audit?target=%00", 400, "invalid_request"),
         ("GET", "/api/v1/executions?cursor=%00", 400, "invalid_request"),
+        ("GET", "/api/v1/executions?cursor=job-001", 400, "invalid_request"),
+        ("GET", "/api/v1/audit?cursor=yesterday", 400, "invalid_request"),
     ],
 )
 async def test_the_shape_and_the_status(nodes: Nodes, method: str, path: str, status: int, code: str) -> None:

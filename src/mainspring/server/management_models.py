@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from ..core.missed_runs import MissedReason
 from ..model.roles import Role
-from .models import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, PAGE, Instant, Name, Short, Strict
+from .models import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, PAGE, Cursor, Instant, Name, Short, Strict
 
 MOST_ENTRIES = 5_000
 MOST_ICS = 900_000
@@ -29,7 +29,7 @@ class AuditList(Strict):
     until: Annotated[Instant | None, Field(description="Before this time.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
-    cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None
+    cursor: Cursor | None = None
 
 
 class MissedRunList(Strict):

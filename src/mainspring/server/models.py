@@ -28,6 +28,11 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 NO_NUL = r"^[^\x00]*$"  # which no store takes
 Text = Annotated[str, Field(max_length=1_000, pattern=NO_NUL)]
 Short = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
+Cursor = Annotated[
+    str,
+    Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="`next_cursor` of the page before."),
+]
+"""Of a list whose items have ids that sort by time."""
 Instant = Annotated[str, Field(min_length=1, max_length=64, description="ISO 8601 with an offset, or a trailing Z.")]
 Duration = Annotated[
     float | Annotated[str, Field(min_length=1, max_length=32)],
@@ -102,7 +107,7 @@ class JobExecutionList(ExecutionFilter):
     ] = "-created_at"
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
-    cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None
+    cursor: Cursor | None = None
 
 
 class ExecutionList(JobExecutionList):
