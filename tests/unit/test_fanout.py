@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 
@@ -118,3 +119,10 @@ def test_an_observer_that_cannot_answer_is_told_everything(caplog: pytest.LogCap
     assert fanout.wants(Started, PLAIN)
     assert fanout.wants(Started, PLAIN)
     assert [record.getMessage() for record in caplog.records] == ["observer Broken failed; jobs go on without it"]
+
+
+@pytest.mark.req("OBS-7")
+def test_an_observer_that_would_end_the_process_only_fails(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[object] = []
+    Fanout(lambda event: sys.exit(3), told.append)("event")
+    assert (told, len(caplog.records)) == (["event"], 1)

@@ -15,6 +15,9 @@ from typing import Any, TypeAlias, cast
 
 _log = logging.getLogger("mainspring.observe")
 
+FAILURES = (Exception, SystemExit)
+"""Of an observer. One that calls `sys.exit` fails as any other: it does not decide how long jobs run."""
+
 Listener: TypeAlias = Callable[[Any], None]
 Wants: TypeAlias = Callable[[type, Any], bool]
 
@@ -44,7 +47,7 @@ class Fanout:
             for wants in choosy:
                 if wants(kind, execution):
                     return self
-        except Exception as error:  # who fails to answer is told of the event
+        except FAILURES as error:  # who fails to answer is told of the event
             self._complain(getattr(wants, "__self__", wants), error)
             return self
         return eager
@@ -57,7 +60,7 @@ class Fanout:
         for observer in hearing:
             try:
                 observer(event)
-            except Exception as error:
+            except FAILURES as error:
                 self._complain(observer, error)
 
     def _who_hears(self, kind: type) -> tuple[Listener, ...]:
@@ -78,11 +81,11 @@ class Fanout:
         hears: Callable[[type], bool] | None = getattr(observer, "hears", None)
         try:
             return hears is None or hears(kind)
-        except Exception as error:
+        except FAILURES as error:
             self._complain(observer, error)
             return True
 
-    def _complain(self, observer: object, error: Exception) -> None:
+    def _complain(self, observer: object, error: BaseException) -> None:
         kind = (id(observer), type(error))
         if kind in self._complained:
             return
