@@ -337,6 +337,13 @@ class Mainspring(
         return SyncMainspring(self)
 
     # --- inside -------------------------------------------------------------------------------------------
+    def _at_hand(self) -> Parts | None:
+        """The parts, if nothing has to be done first: nearly always."""
+        parts = self._parts
+        if parts is None or not parts.opened or parts.declared != self.registry.revision or not parts.here:
+            return None
+        return parts
+
     async def _ready(self, in_transaction: bool = False, declare: bool = True) -> Parts:
         """The parts around an open store; opened by whoever needs it first, anew in a forked child."""
         parts = self._parts

@@ -24,6 +24,7 @@ class EnqueueMethods:
         logger: Logger | None
         resources: Any
 
+        def _at_hand(self) -> Parts | None: ...
         async def _ready(self, in_transaction: bool = False) -> Parts: ...
 
     async def enqueue(
@@ -47,7 +48,8 @@ class EnqueueMethods:
         With `connection` it is stored in the caller's own transaction, and exists once that is committed. Executions of
         several tenants take turns in their queue; `share` names who takes turns where that is not the tenant.
         """
-        return await (await self._ready(connection is not None)).client.enqueue(
+        parts = self._at_hand() or await self._ready(connection is not None)
+        return await parts.client.enqueue(
             handler,
             params,
             connection=connection,

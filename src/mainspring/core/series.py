@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import ceil
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -127,7 +128,10 @@ def made_of(drafts: Sequence[Draft | Execution]) -> list[Execution]:
 async def overlapped(
     do: Callable[[Sequence[Item]], Awaitable[list[Result]]], items: Sequence[Item], size: int
 ) -> list[Result]:
-    """Do it in parts of this size, two at a time; the results are in order. The first error is the answer."""
+    """Do it in parts of at most this size, two at a time; the results are in order. The first error is the answer.
+    Parts are alike in size, and as many as keep both ways busy to the end."""
+    rounds = max(ceil(len(items) / (size * PARTS_AT_ONCE)), 1)
+    size = max(ceil(len(items) / (rounds * PARTS_AT_ONCE)), 1)
     results: list[Result] = []
     under_way: deque[asyncio.Task[list[Result]]] = deque()
 
