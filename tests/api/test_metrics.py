@@ -97,7 +97,14 @@ async def test_totals_come_from_the_store_and_the_rest_from_this_process(nodes: 
         good = await run_once(app, "good")
         for name in ("bad", "again"):
             await run_once(app, name)
-        found = await page(app)
+
+        async def is_told() -> Page | None:
+            """Observers hear of an ending when it is stored, as others may have seen by then."""
+            found = await page(app)
+            tries = found.value("job_execution_duration_seconds_count", job_name="again")
+            return found if tries == 2 and found.value("job_retries_total", job_name="again") == 1 else None
+
+        found = await until(is_told)
         assert found.value("job_execution_total", job_name="good", status="completed", trigger_type="enqueue") == 1
         assert found.value("job_execution_total", job_name="bad", status="failed", trigger_type="enqueue") == 1
         assert found.value("job_execution_total", job_name="again", status="completed", trigger_type="enqueue") == 1

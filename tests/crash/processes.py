@@ -97,6 +97,8 @@ class Processes:
         return next((process for process in self._started if process.pid == pid), None)
 
     def kill_all(self) -> None:
+        for process in self.alive():
+            process.send(signal.SIGKILL)
         for process in self._started:
             process.kill()
 

@@ -44,12 +44,15 @@ async def test_it_is_released_on_failure_and_cancellation(nodes: Nodes) -> None:
                 _ = 1 / 0
         assert await app.locks() == []
 
+        held = asyncio.Event()
+
         async def hold() -> None:
             async with app.lock("import", ttl="1m"):
+                held.set()
                 await asyncio.Event().wait()
 
         task = asyncio.create_task(hold())
-        await until(app.locks)
+        await held.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert await app.locks() == []

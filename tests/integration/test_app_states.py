@@ -475,12 +475,16 @@ async def test_tracked_work_that_fails_is_recorded_and_raises_on(nodes: Nodes) -
         assert (failed.state, failed.error) == ("failed", "ZeroDivisionError: division by zero")
         assert "_ = 1 / 0" in (failed.attempts[0].traceback or "")
 
+        began = asyncio.Event()
+
         async def work() -> None:
             async with app.track("import"):
+                began.set()
                 await asyncio.Event().wait()
 
         task = asyncio.create_task(work())
-        [running] = await until(lambda: app.executions(running=True))
+        await began.wait()
+        [running] = await app.executions(running=True)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

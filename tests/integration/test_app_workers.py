@@ -331,7 +331,7 @@ async def test_the_settings_in_force_are_told_at_the_start(
 @pytest.mark.parametrize("style", ["async", "thread", "stubborn", "deaf"])
 async def test_stop_hands_back_what_does_not_end_without_counting_a_failure(nodes: Nodes, style: str) -> None:
     seen = Seen()
-    app = nodes.app(stop_timeout=0.6, observers=[seen])
+    app = nodes.app(stop_timeout=1.5, observers=[seen])
     running: set[str] = set()
     release = threading.Event()
 
@@ -406,7 +406,7 @@ async def test_stop_lets_running_handlers_finish_and_claims_nothing_more(nodes: 
 
 @pytest.mark.req("WRK-5", "REL-1")
 async def test_what_was_handed_back_runs_elsewhere(nodes: Nodes) -> None:
-    leaving, staying = nodes.app(stop_timeout=0.4), nodes.app()
+    leaving, staying = nodes.app(stop_timeout=1.5), nodes.app()
     held = Gate(leaving, max_attempts=1)
     staying.job("gate", max_attempts=1)(lambda: "done elsewhere")
     await leaving.start()
