@@ -13,7 +13,7 @@ from mainspring import ConfigurationError, Mainspring, every
 from mainspring.model.events import Running
 from mainspring.server.outputs import Error
 from tests.integration.gate import Gate
-from tests.support import Nodes
+from tests.support import DEADLINE, Nodes, until
 
 
 async def _address(app: Mainspring) -> str:
@@ -77,12 +77,29 @@ async def test_a_port_that_is_taken_is_named_and_nothing_else_starts(memory_node
         app.job("job")(lambda: None)
     async with first:
         port = int((await _address(first)).rpartition(":")[2])
-        for taken in ({"port": port}, {"port": 0, "metrics_port": port}):
+        for own_port, metrics_port in ((port, None), (0, port)):
             with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}"):
-                await second.start(**taken)
+                await second.start(port=own_port, metrics_port=metrics_port)
             assert (await second.engine()).node is None
         assert [event for event in told if isinstance(event, Running)] == []  # it claimed nothing meanwhile
         await second.close()
+
+
+@pytest.mark.req("OPS-1", "API-7")
+async def test_after_a_stop_and_another_start_it_still_waits(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(roles="api,worker", port=0)
+    gate = Gate(app)
+    for _ in range(2):
+        gate.open.clear()
+        await app.start()
+        async with httpx.AsyncClient(base_url=await _address(app), timeout=DEADLINE) as http:
+            waiting = asyncio.create_task(http.post("/api/v1/jobs/gate/trigger?wait=20s"))
+            await until(lambda: gate.running)
+            gate.open.set()
+            answer = await waiting
+        assert (answer.status_code, answer.json()["status"]) == (200, "completed")
+        await app.stop()
+    await app.close()
 
 
 @pytest.mark.req("SEC-2")

@@ -65,6 +65,8 @@ class HttpServer:
         self._socket = _bound(self._host, self._port)
 
     async def start(self) -> None:
+        streams: Streams = self._api.state.streams
+        streams.reopen()
         self._serving = asyncio.create_task(self._server.serve([self.socket]), name="mainspring-http")
         while not self._server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn tells it no other way
             await asyncio.sleep(POLL)

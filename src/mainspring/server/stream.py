@@ -124,6 +124,10 @@ class Streams:
     def full(self) -> bool:
         return self.open >= MOST_STREAMS
 
+    def reopen(self) -> None:
+        """The roles of this process start, perhaps not for the first time."""
+        self._closed = asyncio.Event()
+
     def close(self) -> None:
         """This process stops: streams end, and nobody waits any longer."""
         self._closed.set()
