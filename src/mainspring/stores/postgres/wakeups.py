@@ -12,6 +12,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import psycopg
 
@@ -180,10 +181,18 @@ class Ear:
         raise TimeoutError
 
     def _heard(self, payload: str) -> None:
-        """`ORIGIN topic,topic`; from the SQL function, or a trigger, only the topics. Pings of others are their own."""
         if payload == self._awaited:
             self._awaited = None
-        origin, _, words = payload.rpartition(" ")
-        if origin.partition(" ")[0] == self._origin or origin.endswith(" ping"):
-            return
-        self._tell([_TOPICS.get(word, Topic.ANY) for word in words.split(",")])
+        topics = _topics_of(payload, self._origin)
+        if topics:
+            self._tell(topics)
+
+
+@lru_cache(maxsize=256)
+def _topics_of(payload: str, own: str) -> tuple[Topic, ...]:
+    """`ORIGIN topic,topic`; from the SQL function, or a trigger, only the topics. Pings are for who sent them. Whoever
+    sends says the same again and again, and whoever hears is in a hurry."""
+    origin, _, words = payload.rpartition(" ")
+    if origin.partition(" ")[0] == own or origin.endswith(" ping"):
+        return ()
+    return tuple(_TOPICS.get(word, Topic.ANY) for word in words.split(","))
