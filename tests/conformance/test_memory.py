@@ -38,7 +38,7 @@ async def test_a_listener_is_called_on_its_own_loop_whichever_thread_made_the_ch
 
     stop = store.listen(hear)
     await asyncio.to_thread(added, store, "a")
-    await asyncio.wait_for(heard.wait(), 10)
+    await asyncio.wait_for(heard.wait(), 60)
     stop()
     assert set(threads) == {threading.get_ident()}
 

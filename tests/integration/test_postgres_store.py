@@ -326,7 +326,7 @@ async def test_an_open_transaction_that_holds_a_key_delays_nobody_else(url: str)
         held = execution(unique_key="held")
         added: Any = store.add_in(theirs, [held])
         assert [one.outcome for one in await added] == ["added"]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             same_key = asyncio.create_task(store.add([execution(unique_key="held")]))
             assert [one.outcome for one in await store.add([execution()])] == ["added"]
             assert [one.outcome for one in await store.add([execution(unique_key="free")])] == ["added"]

@@ -13,7 +13,7 @@ from ...model.changes import CancelRequest, JobWrite
 from ...model.execution import State
 from .base import StoreSuite, World, stored
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Ear:
