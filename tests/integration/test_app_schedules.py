@@ -370,6 +370,7 @@ async def test_skip_holds_across_nodes_for_schedule_trigger_and_enqueue(nodes: N
         assert (await one.get(enqueued.id)).state == "skipped"
         await until(lambda: _skipped_tick(one), "the next tick is skipped too, and recorded")
         assert gate.most == 1
+        await until(lambda: seen.of(Skipped), "it is told of")
         assert {event.reason for event in seen.of(Skipped)} == {"overlap"}
         await one.pause("gate")
         gate.open.set()

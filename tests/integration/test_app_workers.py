@@ -567,7 +567,7 @@ async def test_work_of_a_worker_that_vanished_is_rescued_and_counted_as_a_failur
         async with app:
             done = await app.wait(ctx.execution_id, timeout=DEADLINE)
             assert (done.state, done.reason, done.failures, done.crashes) == ("failed", "worker_lost", 1, 1)
-            [rescued] = seen.of(Rescued)
+            [rescued] = await until(lambda: seen.of(Rescued), "it is told of")
             assert rescued.silent_ms >= 0
             assert (await app.job_view("import")).stats.rescued == 1
         await manager.__aexit__(None, None, None)
