@@ -176,6 +176,21 @@ async def test_who_comes_after_the_end_hears_of_it_though_somebody_else_still_re
         assert [event.split(b"\n")[0] for event in await _all_of(slow)] == [b"event: end"]
 
 
+@pytest.mark.req("API-8", "OPS-1")
+def test_one_event_loop_after_another_is_served() -> None:
+    """As the tests of somebody's site have it: each of them runs the same application anew."""
+    app = Mainspring("memory://")
+    app.job("quick")(lambda: None)
+
+    async def stream() -> str:
+        async with app, client_of(app) as client:
+            run = await ended(app, await app.enqueue("quick"))
+            return (await client.ask("GET", f"/api/v1/executions/{run.id}/stream")).text
+
+    assert [name for name, _ in events_of(asyncio.run(stream()))] == ["execution", "end"]
+    assert [name for name, _ in events_of(asyncio.run(stream()))] == ["execution", "end"]
+
+
 async def _always() -> bool:
     return True
 

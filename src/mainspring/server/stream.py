@@ -118,7 +118,8 @@ class Streams:
     def __init__(self) -> None:
         self._watches: dict[str, Watch] = {}
         self.open = 0
-        self._closed = asyncio.Event()
+        self._closed = False
+        self._waiting: set[asyncio.Event] = set()
 
     @property
     def full(self) -> bool:
@@ -126,14 +127,25 @@ class Streams:
 
     def reopen(self) -> None:
         """The roles of this process start, perhaps not for the first time."""
-        self._closed = asyncio.Event()
+        self._closed = False
 
     def close(self) -> None:
         """This process stops: streams end, and nobody waits any longer."""
-        self._closed.set()
+        self._closed = True
+        for event in self._waiting:
+            event.set()
 
     async def until_closed(self) -> None:
-        await self._closed.wait()
+        """With an event for each who waits: one of them all would belong to the event loop that first waited for it,
+        and an application may be served by another one later."""
+        if self._closed:
+            return
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._waiting.discard(event)
 
     async def follow(
         self, queries: Queries, execution: Execution, after: int, admission: Admission
@@ -167,9 +179,9 @@ class Streams:
 
     async def _events(self, queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event | None]:
         """Up to the end of what is watched, or of this process; None is silence."""
-        closed = asyncio.create_task(self._closed.wait())
+        closed = asyncio.create_task(self.until_closed())
         try:
-            while not self._closed.is_set():
+            while not self._closed:
                 getting = asyncio.create_task(queue.get())
                 await asyncio.wait({getting, closed}, timeout=SILENCE, return_when=asyncio.FIRST_COMPLETED)
                 if not getting.done():
