@@ -78,7 +78,7 @@ async def _hold_once(app: Mainspring) -> bool:
 
 @pytest.mark.req("LCK-1")
 async def test_it_is_renewed_while_held(nodes: Nodes) -> None:
-    async with nodes.client() as one, nodes.client() as two, one.lock("import", ttl="1500ms") as lock:
+    async with nodes.client() as one, nodes.client() as two, one.lock("import", ttl="3s") as lock:
         [first] = await two.locks()
         await until(lambda: _expires_after(two, first.expires + 400_000), "it outlives its first time to live")
         assert lock.held

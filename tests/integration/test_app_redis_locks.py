@@ -65,7 +65,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes, server: Valke
 
 @pytest.mark.req("LCK-1", "LCK-3")
 async def test_it_is_renewed_while_held(nodes: Nodes, server: Valkey) -> None:
-    async with clients(nodes, server) as (one, two), one.lock("import", ttl="1500ms") as lock:
+    async with clients(nodes, server) as (one, two), one.lock("import", ttl="3s") as lock:
         [first] = await two.locks()
         await until(lambda: _expires_after(two, first.expires + 400_000), "it outlives its first time to live")
         assert lock.held
@@ -222,9 +222,10 @@ async def test_ticks_are_exact_though_redis_gives_the_same_lock_to_everybody(sql
     liar = await asyncio.start_server(_lie, "127.0.0.1", 0)
     port = liar.sockets[0].getsockname()[1]
     ran: list[datetime | None] = []
-    start = datetime.now(UTC) + timedelta(seconds=0.3)
-    ticks = [once(start + n * timedelta(milliseconds=100)) for n in range(10)]
     apps = [sqlite_nodes.app(locks="redis", redis_url=f"redis://127.0.0.1:{port}/0?protocol=2") for _ in range(3)]
+    await apps[0].open()  # which may take a while
+    start = datetime.now(UTC) + timedelta(seconds=1.5)
+    ticks = [once(start + n * timedelta(milliseconds=20)) for n in range(10)]
     for app in apps:
         app.provide("app", app)
         app.provide("ran", ran)

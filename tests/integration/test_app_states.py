@@ -23,6 +23,7 @@ from mainspring import (
 )
 from mainspring.model.events import Ended, Started
 from mainspring.model.execution import Execution
+from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
 from tests.support import Nodes, Seen, ended, run_once, until
 
@@ -528,13 +529,15 @@ async def test_tracked_work_of_a_known_job_excludes_nobody_and_wrong_words_are_r
 
 @pytest.mark.req("EXE-13", "WRK-3")
 async def test_tracked_work_keeps_its_lease_for_as_long_as_it_takes(nodes: Nodes) -> None:
-    async with nodes.client(lease=0.2) as client:
-        watch = nodes.app(lease=0.2, rescue_interval=0.05)
+    """Three leases, in steps smaller than one: time passes when the beat before has got through."""
+    clock = FakeClock()
+    async with nodes.client(clock=clock, lease=10, heartbeat=0.02) as client:
+        watch = nodes.app(clock=clock, lease=10, rescue_interval=0.01)
         Gate(watch)
         async with watch, client.track("import") as ctx:
-            began = (await client.get(ctx.execution_id)).lease
-            assert began is not None
-            await until(lambda: _renewed(client, ctx.execution_id, began + 500_000), "it is renewed")
+            for _ in range(6):
+                clock.advance(5)
+                await until(lambda: _renewed(client, ctx.execution_id, clock.now() + 9_000_000), "it is renewed")
         assert (await client.get(ctx.execution_id)).state == "completed"
 
 
