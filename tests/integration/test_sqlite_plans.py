@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.model.changes import ExecutionQuery
 from mainspring.model.execution import Execution, State
-from mainspring.stores.sqlite import connect, finding, rows, schema
+from mainspring.stores.sqlite import at_once, connect, finding, rows, schema
 from mainspring.stores.sqlite.statements import sql, statement_names
 from mainspring.stores.sqlite.transaction import Transaction
 from mainspring.testing.clock import START, FakeClock
@@ -36,6 +36,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database(request: pytest.FixtureRequest, seeded: Path) -> Iterator[sqlite3.Connection]:
     """As it grew, and after somebody ran ANALYZE: the plans must not hang on it."""
     connection = sqlite3.connect(seeded, isolation_level=None)
+    at_once.prepare(connection)
     if request.param == "analysed":
         connection.execute("ANALYZE")
     yield connection
