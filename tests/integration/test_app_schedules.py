@@ -84,7 +84,8 @@ async def test_the_scheduler_sleeps_to_the_next_due_instant(nodes: Nodes) -> Non
     """Real time, and polling that never comes: only a sleep to the due instant can make this tick."""
     seen = Seen()
     app = nodes.app(observers=[seen])
-    app.job("soon", trigger=once(datetime.now(UTC) + timedelta(milliseconds=300)))(lambda: None)
+    await app.open()  # which may take a while
+    app.job("soon", trigger=once(datetime.now(UTC) + timedelta(seconds=1)))(lambda: None)
     async with app:
         [execution, *_] = await until(lambda: app.executions(job="soon", status="completed"))
     [tick] = seen.of(Ticked)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from mainspring import ConfigurationError, JobContext, Mainspring, once
+from mainspring import ConfigurationError, JobContext, Mainspring, every
 from mainspring.assembly import SystemClock
 from mainspring.core.ports import Topic, Unsubscribe
 from mainspring.stores.memory import MemoryStore
@@ -65,8 +64,7 @@ async def test_work_jobs_cancels_and_endings_are_heard_elsewhere() -> None:
         await until(lambda: _running(asking, waiting.id), "it runs")
         await asking.cancel(waiting)
         assert (await asking.wait(waiting, DEADLINE)).state == "cancelled"
-        soon = datetime.now(UTC) + timedelta(seconds=0.2)
-        await asking.update_job("work", by="ada", trigger=once(soon))
+        await asking.update_job("work", by="ada", trigger=every(seconds=0.2))
         await until(lambda: asking.executions("work", trigger="schedule"), "the scheduler has heard of the new trigger")
 
 
