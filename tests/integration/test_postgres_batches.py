@@ -122,6 +122,7 @@ async def test_a_batch_of_which_some_are_there_already_adds_the_others_once(url:
         expected = ["added", "duplicate", "added", "duplicate", "added"]
         assert [one.outcome for one in await store.add(rows)] == expected
         assert [one.outcome for one in await store.add(rows)] == ["duplicate"] * 5
+        assert {row.id: await store.execution(row.id) for row in rows} == {row.id: row for row in rows}
         assert sorted(row.id for row in await claimed(store)) == sorted(row.id for row in rows)
 
 
@@ -144,8 +145,9 @@ async def test_rows_of_several_jobs_lanes_and_times_travel_together(url: str) ->
             execution(due=later),
             execution(queue="other", trace_id="ab" * 16, params='{"a":"\\u001e\\u0000"}'),
             execution(unique_key='a "key", with {braces}'),
+            execution(job_id="job-3", job='}\n{"job":"', params='{"a":"}\\n{\\"job\\":\\""}'),  # as where a row begins
         ]
-        assert [one.outcome for one in await store.add(rows)] == ["added"] * 4
+        assert [one.outcome for one in await store.add(rows)] == ["added"] * 5
         assert {row.id: await store.execution(row.id) for row in rows} == {row.id: row for row in rows}
         assert [row.id for row in await claimed(store)][:1] == [rows[0].id]
 
