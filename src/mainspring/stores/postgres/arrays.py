@@ -15,7 +15,6 @@ from .rows import as_json
 
 Literals: TypeAlias = tuple[str | None, ...]
 
-NOTHING: Literals = (None,) * 18
 LIVE, TODO, DROPPED, RESCUE, ALONE = 1, 2, 4, 8, 16
 _EXPECTED = {State.PENDING: 1, State.RUNNING: 2, State.WAITING: 3}
 _NEVER = 0  # no row is in this phase: a change that expects a final state finds none

@@ -15,7 +15,6 @@ from ...model.execution import Attempt, State
 from .arrays import Literals, numbers
 
 SEPARATOR = "\x1e"
-NO_ENDINGS: Literals = (None,) * 7
 
 _IDS = re.compile(r"\{[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:,[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})*\}")
 

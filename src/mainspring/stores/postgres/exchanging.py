@@ -12,9 +12,9 @@ from ...core.ports import Topic
 from ...model.changes import Blocked, Change, ClaimRequest, Exchanged
 from ...model.execution import Execution
 from ...model.instants import seconds_to_micros
-from .arrays import NOTHING, Literals, changes_literals, texts
+from .arrays import Literals, changes_literals, texts
 from .database import Database
-from .endings import NO_ENDINGS, endings_literals
+from .endings import endings_literals
 from .rows import executions, is_id
 
 T = TypeVar("T")
@@ -25,9 +25,9 @@ _decode_blocked = msgspec.json.Decoder(list[tuple[Execution, str | None]]).decod
 
 async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest | None) -> tuple[Exchanged, set[Topic]]:
     """The answer, and what others should be told."""
-    usual = endings_literals(changes) if changes else NO_ENDINGS
+    usual = endings_literals(changes) if changes else ()
     if usual is not None:
-        answer, done, freed = await _exchange(db, usual, NOTHING, claim)
+        answer, done, freed = await _exchange(db, "exchange_usual" if usual else "exchange_claim", usual, claim)
         applied = _applied(len(changes), done)
         topics = {Topic.ENDED} if True in applied else set()
     else:
@@ -42,9 +42,9 @@ async def _in_rounds(
     applied, freed, answer = [False] * len(changes), False, Exchanged()
     batches = rounds(changes)
     for number, batch in enumerate(batches, 1):
-        settled = changes_literals([change for _, change in batch]) if batch else NOTHING
+        settled = changes_literals([change for _, change in batch]) if batch else ()
         terms = claim if number == len(batches) else None
-        answer, done, freed_now = await _exchange(db, NO_ENDINGS, settled, terms)
+        answer, done, freed_now = await _exchange(db, "exchange" if batch else "exchange_claim", settled, terms)
         freed = freed or freed_now
         for (position, _), did in zip(batch, _applied(len(batch), done), strict=True):
             applied[position] = did
@@ -64,9 +64,9 @@ def rounds(changes: Sequence[Change]) -> list[list[tuple[int, Change]]]:
 
 
 async def _exchange(
-    db: Database, usual: Literals, others: Literals, claim: ClaimRequest | None
+    db: Database, statement: str, settled: Literals, claim: ClaimRequest | None
 ) -> tuple[Exchanged, str | None, bool]:
-    done, freed, taken, blocked, count, alone, next_due, now = await db.row("exchange", *usual, *others, *_terms(claim))
+    done, freed, taken, blocked, count, alone, next_due, now = await db.row(statement, *settled, *_terms(claim))
     answer = Exchanged(
         claimed=tuple(executions(taken)),
         blocked=tuple(Blocked(row, holder) for row, holder in _decode_blocked(f"[{blocked}]")) if blocked else (),

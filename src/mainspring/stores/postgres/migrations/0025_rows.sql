@@ -15,6 +15,7 @@ DECLARE
     its_key integer := keys[1];
     its_lane text := rows.lanes[1];
     its_priority integer := rows.priorities[1];
+    its_trigger text := mainspring.trigger_of(opening);
     added uuid[];
     ended uuid[];
 BEGIN
@@ -23,7 +24,7 @@ BEGIN
             INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, foreign_trace, trigger, body)
             SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key), coalesce(r.priority, its_priority),
                 CASE WHEN coalesce(r.due, r.created) <= now THEN 1 ELSE 0 END, coalesce(r.lane, its_lane),
-                r.foreign_trace, mainspring.trigger_of(r.body), opening || r.body
+                r.foreign_trace, coalesce(its_trigger, mainspring.trigger_of(r.body)), opening || r.body
             FROM unnest(
                 rows.ids, rows.created, rows.bodies, keys, rows.lanes, rows.priorities, rows.dues, rows.foreign_traces
             ) r (id, created, body, key, lane, priority, due, foreign_trace);
@@ -37,7 +38,7 @@ BEGIN
             INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, unique_key, foreign_trace, trigger, body)
             SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key), coalesce(r.priority, its_priority),
                 CASE WHEN coalesce(r.due, r.created) <= now THEN 1 ELSE 0 END, coalesce(r.lane, its_lane),
-                r.unique_key, r.foreign_trace, mainspring.trigger_of(r.body), opening || r.body
+                r.unique_key, r.foreign_trace, coalesce(its_trigger, mainspring.trigger_of(r.body)), opening || r.body
             FROM unnest(
                 rows.ids, rows.created, rows.bodies, keys, rows.lanes, rows.priorities, rows.dues, rows.foreign_traces,
                 rows.unique_keys

@@ -1,0 +1,9 @@
+SELECT applied, freed, claimed, blocked, taken, alone_waiting, next_due, now
+FROM mainspring.exchange(
+    ROW(
+        $1::text::uuid[], $2::text::integer[], $3::text, $4::text::bigint[], $5::text::bigint[],
+        $6::text::double precision[], string_to_array($7::text, chr(30), '')
+    )::mainspring.endings,
+    NULL,
+    $8::text, $9::text::text[], $10::text::text[], $11::bigint, $12::integer, $13::integer, $14::boolean
+)
