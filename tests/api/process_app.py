@@ -14,7 +14,7 @@ from mainspring import JobContext, Mainspring
 FOLDER = "PROCESS_TEST_FOLDER"
 LOOK = 0.02
 
-app = Mainspring(stop_timeout="2s")
+app = Mainspring(stop_timeout="10s")
 
 
 def folder() -> Path:

@@ -25,7 +25,7 @@ from tests.servers import postgres
 from tests.support import until, until_blocking
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds until a test gives up; what is expected takes a fraction of one."""
 UNATTENDED = "unattended"
 """A queue that no worker looks at."""
@@ -127,7 +127,7 @@ class Deployment:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Operator]:
-        async with httpx.AsyncClient(base_url=self.addresses[0], timeout=2 * PATIENCE) as http:
+        async with httpx.AsyncClient(base_url=self.addresses[0], timeout=PATIENCE) as http:
             yield Operator(http, self.folder)
 
 
@@ -163,11 +163,12 @@ class Operator:
         return await until(condition, what, PATIENCE)
 
     async def begun(self, gate: str) -> None:
-        await self.until((self._folder / f"{gate}.begun").exists, f"a handler stands at {gate}")
+        await self.until(lambda: self.runs(gate), f"a handler stands at {gate}")
 
     def runs(self, gate: str) -> list[str]:
         """The executions whose handlers have come to this gate."""
-        return (self._folder / f"{gate}.begun").read_text().split()
+        told = self._folder / f"{gate}.begun"
+        return told.read_text().split() if told.exists() else []
 
     async def stopped(self, gate: str) -> None:
         await self.until((self._folder / f"{gate}.stopped").exists, f"the handler at {gate} was stopped")

@@ -64,7 +64,7 @@ async def all_at_once(addresses: list[str]) -> list[tuple[int, Any]]:
     ports = [urlsplit(addresses[number % len(addresses)]).port for number in range(TRIGGERS)]
     connections: list[Connection] = []
     try:
-        async with asyncio.timeout(2 * PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             for first in range(0, TRIGGERS, OPENED_AT_ONCE):
                 some = ports[first : first + OPENED_AT_ONCE]
                 connections += await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for port in some))
