@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
 from mainspring.core.ports import Topic
+from mainspring.model.alike import Blank, alike
 from mainspring.model.changes import Added, Change, ClaimRequest, ExecutionQuery
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import Attempt, Execution, State
@@ -124,6 +126,21 @@ async def test_a_batch_of_which_some_are_there_already_adds_the_others_once(url:
         assert [one.outcome for one in await store.add(rows)] == ["duplicate"] * 5
         assert {row.id: await store.execution(row.id) for row in rows} == {row.id: row for row in rows}
         assert sorted(row.id for row in await claimed(store)) == sorted(row.id for row in rows)
+
+
+@pytest.mark.req("ENQ-1")
+@pytest.mark.parametrize("count", [1, 3])
+async def test_rows_of_one_blank_are_stored_as_they_were_given_and_known_again(url: str, count: int) -> None:
+    blank = execution(policy='{"max_attempts":7}', priority=3, queue="q")
+    texts = ["{}", '{"a":"line\\nbreak }\\n \\" \u2028"}', '{"trigger":"manual"}']
+    ids = [random_id(blank.created + n, CHANCE) for n in range(count)]
+    own = zip(ids, texts, strict=False)
+    rows = [msgspec.structs.replace(blank, id=id, trace_id=id.replace("-", ""), params=text) for id, text in own]
+    async with opened(url) as store:
+        for outcome in ("added", "duplicate"):
+            assert await store.add(alike(Blank(blank), rows)) == [Added(id, outcome) for id in ids]
+        assert [await store.execution(id) for id in ids] == rows
+        assert [row.id for row in await store.find(ExecutionQuery(trigger="enqueue"))] == sorted(ids, reverse=True)
 
 
 @pytest.mark.req("ENQ-3")

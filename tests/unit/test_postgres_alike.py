@@ -11,7 +11,7 @@ import pytest
 from mainspring.model.alike import Alike, Blank, alike, together
 from mainspring.model.execution import Execution
 from mainspring.model.ids import RandomIds
-from mainspring.stores.postgres.adding import all_bare, literals, single
+from mainspring.stores.postgres.adding import all_bare, literals, literals_alike, single
 from mainspring.stores.postgres.rows import SLACK
 
 NOW = 1_794_000_000_123_456
@@ -29,8 +29,8 @@ def batch(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
     return alike(Blank(blank), made, ids_at + len(params) - 1 - NOW)
 
 
-def read(bodies: Any) -> list[Any]:
-    return [msgspec.json.decode(body + "}") for body in bodies.split("}\n")]
+def read(bodies: list[str]) -> list[Any]:
+    return [{"params": "{}", **msgspec.json.decode(body + "}")} for body in bodies]
 
 
 @pytest.mark.req("ENQ-1")
@@ -42,18 +42,23 @@ def read(bodies: Any) -> list[Any]:
 @pytest.mark.parametrize("fields", [{}, {"triggered_by": NASTY, "priority": 5, "queue": "q"}])
 def test_rows_that_are_alike_travel_as_if_each_were_looked_at(params: list[str], fields: dict[str, Any]) -> None:
     rows = batch(params, **fields)
-    together, one_by_one = list(literals(rows)), list(literals(list(rows)))
-    written, expected = read(together.pop(BODIES)), read(one_by_one.pop(BODIES))
-    assert [{"params": "{}", **body} for body in written] == [{"params": "{}", **body} for body in expected]
-    assert together == one_by_one
-    last = alike(rows.blank, rows[-1:])
-    assert single(last) == single(list(last))
+    ids, created, lines, *of_job, keys, low, high, opening = literals_alike(rows)
+    one_by_one = list(literals(list(rows)))
+    bodies = one_by_one.pop(BODIES)
+    assert [ids, created, *of_job, None, None, keys, low, high] == one_by_one
+    expected = read(str(bodies).split("}\n"))
+    assert read([f"{opening}{line}" for line in str(lines).split("\n")]) == expected
+    for row, body in zip(rows, expected, strict=True):
+        alone, looked_at = list(single(alike(rows.blank, [row]))), list(single([row]))
+        assert read([alone.pop(BODIES)]) == read([looked_at.pop(BODIES)]) == [body]
+        assert alone == looked_at
 
 
 def test_rows_that_are_alike_are_bare_if_one_is_and_their_ids_tell_their_time() -> None:
     params = ["{}"] * 5
     assert all_bare(batch(params))
     assert not all_bare(batch(params, tenant="acme")), "what one has, all have"
+    assert not all_bare(batch(params, trigger="manual")), "not found in the part of the body that each row has"
     ahead = SLACK * 1000
     for ids_at, bare in ((NOW + ahead - 4, True), (NOW + ahead - 3, False), (NOW + 2 * ahead, False)):
         assert all_bare(batch(params, ids_at)) is bare, "ids too far from their creation"

@@ -72,7 +72,7 @@ async def add_bare(
     db: Database, executions: Sequence[Execution], *, news: str | None = None, patient: bool = True
 ) -> list[Added]:
     """Executions that are `all_bare`. `news` are told to other processes with the commit."""
-    name, values = ("add_single", single(executions)) if len(executions) == 1 else ("add_bare", literals(executions))
+    name, values = statement_for(executions)
     refused = await db.value(name, *values, news, repeat=True, patient=patient)
     added = [Added(row.id, "added") for row in executions]
     for position, outcome, holder in decoded(refused):
@@ -80,12 +80,29 @@ async def add_bare(
     return added
 
 
+def statement_for(rows: Sequence[Execution]) -> tuple[str, tuple[Any, ...]]:
+    """Its name, and all of its arguments but the news."""
+    if len(rows) == 1:
+        return "add_single", single(rows)
+    return ("add_alike", literals_alike(rows)) if isinstance(rows, Alike) else ("add_bare", literals(rows))
+
+
 def single(rows: Sequence[Execution]) -> tuple[Any, ...]:
     """The arguments of the schema's function `add_single`; there is one row."""
     [row] = rows
     if isinstance(rows, Alike):
         own, like = (row.id, row.created), pattern_of(rows.blank)
-        return (*own, like.body(row), like.job_id, like.job, like.lane, like.priority, None, None, like.unique_key)
+        return (
+            *own,
+            like.opening + like.line(row),
+            like.job_id,
+            like.job,
+            like.lane,
+            like.priority,
+            None,
+            None,
+            like.unique_key,
+        )
     due = None if row.due == row.created else row.due
     of_job = (row.job_id, row.job, lane_of(row), row.priority)
     return (row.id, row.created, body(row), *of_job, due, foreign_trace(row), row.unique_key)
@@ -93,8 +110,6 @@ def single(rows: Sequence[Execution]) -> tuple[Any, ...]:
 
 def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
     """The fields of the schema's type `bare`."""
-    if isinstance(rows, Alike):
-        return _literals_alike(rows)
     ids, created, dues, job_ids, jobs, queues, handlers, priorities, traces, keys = zip(
         *map(_columns, rows), strict=True
     )
@@ -116,11 +131,12 @@ def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
     )
 
 
-def _literals_alike(rows: Alike) -> tuple[str | None, ...]:
+def literals_alike(rows: Alike) -> tuple[str | None, ...]:
+    """The same without what these never have, and with what their bodies begin with."""
     ids, like = [row.id for row in rows], pattern_of(rows.blank)
     created, keys = numbers([row.created for row in rows]), texts([like.unique_key] * len(rows))
     of_job = (texts([like.job_id]), texts([like.job]), texts([like.lane]), numbers([like.priority]))
-    return (numbers(ids), created, like.bodies(rows), *of_job, None, None, keys, min(ids), max(ids))
+    return (numbers(ids), created, like.lines(rows), *of_job, keys, min(ids), max(ids), like.opening)
 
 
 _columns = attrgetter("id", "created", "due", "job_id", "job", "queue", "handler", "priority", "trace_id", "unique_key")
