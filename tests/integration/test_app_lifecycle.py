@@ -18,7 +18,7 @@ from mainspring.model.events import Ended, Running, Trouble
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore
 from tests.integration.gate import Gate
-from tests.support import Nodes, Seen, ended, own_threads, run_once, until
+from tests.support import Nodes, Seen, ended, own_threads, run_once, until, until_blocking
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
@@ -81,7 +81,7 @@ async def test_a_host_whose_jobs_are_wrong_does_not_start(nodes: Nodes) -> None:
     async with served(Host(app.lifespan)) as sent:
         assert sent[0]["type"] == "lifespan.startup.failed"
         assert "reports.cron" in sent[0]["message"]
-    assert own_threads() == []
+    await until(lambda: own_threads() == [])
 
 
 @pytest.mark.req("OPS-1")
@@ -101,7 +101,7 @@ async def test_an_application_without_jobs_starts_nothing_and_opens_no_file(sqli
 def test_nor_does_it_in_blocking_code(sqlite_nodes: Nodes) -> None:
     with sqlite_nodes.app().sync:
         assert not sqlite_nodes.file.exists()
-    assert own_threads() == []
+    until_blocking(lambda: own_threads() == [])
 
 
 @pytest.mark.req("OPS-1")
@@ -166,7 +166,7 @@ async def test_starting_and_stopping_under_load_disturbs_nothing(nodes: Nodes) -
         assert (await app.job_view("busy")).stats.completed == 150
         assert (await app.job_view("busy")).stats.failed == 0
     assert seen.of(Trouble) == []
-    assert own_threads() == []
+    await until(lambda: own_threads() == [])
 
 
 async def _idle(app: Mainspring, name: str) -> bool:
@@ -180,7 +180,7 @@ async def test_an_error_inside_the_host_still_stops_it(nodes: Nodes) -> None:
     with pytest.raises(ZeroDivisionError):
         async with app:
             _ = 1 / 0
-    assert own_threads() == []
+    await until(lambda: own_threads() == [])
 
 
 @pytest.mark.req("OPS-7")
@@ -218,7 +218,7 @@ async def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
             with pytest.raises(StoreError, match=reason):
                 await use()  # type: ignore[operator]
         await app.close()
-    assert own_threads() == []
+    await until(lambda: own_threads() == [])
 
 
 @pytest.mark.req("OPS-1")

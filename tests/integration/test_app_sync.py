@@ -58,7 +58,7 @@ def test_a_script_without_an_event_loop(nodes: Nodes) -> None:
         assert sync.reactivate("greet").state == "pending"
         sync.remove_job("greet")
         assert sync.jobs() == []
-    assert own_threads() == []
+    until_blocking(lambda: own_threads() == [])
 
 
 @pytest.mark.req("OPS-1")
@@ -92,7 +92,7 @@ async def test_a_blocking_handler_may_use_the_facade_of_its_own_application(node
         assert (await ended(app, execution)).result == "hello child"
         await asyncio.to_thread(app.sync.enqueue, "greet", {"name": "from a thread"})
     await asyncio.to_thread(app.sync.close)
-    assert own_threads("mainspring-sync") == []
+    await until(lambda: own_threads("mainspring-sync") == [])
 
 
 @pytest.mark.req("ENQ-1")
@@ -112,7 +112,7 @@ def test_it_can_be_closed_and_used_again(sqlite_nodes: Nodes) -> None:
     first = app.sync.enqueue("greet", {"name": "a"})
     app.sync.close()
     app.sync.close()
-    assert own_threads() == []
+    until_blocking(lambda: own_threads() == [])
     assert first is not None
     assert app.sync.get(first.id).state == "pending"
     app.sync.close()

@@ -15,7 +15,7 @@ from mainspring.model.errors import InvalidValue, SchemaMismatch, StoreError
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
 from tests.integration.sqlite_support import connected, execution, opened, write_lock_held
-from tests.support import new_threads
+from tests.support import new_threads, until
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def refused(path: Path, words: str, error: type[Exception] = StoreError) -
     store = SqliteStore(path, FakeClock())
     with pytest.raises(error, match=words):
         await store.open()
-    assert new_threads(threads) == []
+    await until(lambda: new_threads(threads) == [])
     await store.close()
 
 

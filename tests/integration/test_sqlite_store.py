@@ -250,7 +250,7 @@ async def test_closing_leaves_no_threads_and_no_open_files(path: Path) -> None:
             pending = asyncio.ensure_future(store.add([execution(2)]))
             await asyncio.sleep(0)
         assert (await pending)[0].outcome in ("added", "duplicate")
-    assert new_threads(threads) == []
+    await until(lambda: new_threads(threads) == [])
     assert [target for target in open_files() if str(path) in target] == []
 
 

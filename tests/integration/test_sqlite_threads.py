@@ -143,7 +143,7 @@ async def test_a_store_without_connections_can_be_closed(path: Path, monkeypatch
             switch(True)
         assert isinstance(await outcome(store.jobs()), StoreError)
         await asyncio.wait_for(store.close(), DEADLINE)
-    assert new_threads(threads) == []
+    await until(lambda: new_threads(threads) == [])
 
 
 @pytest.mark.req("OPS-3")
