@@ -34,7 +34,7 @@ FEWEST = 20
 LONG_WAY = 10
 """How many batches go the long way after one that was refused: what is unusual mostly stays so for a while."""
 MOST = 1_000
-"""Endings: a statement has room for so many."""
+"""Endings that one statement takes, and rows that it claims."""
 _ROWS_STEP = 16  # few sizes of the statement, so that each is prepared once
 
 _names = msgspec.json.Decoder(list[str]).decode
@@ -171,10 +171,11 @@ def _asked(calls: Sequence[Call[Any]]) -> _Asked | None:
     request = next((work.claim for work in works if work.claim is not None), None)
     if request is not None and (request.alone or request.owner != owner):
         return None
-    endings = works[0].ours.usual(changes)
+    most = sum(map(_limit, works))
+    endings = works[0].ours.usual(changes) if most <= MOST else None
     if endings is None or any(row.limits is not None for _, row, _ in endings):
         return None
-    return _Asked(works, endings, todo, keep, owner, request, sum(map(_limit, works)))
+    return _Asked(works, endings, todo, keep, owner, request, most)
 
 
 def _terms(request: ClaimRequest) -> tuple[object, ...]:

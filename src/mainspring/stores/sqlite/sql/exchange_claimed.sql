@@ -3,7 +3,8 @@
 SELECT
     (
         SELECT group_concat(?2 || ltrim(body, '{'))
-        FROM mainspring_taken AS taken CROSS JOIN mainspring_executions AS execution ON execution.seq = taken.seq
+        FROM (SELECT seq FROM mainspring_taken LIMIT 10000) AS taken
+        CROSS JOIN mainspring_executions AS execution ON execution.seq = taken.seq
     ),
     (SELECT json_group_array(seq) FROM mainspring_taken),
     (SELECT names FROM mainspring_ready_lanes),

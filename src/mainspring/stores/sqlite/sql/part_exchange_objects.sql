@@ -42,14 +42,16 @@ CREATE TEMP TRIGGER mainspring_exchange_done AFTER INSERT ON mainspring_terms BE
     SELECT RAISE(ABORT, 'due')
     WHERE (SELECT due FROM mainspring_live WHERE phase = 0 ORDER BY due LIMIT 1) <= NEW.now
         OR (SELECT look <= NEW.now OR look > NEW.far FROM mainspring_waits ORDER BY look LIMIT 1);
-    SELECT RAISE(ABORT, 'blocked') WHERE NEW.freed AND EXISTS (SELECT 1 FROM mainspring_live WHERE blocked = 1);
+    SELECT RAISE(ABORT, 'blocked') WHERE NEW.freed
+        AND EXISTS (SELECT 1 FROM mainspring_live INDEXED BY mainspring_live_blocked_unique WHERE blocked = 1);
 
-    -- Settle, as in history_move.sql.
+    -- Settle, as in history_move.sql. (The limits here and below are never reached. Of a table without statistics SQLite
+    -- expects a million rows, and would read all of mainspring_live first to make a filter for them.)
     INSERT INTO mainspring_history ($moved)
     SELECT
         live.seq, live.id, live.job_id, 'completed', live.started, ended.at, NEW.todo, NEW.keep, live.parent_id,
         live.due, live.token, live.claimed, live.unique_key, live.overlap_key, ended.attempts, ended.tail
-    FROM mainspring_exchange AS ended CROSS JOIN mainspring_live AS live ON live.seq = ended.seq
+    FROM (SELECT * FROM mainspring_exchange LIMIT 10000) AS ended CROSS JOIN mainspring_live AS live ON live.seq = ended.seq
     WHERE live.owner = NEW.owner AND $untold;
     SELECT RAISE(ABORT, 'fence') WHERE changes() <> NEW.settled;
     DELETE FROM mainspring_live WHERE seq IN (SELECT seq FROM mainspring_exchange);
@@ -77,7 +79,7 @@ CREATE TEMP TRIGGER mainspring_exchange_done AFTER INSERT ON mainspring_terms BE
     SELECT seq FROM mainspring_live WHERE phase = 1 AND lane = NEW.lane
     ORDER BY priority DESC, tag, id LIMIT (SELECT most FROM mainspring_terms);
     SELECT RAISE(ABORT, 'not plain')
-    FROM mainspring_taken AS taken
+    FROM (SELECT seq FROM mainspring_taken LIMIT 10000) AS taken
     CROSS JOIN mainspring_live AS live ON live.seq = taken.seq
     CROSS JOIN mainspring_executions AS execution ON execution.seq = taken.seq
     WHERE instr(body, '"limits":') OR NOT ($plain);
