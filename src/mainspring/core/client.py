@@ -149,10 +149,11 @@ class Client(Triggering):
     def _series_of(self, job: Job) -> Series:
         """What executions of this job, as it is now, have in common."""
         series = self._series.get(job.name)
-        if series is None or series.job is not job:
+        if series is None or (series.job is not job and series.job != job):
             if len(self._series) >= SERIES_AT_MOST:
                 self._series.clear()
             series = self._series[job.name] = Series(job, self.encode_params, self._clock, self._chance)
+        series.job = job  # it may have been read again, and be the same as before
         return series
 
     async def _enqueueable(self, handler: object) -> Job:

@@ -42,6 +42,6 @@ def are_bare_alike(rows: Alike) -> bool:
     return rows.ahead <= SLACK * 1000 and pattern_of(rows.blank).bare
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def pattern_of(blank: Blank) -> Pattern:
     return Pattern(blank.execution)
