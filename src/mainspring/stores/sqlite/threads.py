@@ -2,7 +2,8 @@
 
 The writer takes the write lock first and then everything that has arrived meanwhile, runs it in one transaction and
 answers after the commit: many callers share one wait for the disk. When a step fails, the transaction is rolled back
-and each step is run again in one of its own, so that nobody pays for a neighbour's mistake.
+and each step is run again in one of its own, so that nobody pays for a neighbour's mistake. When nothing but usual
+exchanges has arrived they are one statement, which is its own transaction (at_once.py).
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ class Writer(ConnectionThread):
         if topics is None:
             self.mailbox.put_back(calls)
             return False
+        for call in calls:
+            if isinstance(call.error, Exception):
+                call.error = explained(call.error, self._path)
         self._deliver(calls, topics)
         if not len(self.mailbox):
             self.at_once.nothing_left()
