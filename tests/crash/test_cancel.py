@@ -13,6 +13,7 @@ from tests.crash.processes import Processes, until
 from tests.crash.tables import expire_leases
 
 PATIENCE = 40.0
+DEADLINE = 2.0  # the promise is one second; the rest is for a busy machine
 
 
 @pytest.mark.req("WRK-9", "EXE-9")
@@ -25,7 +26,7 @@ async def test_a_cancel_stops_what_runs_in_another_process(tmp_path: Path, proce
         client = processes.start("client", "cancel", running.id)
         await until(lambda: app.ledger.lines("asked", pid=client.pid), PATIENCE)
         asked = time.monotonic()
-        await until(lambda: app.all_in(State.CANCELLED, [running]), PATIENCE)
+        await until(lambda: app.all_in(State.CANCELLED, [running]), DEADLINE)
         print(f"stopped {time.monotonic() - asked:.2f} s after the cancel was acknowledged")
 
         ended = await app.get(running.id)

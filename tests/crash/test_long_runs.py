@@ -11,14 +11,14 @@ from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import Processes, until
 
 LEASE = 2.5
-RUN = 4 * LEASE
+RUN = 5 * LEASE
 PATIENCE = 60.0
 GROUPS = {"blocking": ["block_loop"], "computing": ["compute"], "sleeping": ["sleep_on_loop", "sleep_in_thread"]}
 """A queue and a worker each, so that those that block the event loop run beside the others."""
 
 
 @pytest.mark.req("WRK-3", "WRK-4")
-async def test_a_handler_that_runs_four_leases_is_not_rescued(tmp_path: Path, processes: Processes) -> None:
+async def test_a_handler_that_runs_five_leases_is_not_rescued(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
         processes.node("scheduler", lease=LEASE, heartbeat=LEASE / 5)

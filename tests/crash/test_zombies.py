@@ -75,7 +75,7 @@ async def test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers(
         await until(lambda: len(app.ledger.lines("began", token=1)) == 3, PATIENCE)
         hold(tmp_path, "rescues").touch()  # nobody else takes them: it stops on its own account
         hold(tmp_path, f"beats-{trouble}").touch()
-        await until(lambda: len(app.ledger.lines("interrupted", token=1)) == 3, PATIENCE)
+        await until(lambda: len(app.ledger.lines("interrupted", token=1)) == 3, 3 * LEASE)
 
         hold(tmp_path, f"beats-{trouble}").unlink()
         hold(tmp_path, "rescues").unlink()

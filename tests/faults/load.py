@@ -17,9 +17,8 @@ from tests.crash.tables import due_jobs, ended, live
 JOBS = 4
 PERIOD = timedelta(milliseconds=100)
 PATIENCE = 60.0
-CLAIM_WITHIN = 20.0
-"""Seconds after which work is claimed again. Five are promised, and no loop sleeps for more than three of them
-(tests/unit/test_loops.py); the rest is for a busy machine."""
+CLAIM_WITHIN = 5.0
+"""Seconds after which work is claimed again. No loop sleeps for more than three of them (tests/unit/test_loops.py)."""
 
 
 class Load:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import statistics
 import time
 from collections import Counter
 from contextlib import suppress
@@ -221,7 +220,7 @@ async def test_a_key_held_by_an_open_transaction_delays_nobody_else(tmp_path: Pa
             assert await app.enqueue("work", unique=f"other-{n}" if n % 2 else None) is not None
             took.append(time.monotonic() - began)
         print(f"slowest of the others: {max(took) * 1000:.0f} ms")
-        assert statistics.median(took) < 2  # a single one may have waited for the machine
+        assert max(took) < 2
         await holder.commit()
         assert await asyncio.gather(*waiting) == [None] * len(waiting)
     finally:
