@@ -56,9 +56,9 @@ async def test_executions_are_listed_from_the_oldest(nodes: Nodes) -> None:
         assert (beyond["items"], beyond["next_cursor"]) == ([], None)
         nothing = {"sort": "created_at", "tenant": "nobody"}
         assert (await client.get(EXECUTIONS, params=nothing))["items"] == []
-        between = {"sort": "created_at", "limit": 2, "cursor": "no id at all"}  # after all ids
+        between = {"sort": "created_at", "limit": 2, "cursor": "ffffffff-ffff-ffff-ffff-ffffffffffff"}  # after all
         assert (await client.get(EXECUTIONS, params=between))["items"] == []
-        first = {"sort": "created_at", "limit": 2, "cursor": "0"}
+        first = {"sort": "created_at", "limit": 2, "cursor": "00000000-0000-0000-0000-000000000000"}
         assert [each["id"] for each in (await client.get(EXECUTIONS, params=first))["items"]] == newest[-2:][::-1]
     await app.close()
 
