@@ -10,13 +10,12 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from mainspring.model.changes import ExecutionQuery
 from mainspring.model.execution import Execution, State
-from mainspring.stores.sqlite import at_once, connect, finding, rows, schema
+from mainspring.stores.sqlite import connect, finding, rows, schema
 from mainspring.stores.sqlite.statements import sql, statement_names
 from mainspring.stores.sqlite.transaction import Transaction
 from mainspring.testing.clock import START, FakeClock
@@ -37,7 +36,6 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database(request: pytest.FixtureRequest, seeded: Path) -> Iterator[sqlite3.Connection]:
     """As it grew, and after somebody ran ANALYZE: the plans must not hang on it."""
     connection = sqlite3.connect(seeded, isolation_level=None)
-    at_once.prepare(connection)
     if request.param == "analysed":
         connection.execute("ANALYZE")
     yield connection
@@ -186,25 +184,6 @@ def test_lanes_cost_one_seek_each_however_many_rows_they_have(database: sqlite3.
         database.execute(sql("candidates"), ('["default/handler-1"]', 10)).fetchone()
 
     assert steps_of(database, look) < 2_000, "not 200,000 rows"
-
-
-@pytest.mark.req("NUM-2", "HIS-3")
-def test_the_usual_exchange_costs_what_it_moves_however_many_rows_there_are(database: sqlite3.Connection) -> None:
-    lanes = '["default/handler-0","default/handler-1"]'
-    terms = [1, 0, 1, "w", 1, [], [], [["job-1", 1]], lanes, "default/handler-1", 10, START, START, START]
-
-    def exchange() -> None:
-        database.execute("UPDATE mainspring_live SET owner = 'w', token = 1 WHERE seq = ?", (3 * ROWS + 1,))
-        values = (3 * ROWS + 1, START, "[]", None, msgspec.json.encode(terms).decode())
-        database.execute(sql("exchange").replace("/*rows*/", "").replace("/*end*/", ""), values)
-        database.execute(sql("exchange_claimed"), (START, "{")).fetchall()
-
-    database.execute("BEGIN")
-    try:
-        assert steps_of(database, exchange) < 10_000, "not 125,000 rows"
-        assert database.execute("SELECT count(*) FROM mainspring_taken").fetchone() == (10,)
-    finally:
-        database.execute("ROLLBACK")
 
 
 def test_children_are_counted_along_their_indexes(database: sqlite3.Connection) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -135,20 +135,6 @@ class Mailbox:
             while self._calls and len(taken) < most:
                 taken.append(self._calls.popleft())
         return [call for call in taken if not call.abandoned]
-
-    def take_all_of(self, kind: type) -> list[Call[Any]]:
-        """What has arrived, if all of it asks for work of this kind; else nothing, and all stays."""
-        with self._lock:
-            if self._urgent or not all(isinstance(call.work, kind) for call in self._calls):
-                return []
-            taken = [*self._calls]
-            self._calls.clear()
-        return [call for call in taken if not call.abandoned]
-
-    def put_back(self, calls: Sequence[Call[Any]]) -> None:
-        """They were taken too early, and come first again."""
-        with self._lock:
-            self._calls.extendleft(reversed(calls))
 
     def __len__(self) -> int:
         return len(self._calls) + len(self._urgent)

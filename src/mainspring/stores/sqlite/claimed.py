@@ -32,20 +32,6 @@ class ClaimedRows:
         known = [(change, self._rows.pop(change.id, None)) for change in changes]
         return [(found[0], found[1], change) for change, found in known if found and _usual(found[1], change)]
 
-    def usual(self, changes: Sequence[Change]) -> list[Ending] | None:
-        """All of these as usual endings; None if one is not. They are known until they are forgotten."""
-        rows, endings = self._rows, []
-        for change in changes:
-            found = rows.get(change.id)
-            if found is None or change.attempt is None or not _usual(found[1], change):
-                return None
-            endings.append((found[0], found[1], change))
-        return endings
-
-    def forget(self, endings: Sequence[Ending]) -> None:
-        for _, row, _ in endings:
-            self._rows.pop(row.id, None)
-
 
 def _usual(row: Execution, change: Change) -> bool:
     """It ran once, completed, and is kept."""

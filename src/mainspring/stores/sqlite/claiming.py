@@ -66,24 +66,9 @@ class _Terms(msgspec.Struct, frozen=True):
     state: State
     token: int
     owner: str
-    lease: Micros | None
+    lease: Micros
     claimed: Micros
     started: Micros
-
-
-def claim_terms(owner: str, lease: Micros | None, now: Micros) -> str:
-    """The beginning of a JSON object, to be put in front of a body without its brace."""
-    return f"{as_json(_Terms(State.RUNNING, 1, owner, lease, now, now))[:-1]},"
-
-
-def is_wanted(lane: str, request: ClaimRequest) -> bool:
-    queue, handler, *_ = lane.split("/")
-    return (request.queues is None or queue in request.queues) and handler in request.handlers
-
-
-def is_alone(lane: str) -> bool:
-    """Whether it is a lane of rows that run alone."""
-    return "alone" in lane.split("/")[2:]
 
 
 class _Claim:
@@ -150,8 +135,10 @@ class _Claim:
         shared: list[str] = []
         alone: list[str] = []
         for name in _names(self._tx.value("lanes")):
-            if is_wanted(name, self._request):
-                (alone if is_alone(name) else shared).append(name)
+            queue, handler, *mark = name.split("/")
+            wanted = self._request.queues is None or queue in self._request.queues
+            if wanted and handler in self._request.handlers:
+                (alone if "alone" in mark else shared).append(name)
         return shared, alone
 
     def _pick(self) -> list[tuple[int, Execution]]:
@@ -159,8 +146,9 @@ class _Claim:
         seqs = self._pick_seqs(names) if names else []
         if not seqs:
             return []
-        terms = claim_terms(self._request.owner, self._lease, self._tx.now)
-        rows = self._tx.executions("live_rows", as_json(seqs), terms)
+        now = self._tx.now
+        terms = as_json(_Terms(State.RUNNING, 1, self._request.owner, self._lease, now, now))
+        rows = self._tx.executions("live_rows", as_json(seqs), f"{terms[:-1]},")
         return list(zip(seqs, rows, strict=True))
 
     def _pick_seqs(self, names: list[str]) -> list[int]:

@@ -63,7 +63,7 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _NO_ATTEMPTS = "[]"
-_NO_WORDS, _NO_TEXTS = (None, None), (None, None, None)
+_UNTOLD = ((0, 0), (None, None), (None, None, None))
 
 
 class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -228,7 +228,7 @@ def history_row(seq: int, ended: Execution, keep: bool = True) -> Row:
 def move_row(seq: int, change: Change) -> Row:
     """Parameters of history_move.sql."""
     attempts = None if change.attempt is None else _encode([change.attempt]).decode()
-    return (seq, change.at, attempts, ending_tail(change))
+    return (seq, change.at, attempts, _ending_tail(change))
 
 
 def phase_of(execution: Execution, now: Micros) -> int:
@@ -349,12 +349,14 @@ def history_tail(e: Execution) -> str | None:
     )
 
 
-def ending_tail(change: Change) -> str | None:
+def _ending_tail(change: Change) -> str | None:
     """The tail of a row that had none before this change ended it."""
-    words, texts = (change.reason, change.error), (change.result_json, change.counters_json, change.metadata_json)
-    if words == _NO_WORDS and texts == _NO_TEXTS and not change.failures and not change.crashes:
+    numbers = (change.failures, change.crashes)
+    words = (change.reason, change.error)
+    texts = (change.result_json, change.counters_json, change.metadata_json)
+    if (numbers, words, texts) == _UNTOLD:
         return None
-    return _text(Tail(change.failures, change.crashes, False, *words, _NO_ATTEMPTS, *texts))
+    return _text(Tail(*numbers, False, *words, _NO_ATTEMPTS, *texts))
 
 
 def _text(tail: Tail) -> str | None:

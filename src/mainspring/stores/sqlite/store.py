@@ -43,8 +43,8 @@ from ...model.records import Record, RecordKind
 from ...model.shelf import Entry, EntryWrite, ShelfKind
 from . import (
     adding,
-    at_once,
     caller,
+    claiming,
     copying,
     finding,
     forks,
@@ -145,7 +145,6 @@ class SqliteStore:
         connection = connect(self.path, self._synchronous, self._busy_timeout, hurry)
         try:
             schema.migrate(connection, self.path, self._busy_timeout, hurry)
-            at_once.prepare(connection)
         except BaseException:
             connection.close()
             raise
@@ -257,10 +256,7 @@ class SqliteStore:
         return caller.add_in(self.path, self._clock, connection, list(executions))
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
-        work = at_once.Exchange(changes, claim, self._ours)
-        answer = self._write(work)
-        self._threads().writer.at_once.make_way(work)
-        return await answer
+        return await self._write(lambda tx: claiming.exchange(tx, changes, claim, self._ours))
 
     async def expired(self, limit: int) -> list[Execution]:
         return await self._read(lambda tx: tx.executions("expired", tx.now, limit))

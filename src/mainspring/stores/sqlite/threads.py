@@ -2,8 +2,7 @@
 
 The writer takes the write lock first and then everything that has arrived meanwhile, runs it in one transaction and
 answers after the commit: many callers share one wait for the disk. When a step fails, the transaction is rolled back
-and each step is run again in one of its own, so that nobody pays for a neighbour's mistake. When nothing but usual
-exchanges has arrived they are one statement, which is its own transaction (at_once.py).
+and each step is run again in one of its own, so that nobody pays for a neighbour's mistake.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any
 
 from ...core.ports import Clock, Topic
 from .adding import Add, add_all
-from .at_once import AtOnce, Exchange
 from .calls import Call, Post
 from .connect import Hurry, begin, explained
 from .connection_thread import CALLS_AT_ONCE, Connect, ConnectionThread, Forking
@@ -61,11 +59,9 @@ class Writer(ConnectionThread):
         super().__init__(name, path, connect, clock)
         self._patience, self._watch_interval = patience, watch_interval
         self._tell, self._watched = tell, watched
-        self.at_once = AtOnce(clock)
         self._data_version: int | None = None
         self._news = False
         self._tell_again = 0.0
-        self._look_again = 0.0
         self._contended_until = 0.0
 
     def _open(self) -> sqlite3.Connection:
@@ -78,8 +74,7 @@ class Writer(ConnectionThread):
     def _serve(self, connection: sqlite3.Connection) -> None:
         if len(self.mailbox):
             self._commit_batch(connection)
-        if not len(self.mailbox) or time.monotonic() >= self._look_again:
-            self._look(connection)
+        self._look(connection)
         if self._news and self._watched() and time.monotonic() >= self._tell_again:
             self._spread_news()
 
@@ -89,7 +84,6 @@ class Writer(ConnectionThread):
             [version] = connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error:
             return  # the next call will tell what is wrong
-        self._look_again = time.monotonic() + self._watch_interval
         if version != self._data_version:
             if self._data_version is not None:
                 self._contended_until = time.monotonic() + _CONTENDED_FOR
@@ -104,32 +98,6 @@ class Writer(ConnectionThread):
         post.send()
 
     def _commit_batch(self, connection: sqlite3.Connection) -> None:
-        if self._contended_until or not self._served_at_once(connection):
-            self._serve_in_transaction(connection)
-        if self._contended_until:
-            self._step_back()
-
-    def _served_at_once(self, connection: sqlite3.Connection) -> bool:
-        calls = self.mailbox.take_all_of(Exchange)
-        topics = self.at_once.serve(connection, calls) if calls else None
-        if topics is None:
-            self.mailbox.put_back(calls)
-            return False
-        for call in calls:
-            if isinstance(call.error, Exception):
-                call.error = explained(call.error, self._path)
-        self._deliver(calls, topics)
-        if not len(self.mailbox):
-            self.at_once.nothing_left()
-        return True
-
-    def _step_back(self) -> None:
-        if time.monotonic() < self._contended_until:
-            time.sleep(_YIELD)
-        else:
-            self._contended_until = 0.0
-
-    def _serve_in_transaction(self, connection: sqlite3.Connection) -> None:
         try:
             self._begin(connection, self._hurry)
         except Forking:
@@ -142,6 +110,8 @@ class Writer(ConnectionThread):
         if topics is None:
             topics = self._one_by_one(connection, calls)
         self._deliver(calls, topics)
+        if time.monotonic() < self._contended_until:
+            time.sleep(_YIELD)
 
     def _begin(self, connection: sqlite3.Connection, hurry: Hurry) -> None:
         if begin(connection, self._path, self._patience, hurry):

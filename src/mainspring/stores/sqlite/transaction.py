@@ -137,13 +137,13 @@ class Transaction:
         for job_id, count in self._ended.items():
             self.run("incarnation_ended", job_id, count)
         for delta in self._deltas.values():
-            self.run("totals_add", *totals_row(delta))
+            self.run("totals_add", *_totals_row(delta))
             self._add_endings(delta)
         self._numbers, self._deltas, self._ended = {}, {}, Counter()
 
     def save_totals(self, stats: JobStats) -> None:
         """Instead of whatever was known before."""
-        self.run("totals_save", *totals_row(stats))
+        self.run("totals_save", *_totals_row(stats))
         self._add_endings(stats)
 
     def _add_endings(self, stats: JobStats) -> None:
@@ -151,7 +151,7 @@ class Transaction:
             self.run("endings_add", stats.job_id, ending, count)
 
 
-def totals_row(stats: JobStats) -> Row:
+def _totals_row(stats: JobStats) -> Row:
     state = None if stats.last_state is None else stats.last_state.value
     return astuple(msgspec.structs.replace(stats, last_state=state))[:-1]
 
