@@ -34,6 +34,7 @@ STATIC_CHECKS = {
     "contracts": [[str(Path(PYTHON).parent / "lint-imports"), "--no-logo"]],
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
+REASON = 1500  # characters of what pytest says of a failed test, in the summary
 PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
 LONG_CRASH_TESTS, MORE_CRASH_TESTS = (
     [f"tests/crash/test_{name}.py" for name in names]
@@ -53,11 +54,14 @@ SIDE_BY_SIDE = [  # they kill real processes and wait for half of their time: th
 class Outcome:
     passed: int = 0
     failures: list[str] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """For each failed test: the end of what pytest says of it."""
     skips: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Outcome) -> None:
         self.passed += other.passed
         self.failures += other.failures
+        self.reasons |= other.reasons
         self.skips += other.skips
 
 
@@ -119,8 +123,10 @@ def read_report(report: Path, suites: list[str]) -> Outcome:
         name = ".".join(part for part in (case.get("classname"), case.get("name")) if part)
         collected.update(suite for suite in suites if name.startswith(f"tests.{suite}."))
         skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
+        failed = next((part for part in case if part.tag in ("failure", "error")), None)
+        if failed is not None:
             outcome.failures.append(name)
+            outcome.reasons[name] = (failed.text or failed.get("message") or "no reason given").strip()[-REASON:]
         elif skipped is not None:
             outcome.skips[skipped.get("message") or "no reason given"] += 1
         else:
@@ -147,8 +153,16 @@ def timed(title: str, step: Callable[[], Outcome]) -> Outcome:
     started = time.monotonic()
     outcome = step()
     verdict = f"{len(outcome.failures)} failed" if outcome.failures else "ok"
+    say_failures(outcome)  # where they happened, and once more at the end: long outputs are often cut
     say(f"== {title}: {verdict}, {time.monotonic() - started:.1f} s")
     return outcome
+
+
+def say_failures(outcome: Outcome) -> None:
+    for failure in outcome.failures:
+        say(f"FAILED: {failure}")
+        for line in outcome.reasons.get(failure, "").splitlines():
+            say(f"    {line}")
 
 
 def main() -> int:
@@ -174,8 +188,7 @@ def main() -> int:
     say(f"\n== all: {time.monotonic() - started:.1f} s")
     for reason, count in total.skips.items():
         say(f"NOT RUN: {count} test(s): {reason}")
-    for failure in total.failures:
-        say(f"FAILED: {failure}")
+    say_failures(total)
     say(f"{total.passed} passed, {len(total.failures)} failed")
     return 1 if total.failures else 0
 

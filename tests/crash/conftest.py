@@ -44,7 +44,7 @@ def processes(tmp_path: Path, database: str, request: pytest.FixtureRequest) -> 
         started.kill_all()
         TALLY.read(ledger_of(tmp_path))
         if request.node.stash.get(FAILED, False):
-            print(started.said())
+            print(started.said(3000))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -102,8 +102,10 @@ class Processes:
         for process in self._started:
             process.kill()
 
-    def said(self) -> str:
-        return "".join(f"--- {each.name} ({each.exit_code})\n{each.said()}" for each in self._started if each.said())
+    def said(self, at_most: int) -> str:
+        """The last characters of what each of them said."""
+        each_said = ((each, each.said()[-at_most:]) for each in self._started)
+        return "".join(f"--- {each.name} ({each.exit_code})\n{said}\n" for each, said in each_said if said)
 
 
 async def until(condition: Callable[[], Any], timeout: float, waiting_for: str = "", every: float = LOOK) -> Any:

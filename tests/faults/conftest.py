@@ -47,8 +47,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture
-def processes(tmp_path: Path, address: str, request: pytest.FixtureRequest) -> Iterator[Processes]:
-    """Children of this test; whatever is left of them is killed at its end."""
+def children(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Processes]:
+    """Processes of this test; whatever is left of them is killed at its end."""
     started = Processes(tmp_path)
     try:
         yield started
@@ -56,7 +56,13 @@ def processes(tmp_path: Path, address: str, request: pytest.FixtureRequest) -> I
         started.kill_all()
         COUNTERS.read(ledger_of(tmp_path))
         if request.node.stash.get(FAILED, False):
-            print(started.said()[-20_000:])
+            print(started.said(3000))
+
+
+@pytest.fixture
+def processes(address: str, children: Processes) -> Processes:
+    """The same, with a database of the suite's server."""
+    return children
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from mainspring import Execution, any_of, once
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import Witnessed, build
-from tests.crash.processes import until
+from tests.crash.processes import Processes, until
 from tests.crash.tables import due_jobs, ended, live
 
 JOBS = 4
@@ -33,13 +33,21 @@ class Load:
         self._client: asyncio.Task[None] | None = None
         self._enough = False
 
-    async def begin(self, start_in: float = 2.0) -> None:
-        await self.app.open()  # the schema is there before the first tick is planned: that may take a while
-        await _with_ticking_jobs(self.folder, self._ticks, start_in)
+    async def begin(self, processes: Processes, nodes: int, **settings: object) -> None:
+        """With so many nodes, all of which take part before there is any work: one that finds no server when it starts
+        says so and ends, as it should, and a busy machine starts one of them seconds after another."""
+        await self.app.open()
+        for _ in range(nodes):
+            processes.node("scheduler,worker", concurrency=4, **settings)
+        await until(lambda: self._taking_part(nodes), PATIENCE, "all nodes take part")
+        await _with_ticking_jobs(self.folder, self._ticks, start_in=2.0)
         for seconds in (0.01, 0.05, 0.2, 0.3):
             items = [("work", {"n": n, "seconds": seconds}) for n in range(self._executions // 4)]
             self._acknowledge(await self.app.enqueue_many(items))
         self._client = asyncio.create_task(self._keep_enqueueing())
+
+    async def _taking_part(self, nodes: int) -> bool:
+        return len(await self.app.workers()) == nodes
 
     async def _keep_enqueueing(self) -> None:
         """As a web application would: what fails, fails, and the next request comes."""

@@ -24,11 +24,9 @@ async def test_answers_to_commits_are_lost(tmp_path: Path, address: str, process
         _through(proxy, address, tmp_path)
         load = Load(tmp_path, executions=300, ticks=40)
         try:
-            await load.begin()
-            _lose_some_answers(proxy)
+            await load.begin(processes, nodes=2, lease=4)
             before = COUNTERS.lost_answers
-            for _ in range(2):
-                processes.node("scheduler,worker", concurrency=4, lease=4)
+            _lose_some_answers(proxy)
             await until(lambda: COUNTERS.lost_answers >= before + ENOUGH, PATIENCE)
             proxy.on_words = lambda line, words: None
             await until(lambda: load.app.ledger.lines("rescued"), PATIENCE, "a claim was lost with its answer")

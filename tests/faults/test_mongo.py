@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.handlers import ledger_of
 from tests.crash.processes import Processes, until
 from tests.crash.tables import address_file
 from tests.faults.counters import COUNTERS
@@ -21,17 +20,6 @@ from tests.mongo_server import KINDS, Mongo, new_mongo
 NODES = 3
 ENOUGH = 20
 WRITES = (b"update\x00", b"insert\x00", b"findAndModify\x00")
-
-
-@pytest.fixture
-def children(tmp_path: Path) -> Iterator[Processes]:
-    """Processes of the test; whatever is left of them is killed at its end."""
-    started = Processes(tmp_path)
-    try:
-        yield started
-    finally:
-        started.kill_all()
-        COUNTERS.read(ledger_of(tmp_path))
 
 
 @pytest.fixture
@@ -60,9 +48,7 @@ async def test_a_killed_server_comes_back(tmp_path: Path, single: Mongo, childre
     address_file(tmp_path).write_text(single.new_database())
     load = Load(tmp_path, executions=200, ticks=40)
     try:
-        await load.begin()
-        for _ in range(NODES):
-            children.node("scheduler,worker", concurrency=4)
+        await load.begin(children, NODES)
         for down_for in (0.0, 3.0):  # no longer than it takes, and long enough for loops to have slowed down
             await load.more(40)
             single.kill()
@@ -87,9 +73,7 @@ async def test_a_primary_steps_down_and_another_is_killed(
     address_file(tmp_path).write_text(replica_set.new_database())
     load = Load(tmp_path, executions=300, ticks=60)
     try:
-        await load.begin()
-        for _ in range(NODES):
-            children.node("scheduler,worker", concurrency=4)
+        await load.begin(children, NODES)
         for how in ("stepped down", "killed"):
             await load.more(40)
             if how == "killed":
@@ -124,11 +108,9 @@ async def test_answers_to_writes_are_lost(tmp_path: Path, children: Processes) -
             address_file(tmp_path).write_text(f"mongodb://127.0.0.1:{proxy.port}/{address.rpartition('/')[2]}")
             load = Load(tmp_path, executions=200, ticks=40)
             try:
-                await load.begin()
-                _lose_some_answers(proxy)
+                await load.begin(children, nodes=2)
                 before = COUNTERS.lost_answers
-                for _ in range(2):
-                    children.node("scheduler,worker", concurrency=4)
+                _lose_some_answers(proxy)
                 await until(lambda: COUNTERS.lost_answers >= before + ENOUGH, PATIENCE)
                 proxy.on_words = lambda line, words: None
                 await load.judge()

@@ -30,9 +30,7 @@ async def test_the_server_goes_away_and_comes_back(
 ) -> None:
     load = Load(tmp_path, executions=300, ticks=40)
     try:
-        await load.begin()
-        for _ in range(NODES):
-            processes.node("scheduler,worker", concurrency=4, wakeups=wakeups)
+        await load.begin(processes, NODES, wakeups=wakeups)
         for down_for in (0.0, 3.0):  # no longer than it takes, and long enough for loops to have slowed down
             await load.more(60)
             (server.stop if how == "restarted" else server.kill)()
@@ -67,9 +65,7 @@ async def _nothing_for(seconds: float) -> None:
 async def test_connections_are_terminated_all_the_time(tmp_path: Path, address: str, processes: Processes) -> None:
     load = Load(tmp_path, executions=400, ticks=60)
     try:
-        await load.begin()
-        for _ in range(NODES):
-            processes.node("scheduler,worker", concurrency=4)
+        await load.begin(processes, NODES)
         await load.more(20)
         before, began, pause = load.begun(), time.monotonic(), EVERY
         with psycopg.connect(address, autocommit=True) as connection:

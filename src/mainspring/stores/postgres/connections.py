@@ -131,12 +131,13 @@ class Connections:
         return rows
 
     async def _connect(self, lines: _Lines) -> Line:
+        """Whatever goes wrong, its place is free again: also when the server hangs up as soon as it was reached."""
         try:
             connection = await self._make()
+            return Line(connection, self._patience, prepares=connection.prepare_threshold is not None)
         except BaseException:
             lines.drop(None)
             raise
-        return Line(connection, self._patience, prepares=connection.prepare_threshold is not None)
 
     def _after_error(self, lines: _Lines, line: Line) -> None:
         """Most errors leave the connection as good as before; when it is lost, so are those it was opened with."""

@@ -151,6 +151,8 @@ class Line:
         return waiting
 
     def _result(self) -> Any:
+        if not self._results:
+            raise errors.OperationalError("the server gave no answer")
         result = self._results[-1]
         if not result.ntuples and result.status in _FAILED:
             raise errors.error_from_result(result, encoding=self._encoding)
@@ -173,8 +175,8 @@ class Line:
                     return
                 self._results.append(result)
         except psycopg.Error as error:
-            self._break()
-            self._told(None if self._results else error)
+            self._break()  # what was answered may not have been committed: the server says so last
+            self._told(None if self._results and self._results[-1].status in _FAILED else error)
 
     def _pass_on(self, heard: Callable[[str], None]) -> None:
         while (notice := self._pg.notifies()) is not None:
