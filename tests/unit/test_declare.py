@@ -13,8 +13,10 @@ from mainspring.core.declare import OPTIONS
 from mainspring.core.registry import Registry
 from mainspring.core.signature import PayloadMismatch
 from mainspring.model.errors import ConfigurationError, InvalidValue
+from mainspring.model.hours import Hours
 from mainspring.model.job import JobSpec, effective_spec, encode_spec
-from mainspring.model.policies import Retention, Retry
+from mainspring.model.limits import Limit
+from mainspring.model.policies import CatchUp, Retention, Retry, Unique
 from mainspring.model.triggers import any_of, cron, daily_at, encode_trigger, every, monthly_at, once, weekly_at
 from mainspring.model.windows import offset
 
@@ -264,3 +266,23 @@ def test_the_zone_of_the_application_is_the_default() -> None:
     registry.declare("there", sync_shop, cron="@daily", tz="America/New_York")
     zones = {name: spec.tz for name, spec in registry.declared_jobs(None, "Europe/Istanbul")}
     assert zones == {"here": "Europe/Istanbul", "there": "America/New_York"}
+
+
+@pytest.mark.req("FLW-3")
+@pytest.mark.parametrize(
+    ("option", "fields", "words"),
+    [
+        (Limit, {"key": "api", "concurency": 3}, "Did you mean 'concurrency'?"),
+        (Limit, {"rate": "50/s"}, "one that names its key"),
+        (Retry, {"inital": "1s"}, "Did you mean 'initial'?"),
+        (Retry, {"initial": "patiant"}, "'queue', 'tenant' or 'patient'"),
+        (CatchUp, {"rule": "all", "max_run": 5}, "Did you mean 'max_runs'?"),
+        (Retention, {"day": 5}, "Did you mean 'days'?"),
+        (Unique, {"enqueue": "key"}, "Did you mean 'enqueued'?"),
+        (Hours, {"time": "09:00-17:00"}, "Did you mean 'times'?"),
+    ],
+)
+def test_a_misspelt_field_of_an_option_is_named(option: Any, fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        option(**fields)
+    assert words in str(refused.value)

@@ -15,6 +15,7 @@ import msgspec
 
 from .calendars import weekdays
 from .errors import InvalidValue, nearest, one_of
+from .option_fields import OptionFields
 from .values import WEEKDAYS, identifier
 
 Outside = Literal["skip", "wait"]
@@ -27,7 +28,7 @@ ALLOWED = 'ranges such as "09:00-17:00", "22:00-06:00" or "sat 10:00-14:00"'
 _RANGE = re.compile(r"(?:([A-Za-z][A-Za-z -]*?)\s+)?([0-9]{1,2}:[0-9]{2})\s*-\s*([0-9]{1,2}:[0-9]{2})")
 
 
-class Hours(msgspec.Struct, frozen=True):
+class Hours(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """`Hours("09:00-17:00", days="mon-fri", closed="holidays")`.
 
     `times` are ranges, as one text with commas or as several; one that crosses midnight belongs to the day it begins

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from .errors import InvalidValue
+from .option_fields import OptionFields
 from .values import whole
 
 MAX_LIMITS = 4
@@ -29,7 +30,7 @@ _PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
 
 
-class Limit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Limit(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """`concurrency` is how many executions under `key` may run at once; `rate` how many may begin per second on
     average (`"50/s"`, `"100/m"`, or a number per second), `burst` how many of those at one instant.
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from .errors import InvalidValue
+from .errors import InvalidValue, one_of
+from .option_fields import OptionFields
 from .payload import presentable
 from .values import choice, duration, whole
 
@@ -29,7 +30,7 @@ _PRESETS: dict[str, dict[str, float | None]] = {
 }
 
 
-class Retry(msgspec.Struct, frozen=True):
+class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """Backoff between the tries of one execution.
 
     `Retry("patient")` waits 60, 120, 240, ... 3600 s; `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`
@@ -43,6 +44,8 @@ class Retry(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         preset = _PRESETS.get(self.initial, {}) if isinstance(self.initial, str) else {}
+        if isinstance(self.initial, str) and self.initial.isalpha() and not preset:
+            raise InvalidValue("retry", self.initial, f"{one_of(map(repr, _PRESETS))}, or a first pause such as '2s'")
         initial = duration("retry.initial", preset.get("initial", self.initial), allow_zero=True)
         multiplier = preset.get("multiplier", 2.0) if self.multiplier is None else self.multiplier
         limit = preset.get("max") if self.max is None else self.max
@@ -65,7 +68,7 @@ class Retry(msgspec.Struct, frozen=True):
         return base * (1 + self.jitter * (2 * roll - 1))
 
 
-class CatchUp(msgspec.Struct, frozen=True, omit_defaults=True):
+class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=True):
     """What becomes of missed ticks: `skip` runs none of them, `latest` the last one, `all` the newest `max_runs`.
 
     `max_age` leaves out ticks that are older than that when they are found. Under `all` the runs become due one after
@@ -150,7 +153,7 @@ def _named(own: str, field: str) -> Iterator[None]:
         raise InvalidValue(renamed, error.value, error.allowed, error.remedy) from None
 
 
-class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown_fields=True):
     """Uniqueness by stage: `enqueued` holds until first pick-up, `running` from then to the end.
 
     `Unique("k", for_="24h")` holds from enqueue to the end, and for 24 hours in any case. `Unique("k", debounce="5s")`
@@ -185,7 +188,7 @@ class Unique(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValue(f"unique.{field}", key, "printable text of 1 to 500 characters, or None")
 
 
-class Retention(msgspec.Struct, frozen=True):
+class Retention(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """How long finished executions stay. An execution goes only when it is both old and not among the newest.
 
     `by_state` overrides the days of single states: `Retention(by_state={"failed": 90, "completed": 3})`.
