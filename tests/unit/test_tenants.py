@@ -72,6 +72,8 @@ def test_the_tries_of_a_tenant() -> None:
         ({"tenants": ["a"], "tenant_retry": "soon"}, "tenant_retry"),
         ({"tenants": ["a"], "continue_on_failure": "no"}, "continue_on_failure"),
         ({"tenants": ["a"], "tenant_context": "schema"}, "tenant_context"),
+        ({"tenants": ["a"], "tenant_context": lambda tenant, schema: None}, "Give it one parameter"),
+        ({"tenants": ["a"], "tenant_context": lambda: None}, "Give it one parameter"),
         ({"tenant_concurrency": 3}, "nothing without tenants="),
         ({"continue_on_failure": False}, "nothing without tenants="),
     ],

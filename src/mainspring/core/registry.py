@@ -22,7 +22,7 @@ from .declare import Declaration, JobOptions, Lookup, known_options
 from .flow_options import Declared, refuse_cycle
 from .handlers import Handler, documentation, make_handler, method_of
 from .job_defaults import NO_DEFAULTS, JobDefaults
-from .tenant_options import TenantProvider
+from .tenant_options import TenantProvider, check_tenant_context
 
 __all__ = ["Handler", "JobOptions", "Registry"]
 
@@ -41,8 +41,8 @@ class Registry:
     """
 
     def __init__(self, tenant_context: Callable[..., Any] | None = None) -> None:
-        if tenant_context is not None and not callable(tenant_context):
-            raise InvalidValue("tenant_context", presentable(tenant_context), "a function that gives a context manager")
+        if tenant_context is not None:
+            check_tenant_context(tenant_context)
         self._handlers: dict[str, Handler] = {}
         self._jobs: dict[str, Declaration] = {}
         self._by_object: dict[Any, list[Handler]] = {}

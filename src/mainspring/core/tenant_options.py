@@ -33,8 +33,8 @@ def tenant_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a specification that are about tenants. `True` stands for those that the code names already."""
     provider = given.get("tenants", False)
     context = given.get("tenant_context")
-    if context is not None and not callable(context):
-        raise InvalidValue("tenant_context", presentable(context), "a function that gives a context manager")
+    if context is not None:
+        check_tenant_context(context)
     if provider is False:
         _refuse_without_tenants(given)
         return {}
@@ -60,6 +60,21 @@ def check_provider(provider: Any) -> None:
     else:
         remedy = f"Write tenants=[{provider!r}]" if isinstance(provider, str) else ""
         raise InvalidValue("tenants", presentable(provider), "a list of names, or a function that returns one", remedy)
+
+
+def check_tenant_context(factory: Any) -> None:
+    """It is called with one value: the name of the tenant, or the context."""
+    if not callable(factory):
+        raise InvalidValue("tenant_context", presentable(factory), "a function that gives a context manager")
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):
+        return  # some builtins do not say what they take
+    try:
+        signature.bind("")
+    except TypeError:
+        taken = "a function that takes the name of the tenant, or ctx"
+        raise InvalidValue("tenant_context", Verbatim(_label(factory)), taken, "Give it one parameter") from None
 
 
 def tenant_names(given: Any, field: str = "tenants") -> list[str]:
