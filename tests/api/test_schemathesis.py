@@ -49,7 +49,7 @@ READ_BY_CORE = (
     *("entries", "ics", "expires"),  # dates, the text of a file, a duration
     "range",  # of windows: how many there are in it
     "limits",  # a burst goes with a rate, and what a key may hold
-    *("after", "not_before"),  # jobs that exist and do not come after this one; a time of day
+    *("after", "not_before", "on_failed_parent"),  # jobs that exist, not after this one; a time of day; both with after
     *("tenant", "tenants"),  # printable, and known to jobs that have them
     "job",  # a backfill is for jobs with windows
     "cursor",  # goes with sort=name only

@@ -286,6 +286,9 @@ async def test_cycles_are_refused_where_they_are_made() -> None:
         app.job("d", after="c", on_failed_parent="wait")(lambda: None)
     with pytest.raises(InvalidValue, match="not_before"):
         app.job("d", after="c", not_before="noon")(lambda: None)
+    for alone in ({"not_before": "06:00"}, {"on_failed_parent": "run"}, {"after": [], "on_failed_parent": "run"}):
+        with pytest.raises(InvalidValue, match="nothing without after="):
+            app.job("d", **alone)(lambda: None)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("FLW-1")

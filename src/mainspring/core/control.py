@@ -24,6 +24,7 @@ from .catalogue import Catalogue
 from .client import Client
 from .edits import edited_fields
 from .eras import revision
+from .flow_options import refuse_without_parents
 from .loop import Emit
 from .ports import Store
 from .queries import Queries, id_of
@@ -125,6 +126,7 @@ class Control:
 
         def write(job: Job, now: Micros) -> JobWrite:
             fields = edited_fields(job.spec, self._client.signature_of(job), changes)
+            refuse_without_parents(changes, fields.get("after", job.spec.after))
             return self._closing(job, commands.override(job, fields, now), now)
 
         return await self._command(None, name, by, write, action="update", seen=seen)

@@ -20,6 +20,7 @@ from .catalogue import Catalogue
 from .client import Client
 from .declare import job_spec
 from .edits import EDITABLE
+from .flow_options import refuse_without_parents
 from .ports import Store
 from .queries import Queries
 from .registry import Registry
@@ -133,6 +134,7 @@ class Creation:
         signature = self.signature(handler)
         own = await self._own_job(handler)
         spec = job_spec(handler, signature, _followed(own) | with_defaults(options), self._timezone)
+        refuse_without_parents(options, spec.after)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
         for job in (self._catalogue.new_job(name, spec, "api", now), *([] if own is None else [own])):

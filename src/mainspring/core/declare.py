@@ -33,7 +33,7 @@ from ..model.policies import (
 from ..model.triggers import AnyTrigger, Trigger, cron, encode_trigger, interval
 from ..model.values import choice, duration, identifier, whole, zone, zone_name
 from ..model.windows import Limited, Offset, encode_window_spec, window_spec
-from .flow_options import flow_options
+from .flow_options import flow_options, refuse_without_parents
 from .job_defaults import NO_DEFAULTS, JobDefaults
 from .limiting import check_limits, check_weights
 from .pinging import check_ping
@@ -135,6 +135,7 @@ class Declaration(msgspec.Struct, frozen=True):
         """Refuse now what is wrong whatever the placeholders stand for."""
         provisional = {name: _provisional(name, value) for name, value in self.options.items()}
         self._spec(signature, provisional, "UTC", warn=True)
+        refuse_without_parents(self.options, self.options.get("after"))
 
     def spec(
         self, signature: Signature, lookup: Lookup | None = None, tz: str = "UTC", defaults: JobDefaults = NO_DEFAULTS

@@ -23,6 +23,14 @@ def flow_options(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def refuse_without_parents(named: Mapping[str, Any], after: Any) -> None:
+    """What is said about the jobs that it follows would do nothing for a job that follows none."""
+    for name in ("not_before", "on_failed_parent"):
+        if not after and named.get(name) not in (None, "skip"):
+            remedy = "Say which jobs it follows: after="
+            raise InvalidValue(name, presentable(named[name]), "nothing without after=", remedy)
+
+
 def parents_in(value: Any) -> tuple[str, ...]:
     """The jobs that `after=` names: one, or several."""
     if isinstance(value, str):
