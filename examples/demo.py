@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -108,7 +107,7 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
     screen.print("From another terminal, in this folder:")
     screen.print(f"  {command()} jobs list --database-url {url}", soft_wrap=True)
     screen.print(f"  {command()} executions list --database-url {url}\n", soft_wrap=True)
-    async with app if store == "sqlite" else workers(app, story):
+    async with app if store == "sqlite" else workers(app, story, stop):
         progress = asyncio.create_task(tell_progress(app, story))
         await by_hand(app)
         with contextlib.suppress(TimeoutError):
@@ -119,12 +118,16 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
 
 
 @contextlib.asynccontextmanager
-async def workers(app: Mainspring, story: Story) -> AsyncIterator[None]:
-    """Processes that do the work; this one only asks. Each ends when its standard input does, however that happens."""
+async def workers(app: Mainspring, story: Story, stop: asyncio.Event) -> AsyncIterator[None]:
+    """Processes that do the work, once all of them take part; this one only asks. Each ends when its standard input
+    does, however that happens."""
     with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:
         counts = [Path(folder) / f"{number}.json" for number in range(1, WORKERS + 1)]
         started = [_worker(file) for file in counts]
         try:
+            while len(await app.workers()) < WORKERS and not stop.is_set():
+                assert all(process.poll() is None for process in started), "a worker process has ended"
+                await asyncio.sleep(0.1)
             yield
         finally:
             await asyncio.gather(*(asyncio.to_thread(process.communicate) for process in started))
@@ -141,17 +144,15 @@ def _worker(counts: Path) -> subprocess.Popen[bytes]:
 
 def work(counts: Path) -> int:
     """One of the worker processes: works until its standard input ends, and leaves its numbers behind."""
-
-    def stop_at_the_end() -> None:
-        sys.stdin.buffer.read()
-        os.kill(os.getpid(), signal.SIGTERM)
-
     from examples.shop import app
+
+    async def until_input_ends() -> None:
+        async with app:
+            await asyncio.to_thread(sys.stdin.buffer.read)
 
     story = Story(_screen(), f"{counts.stem}: ")
     app.observe(story)
-    threading.Thread(target=stop_at_the_end, daemon=True).start()
-    app.run()
+    asyncio.run(until_input_ends())
     counts.write_text(json.dumps(story.counts))
     return 0
 

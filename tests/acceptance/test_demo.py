@@ -70,7 +70,7 @@ def test_a_signal_ends_the_demo_cleanly_and_something_ran_within_five_seconds(nu
 def test_the_demo_on_a_server_has_two_workers_and_leaves_nothing_behind(store: str, end: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="mainspring-test-"))
     folder.chmod(0o755)  # the server runs as an ordinary user
-    process = demo("--store", store, *(["--seconds", "6"] if end == "seconds" else []), folder=folder)
+    process = demo("--store", store, *(["--seconds", "4"] if end == "seconds" else []), folder=folder)
     try:
         assert process.stdout is not None
         seen = ""
