@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.command_line import DEADLINE, CommandLine
 
 APP = "--app=shop:app"
 RANGE = ("--from", "2026-03-01", "--to", "2026-03-11")
@@ -91,7 +91,7 @@ def test_pause_resume_wait_and_cancel(cli: CommandLine) -> None:
     assert cli.json("backfill", "resume", made["id"], APP)["status"] == "running"
     waiting = cli.piped("backfill", "wait", made["id"], APP)
     assert cli.json("backfill", "cancel", made["id"], APP)["status"] in ("cancelling", "cancelled")
-    said, _ = waiting.communicate(timeout=30)
+    said, _ = waiting.communicate(timeout=DEADLINE)
     assert (waiting.returncode, "cancelled" in said) == (1, True)
     assert cli.json("windows", "slow", *RANGE, APP)["counts"]["missing"] == DAYS
 

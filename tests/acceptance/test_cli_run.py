@@ -91,7 +91,7 @@ def test_worker_takes_queued_work_only(cli: CommandLine) -> None:
         "warning: exclude: this application has no handler named 'great'; did you mean 'greet'?"
         in cli.log().read_text()
     )
-    (worker,) = cli.json("workers", URL)
+    (worker,) = cli.until(lambda: cli.json("workers", URL), process)  # its first beat may come after that word
     assert (worker["roles"], worker["queues"]) == (["worker"], ["default", "mail"])
     assert "broken" not in worker["handlers"]
     done = cli.json("jobs", "trigger", "greet", URL, "--param", "name=ada", "--wait")
@@ -133,7 +133,8 @@ def test_bad_input_of_many_processes_is_told_once(cli: CommandLine) -> None:
 def test_of_many_processes_two_tick_and_all_work(cli: CommandLine) -> None:
     parent = cli.start("run", "shop:app", "--processes", "3")
     cli.until(lambda: cli.log().read_text().count("] running ") == 3, parent)
-    roles = sorted(worker["roles"] for worker in cli.json("workers", URL))
+    workers = cli.until(lambda: len(found := cli.json("workers", URL)) == 3 and found, parent)
+    roles = sorted(worker["roles"] for worker in workers)
     assert roles == [["scheduler", "worker"], ["scheduler", "worker"], ["worker"]]
     parent.send_signal(signal.SIGTERM)
     assert parent.wait(DEADLINE) == 0

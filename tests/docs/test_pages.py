@@ -37,7 +37,7 @@ def test_the_quickstart_works_as_pasted(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert "reminding 42 attempt 1" in process.stdout.readline()
         process.terminate()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert (process.returncode, "Traceback" in errors) == (0, False), errors
 
 
