@@ -15,19 +15,24 @@ from mainspring.model.changes import Audit
 from mainspring.model.execution import State
 from mainspring.model.ids import random_id
 from mainspring.model.instants import SECOND
-from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.job import Job, JobSpec, JobStats, encode_spec
 from mainspring.model.shelf import Entry, EntryWrite
 from mainspring.model.triggers import encode_trigger
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import FakeClock
 
 NOW = 10**9 * SECOND
+ALL_STATES = JobStats(job_id="i", completed=1, partial=1, failed=1, cancelled=1, skipped=1)
+
+
+def job_with(retention: Retention, *, on_demand: bool = False) -> Job:
+    trigger = None if on_demand else encode_trigger(every(hours=1))
+    return Job(name="j", id="i", declared=encode_spec(JobSpec(handler="h", trigger=trigger, retention=retention)))
 
 
 def days(retention: Retention, *, on_demand: bool = False) -> dict[State, tuple[float, int]]:
-    trigger = None if on_demand else encode_trigger(every(hours=1))
-    job = Job(name="j", id="i", declared=encode_spec(JobSpec(handler="h", trigger=trigger, retention=retention)))
-    rules = [rule for rule in prune_rules(job, NOW) if rule.older_than is not None]
+    job = job_with(retention, on_demand=on_demand)
+    rules = [rule for rule in prune_rules(job, ALL_STATES, NOW) if rule.older_than is not None]
     return {
         state: ((NOW - (rule.older_than or 0)) / SECOND / DAY, rule.newest) for rule in rules for state in rule.states
     }
@@ -45,6 +50,16 @@ def test_the_defaults() -> None:
 def test_a_state_may_have_its_own_days() -> None:
     chosen = days(Retention(by_state={"failed": 90, "skipped": 1}))
     assert (chosen[State.FAILED], chosen[State.SKIPPED], chosen[State.COMPLETED]) == ((90, 100), (1, 0), (30, 100))
+
+
+@pytest.mark.req("HIS-2", "HIS-3")
+def test_nobody_looks_for_what_never_ended() -> None:
+    job = job_with(Retention(at_most=5))
+    assert prune_rules(job, None, NOW) == []
+    some = JobStats(job_id="i", completed=5, skipped=7)
+    assert [rule.states for rule in prune_rules(job, some, NOW)] == [{State.COMPLETED}, {State.SKIPPED}]
+    [*_, cap] = prune_rules(job, JobStats(job_id="i", completed=5, failed=1), NOW)
+    assert (cap.older_than, cap.newest) == (None, 5)
 
 
 @pytest.mark.req("HIS-2", "REG-11")

@@ -15,7 +15,7 @@ from ..model.events import Rescued
 from ..model.execution import LIVE, Execution, State
 from ..model.ids import Chance, first_id
 from ..model.instants import SECOND, Micros, seconds_to_micros
-from ..model.job import Job
+from ..model.job import Job, JobStats
 from . import decide, tenant_lists
 from .cancelling import cancel_all, sweep_job
 from .followups import FollowUps
@@ -158,7 +158,8 @@ class Janitor:
         jobs = await self._store.jobs_after(self._pruned_up_to, JOBS_AT_ONCE)
         self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
         pruned = 0
-        planned = one_by_one("retention", jobs, lambda job: prune_rules(job, now), self._emit)
+        ended = await self._store.stats([job.id for job in jobs]) if jobs else {}
+        planned = one_by_one("retention", jobs, lambda job: prune_rules(job, ended.get(job.id), now), self._emit)
         oldest = await self._oldest_parents()
         for job, rules in planned:
             for rule in rules:
@@ -236,8 +237,11 @@ def spared(rule: PruneRule, since: Micros | None) -> PruneRule:
     return msgspec.structs.replace(rule, older_than=min(before, rule.older_than or before))
 
 
-def prune_rules(job: Job, now: Micros) -> list[PruneRule]:
-    """The rules of retention for one job, state by state, and the hard cap."""
+def prune_rules(job: Job, ended: JobStats | None, now: Micros) -> list[PruneRule]:
+    """The rules of retention for one job, state by state, and the hard cap: those by which something may have to go. Of
+    most states, and of jobs that never ran, nothing has ever ended."""
+    if ended is None:
+        return []
     keep, on_demand = job.spec.retention, job.trigger is None
     days = dict.fromkeys((State.PARTIAL, State.FAILED, State.CANCELLED), keep.days)
     days[State.COMPLETED] = min(keep.days, keep.on_demand_success_days) if on_demand else keep.days
@@ -249,8 +253,8 @@ def prune_rules(job: Job, now: Micros) -> list[PruneRule]:
         old = now - seconds_to_micros(days[state] * DAY)
         return PruneRule(job_id=job.id, states=frozenset({state}), older_than=old, newest=newest)
 
-    rules = [rule(state) for state in days]
-    if keep.at_most is not None:
+    rules = [rule(state) for state in days if getattr(ended, state.value)]
+    if keep.at_most is not None and ended.total > keep.at_most:
         finished = frozenset(State) - LIVE - {State.SKIPPED}
         rules.append(PruneRule(job_id=job.id, states=finished, older_than=None, newest=keep.at_most))
     return rules
