@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 from tests.api.process_app import FOLDER
+from tests.crash.tables import is_locked_file
 from tests.mongo_server import mongo
 from tests.servers import postgres
 from tests.support import until, until_blocking
@@ -66,12 +67,21 @@ class Process:
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """It does nothing at all meanwhile, and knows of it no more than of a slow machine."""
-        self._popen.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        until_blocking(self._stops_between_transactions, "it holds no lock", PATIENCE)
         try:
             yield
         finally:
             self._popen.send_signal(signal.SIGCONT)
+
+    def _stops_between_transactions(self) -> bool:
+        """Stopped inside one, it would keep the write lock of a file from everybody."""
+        self._popen.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        file = self._output.with_name("jobs.db")
+        if not (file.exists() and is_locked_file(file)):
+            return True
+        self._popen.send_signal(signal.SIGCONT)
+        return False
 
     def end(self) -> int:
         self._popen.terminate()

@@ -89,9 +89,11 @@ def is_intact(folder: Path) -> bool:
 def is_locked(folder: Path) -> bool:
     """Whether somebody is in the middle of a transaction that writes, and stays there for a while. A server ends what
     it was sent, whatever becomes of the client."""
-    if address_in(folder) is not None:
-        return False
-    with closing(sqlite3.connect(folder / "crash.db", isolation_level=None, timeout=0.5)) as connection:
+    return address_in(folder) is None and is_locked_file(folder / "crash.db")
+
+
+def is_locked_file(file: Path) -> bool:
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=0.5)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
