@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mainspring import CommandRefused, JobContext, Retention, every
+from mainspring.core import catalogue
 from tests.integration.gate import Gate
-from tests.support import Nodes, ended, until
+from tests.support import NEVER, Nodes, ended, until
 
 
 @pytest.mark.req("EXE-1")
@@ -47,6 +48,26 @@ async def test_the_reason_of_a_cancelled_job_is_that_of_its_executions(nodes: No
     await app.cancel("later", reason="the shop is closed")
     assert (await ended(app, waiting)).reason == "the shop is closed"
     await app.close()
+
+
+@pytest.mark.req("API-4")
+async def test_what_is_added_to_a_job_just_cancelled_elsewhere_never_runs(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        catalogue, "FRESH_FOR", NEVER
+    )  # one process knows the job of before
+    stale, other = nodes.app(), nodes.app()
+    ran: list[str] = []
+    for app in (stale, other):
+        app.job("work")(lambda name: ran.append(name))
+    await stale.enqueue("work", {"name": "before"}, start_at="1h")
+    await other.cancel("work", reason="retired")
+    late = await stale.enqueue("work", {"name": "after"})
+    await stale.close()
+    async with other:
+        stopped = await ended(other, late)
+    assert (stopped.state, stopped.reason, ran) == ("cancelled", "the job was cancelled", [])
 
 
 @pytest.mark.req("REG-9")

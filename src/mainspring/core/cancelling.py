@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..model.changes import CancelRequest, Change, ExecutionQuery
+import msgspec
+
+from ..model.changes import CancelRequest, Change, Exchanged, ExecutionQuery
 from ..model.events import Ended
 from ..model.execution import LIVE, Execution, State
 from ..model.job import Job
@@ -11,6 +13,7 @@ from .loop import Emit
 from .ports import Store
 
 BATCH = 100
+JOB_CANCELLED = "the job was cancelled"
 
 
 async def cancel_all(store: Store, executions: list[Execution], reason: str, emit: Emit) -> int:
@@ -45,7 +48,15 @@ def cancelled(execution: Execution, change: Change) -> Ended:
     )
 
 
-async def sweep_job(store: Store, job: Job, emit: Emit, reason: str = "the job was cancelled") -> None:
+def of_stopped_jobs(reply: Exchanged) -> list[Execution]:
+    """What was claimed; executions of cancelled jobs as asked to stop, so that they never begin. They are of processes
+    that had read the job just before it was cancelled, and added them after the others had been cancelled."""
+    asked = {"cancel_requested": reply.now, "cancel_reason": JOB_CANCELLED}
+    stopped = {each.id for each in reply.claimed if each.job_id in reply.stopped and each.cancel_requested is None}
+    return [msgspec.structs.replace(each, **asked) if each.id in stopped else each for each in reply.claimed]
+
+
+async def sweep_job(store: Store, job: Job, emit: Emit, reason: str = JOB_CANCELLED) -> None:
     """Cancel what a cancelled job still has alive, then clear its mark, unless one moved on meanwhile: then again."""
     before: str | None = None
     missed = 0

@@ -214,6 +214,9 @@ class Store(LockBackend, Protocol):
           not claimed yet. `next_due` covers those instants too. A look that lies further ahead than 5 s is due: the
           clock was set back.
 
+        Rows are claimed whatever has become of their job; `stopped` names the jobs among theirs that are cancelled. It
+        is read after the claim: of a row that was added after its job had been cancelled, the claimer always hears it.
+
         Staged rows are claimed one by one: their keys become the running keys and `staged` ends; when a running key
         is held by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone`
         are left out of other claims.
@@ -338,8 +341,11 @@ class CallerTransaction(Protocol):
 class TracedTry(Protocol):
     """One try of an execution as somebody who traces sees it. No call raises."""
 
-    def enter(self) -> Callable[[], None]:
-        """Called in the task or thread of the handler, before it begins. Returns how to leave, for who stays there."""
+    def enter(self) -> object:
+        """Called in the task or thread of the handler, before it begins. Who stays there gives to `leave` what it
+        returned."""
+
+    def leave(self, entered: Any) -> None: ...
 
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
         """Called once, on the event loop; `outcome` is None when the handler was stopped before its first step."""

@@ -25,7 +25,7 @@ from ..model.ids import Chance
 from ..model.instants import SECOND
 from ..model.outcomes import Outcome
 from . import decide
-from .cancelling import cancel_all
+from .cancelling import cancel_all, of_stopped_jobs
 from .heart import Leases
 from .loop import FIRST_PAUSE, Emit, Loop, trouble
 from .notes import Notes
@@ -238,7 +238,8 @@ class Worker:
 
     async def _take(self, reply: Exchanged) -> None:
         idle = not self._slots.held
-        for execution in reply.claimed:
+        claimed = of_stopped_jobs(reply) if reply.stopped else reply.claimed
+        for execution in claimed:
             self._slots.take(execution)
         if reply.claimed and idle:
             self._notes.loop.wake()  # it looks rarely while nothing runs; what was taken just now begins first

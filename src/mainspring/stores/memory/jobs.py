@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Iterable
 
 from ...model.changes import JobWrite
+from ...model.execution import Execution
 from ...model.instants import Micros
 from ...model.job import Job
 
@@ -16,6 +18,11 @@ class JobTable:
 
     def get(self, name: str) -> Job | None:
         return self._rows.get(name)
+
+    def stopped(self, executions: Iterable[Execution]) -> frozenset[str]:
+        """The ids of the jobs of these that are cancelled."""
+        found = [(each.job_id, self._rows.get(each.job)) for each in executions]
+        return frozenset(id for id, job in found if job is not None and job.id == id and job.cancelled is not None)
 
     def by_name(self) -> list[Job]:
         return [self._rows[name] for name in sorted(self._rows)]

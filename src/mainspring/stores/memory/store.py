@@ -171,6 +171,7 @@ class MemoryStore:
                 applied=applied,
                 claimed=tuple(taken.rows),
                 blocked=tuple(taken.blocked),
+                stopped=self._jobs.stopped(taken.rows),
                 alone_waiting=taken.alone_waiting,
                 more=taken.more,
                 next_due=self._executions.live.next_due(),

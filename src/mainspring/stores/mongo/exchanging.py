@@ -13,6 +13,7 @@ from . import auditing
 from .claiming import Claimed
 from .claiming import claim as claim_rows
 from .database import Database, is_unreachable, repeated
+from .jobs import stopped
 from .looking import look
 from .parking import bring_forward, look_at_parked
 from .settling import settle
@@ -41,6 +42,7 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
         applied=tuple(applied),
         claimed=tuple(found.rows),
         blocked=tuple(found.blocked),
+        stopped=await repeated(lambda: stopped(db, found.rows)) if found.rows else frozenset(),
         alone_waiting=found.alone_waiting,
         more=found.more,
         next_due=found.next_due,

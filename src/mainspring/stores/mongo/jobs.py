@@ -9,6 +9,7 @@ from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from ...model.changes import Audit, DuePage
+from ...model.execution import Execution
 from ...model.job import Job
 from . import outbox
 from .database import Database
@@ -64,6 +65,13 @@ async def delete_job(db: Database, name: str, seen_version: int, purge: bool, au
 async def jobs(db: Database, names: Sequence[str] | None) -> list[Job]:
     wanted = {} if names is None else {"_id": {"$in": list(names)}}
     return await _read(db, {**wanted, **_VISIBLE}, {"_id": 1}, None)
+
+
+async def stopped(db: Database, executions: Sequence[Execution]) -> frozenset[str]:
+    """The ids of the jobs of these that are cancelled."""
+    names = list({each.job for each in executions})
+    found = await db.jobs.find({"_id": {"$in": names}, "cancelled": {"$exists": True}}, {"id": 1}).to_list()
+    return frozenset(doc["id"] for doc in found) & {each.job_id for each in executions} if found else frozenset()
 
 
 async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:

@@ -20,6 +20,8 @@ from .rows import executions, is_id
 T = TypeVar("T")
 
 _NO_CLAIM = (None,) * 7
+_NOBODY: frozenset[str] = frozenset()
+_decode_ids = msgspec.json.Decoder(frozenset[str]).decode
 _decode_blocked = msgspec.json.Decoder(list[tuple[Execution, str | None]]).decode
 
 
@@ -66,10 +68,13 @@ def rounds(changes: Sequence[Change]) -> list[list[tuple[int, Change]]]:
 async def _exchange(
     db: Database, statement: str, settled: Literals, claim: ClaimRequest | None
 ) -> tuple[Exchanged, str | None, bool]:
-    done, freed, taken, blocked, count, alone, next_due, now = await db.row(statement, *settled, *_terms(claim))
+    row = await db.row(statement, *settled, *_terms(claim))
+    done, freed, taken, blocked, count, alone, next_due, now, stopped = row
+    claimed = tuple(executions(taken))
     answer = Exchanged(
-        claimed=tuple(executions(taken)),
+        claimed=claimed,
         blocked=tuple(Blocked(row, holder) for row, holder in _decode_blocked(f"[{blocked}]")) if blocked else (),
+        stopped=_decode_ids(stopped) & {each.job_id for each in claimed} if stopped else _NOBODY,
         alone_waiting=bool(alone),
         more=claim is not None and count >= claim.limit,
         next_due=next_due,

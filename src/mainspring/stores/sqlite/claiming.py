@@ -18,6 +18,7 @@ from .settling import settle
 from .shares import give_tags
 from .transaction import Transaction, as_json
 
+NOBODY: frozenset[str] = frozenset()
 PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
 
 _names = msgspec.json.Decoder(list[str]).decode
@@ -36,11 +37,18 @@ def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest |
         applied=applied,
         claimed=tuple([row for _, row in claim.taken]),
         blocked=tuple(claim.blocked),
+        stopped=_stopped(tx, claim.taken) if claim.taken else NOBODY,
         alone_waiting=claim.alone_waiting(),
         more=claim.more(),
         next_due=_next_due(tx) if claim.put_off else next_due,
         now=tx.now,
     )
+
+
+def _stopped(tx: Transaction, taken: list[tuple[int, Execution]]) -> frozenset[str]:
+    names = list({row.job for _, row in taken})
+    found = tx.rows("jobs_stopped", as_json(names))
+    return frozenset(id for (id,) in found) & {row.job_id for _, row in taken} if found else NOBODY
 
 
 def promote(tx: Transaction) -> Micros | None:

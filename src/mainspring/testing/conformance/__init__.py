@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from .adding import Adding, OverlapKeys, UniqueKeys
 from .base import StoreSuite
-from .cancelling import Cancelling
+from .cancelling import Cancelling, StoppedJobs
 from .claiming import Claiming, ClaimOrder, FutureWork, RunningAlone
 from .content import Content
 from .copying import MovingHouse
@@ -64,6 +64,7 @@ class StoreConformance(
     Heartbeats,
     Notes,
     Cancelling,
+    StoppedJobs,
     Finding,
     Children,
     Statistics,

@@ -104,3 +104,35 @@ class Cancelling(StoreSuite):
         [again] = await world.claim(owner="w2")
         assert again.cancel_reason == "asked"
         assert await world.store.cancels("w2") == {row.id: "asked"}
+
+
+class StoppedJobs(StoreSuite):
+    @pytest.mark.req("API-4")
+    @stored
+    async def test_whoever_claims_hears_that_the_job_was_cancelled_before(self, world: World) -> None:
+        await world.write(world.job())
+        await world.write(world.job("other"))
+        await world.write(world.job(version=1, cancelled=world.now), seen=1)
+        late, fine = world.execution(), world.execution(job="other", job_id="other-1")
+        async with world.second() as stale:
+            await stale.add([late, fine])
+        answer = await world.exchange()
+        assert ids(answer.claimed) == [late.id, fine.id]
+        assert answer.stopped == {"job-1"}
+        assert (await world.exchange()).stopped == frozenset()  # nothing was claimed
+
+    @stored
+    async def test_a_job_that_came_to_life_again_is_not_stopped(self, world: World) -> None:
+        await world.write(world.job(cancelled=world.now))
+        await world.write(world.job(version=1), seen=1)
+        await world.write(world.job("gone", cancelled=world.now))
+        await world.add(world.execution())
+        answer = await world.exchange()
+        assert (len(answer.claimed), answer.stopped) == (1, frozenset())
+
+    @stored
+    async def test_a_job_made_anew_is_another_job(self, world: World) -> None:
+        await world.write(world.job(id="job-2", cancelled=world.now))
+        await world.add(world.execution())
+        answer = await world.exchange()
+        assert (len(answer.claimed), answer.stopped) == (1, frozenset())

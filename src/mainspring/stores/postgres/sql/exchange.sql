@@ -1,4 +1,5 @@
-SELECT applied, freed, claimed, blocked, taken, alone_waiting, next_due, now
+SELECT applied, freed, claimed, blocked, taken, alone_waiting, next_due, now,
+    CASE WHEN claimed IS NOT NULL THEN to_json(mainspring.stopped_jobs())::text END
 FROM mainspring.exchange(
     NULL,
     ROW(

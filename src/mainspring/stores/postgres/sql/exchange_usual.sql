@@ -1,4 +1,5 @@
-SELECT applied, freed, claimed, blocked, taken, alone_waiting, next_due, now
+SELECT applied, freed, claimed, blocked, taken, alone_waiting, next_due, now,
+    CASE WHEN claimed IS NOT NULL THEN to_json(mainspring.stopped_jobs())::text END
 FROM mainspring.exchange(
     ROW(
         $1::text::uuid[], $2::text::integer[], $3::text, $4::text::bigint[], $5::text::bigint[],
