@@ -59,10 +59,10 @@ class Made:
         """The span that was current inside the handler."""
         one = self.tracing.begin(execution, "w1")
         assert one is not None
-        leave = one.enter()
+        entered = one.enter()
         span = trace.get_current_span()
         inside(span)
-        leave()
+        one.leave(entered)
         one.ended(outcome, error)
         assert trace.get_current_span() is trace.INVALID_SPAN
         return span

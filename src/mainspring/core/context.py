@@ -343,15 +343,16 @@ class JobContext:
     @contextmanager
     def here(self) -> Iterator[None]:
         """What this task or thread does in here belongs to this execution: its log lines, and its spans."""
-        leave = None if self.trace is None else self.trace.enter()
+        trace = self.trace
+        entered = None if trace is None else trace.enter()
         token = current_context.set(self)
         try:
             yield
         finally:
             with suppress(ValueError):  # entered in one task and left in another, as some fixtures do
                 current_context.reset(token)
-            if leave is not None:
-                leave()
+            if trace is not None:
+                trace.leave(entered)
 
     def keep_line(self, level: int, message: str) -> None:
         """Add a line to the execution's own log; past the limit, one line says that the rest is not kept."""

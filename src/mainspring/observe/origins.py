@@ -28,14 +28,15 @@ _FLAGS = [TraceFlags(number) for number in range(256)]
 
 
 class Origin:
-    """`parent` is the span an execution comes from; `flags` are those of spans below it."""
+    """`parent` is the span an execution comes from; `flags` are those of spans below it, `sampled` what they say."""
 
-    __slots__ = ("_links", "flags", "parent", "trace_id", "trace_state")
+    __slots__ = ("_links", "flags", "parent", "sampled", "trace_id", "trace_state")
 
     def __init__(self, parent: SpanContext) -> None:
         self.parent = parent
         self.trace_id, self.trace_state = parent.trace_id, parent.trace_state
         self.flags = _FLAGS[parent.trace_flags & _SEEN_BELOW]
+        self.sampled = self.flags.sampled
         self._links: tuple[Link, ...] = ()
 
     @property

@@ -25,7 +25,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, Tracer
 from ..model.execution import Execution
 from ..model.outcomes import Outcome
 from .origins import Origin
-from .tries import GOOD, OUTCOME, Kin, Safe, end, enter
+from .tries import GOOD, OUTCOME, Kin, Safe, end, enter, leave
 
 MOST_ATTRIBUTES = 16
 """More than a try ever has."""
@@ -87,13 +87,12 @@ class QuickSpans:
         self._deaf = False
         self.on_end: Callable[[Any], None] = self._processor.on_end
 
-    @property
     def usable(self) -> bool:
         """Whether nobody looks at spans before their end: a processor may be added at any time."""
         processors = self._processor._span_processors
         if processors is not self._processors:
             self._deaf = all(type(each) in _DEAF for each in processors)
-            self.on_end = processors[0].on_end if len(processors) == 1 else self._processor.on_end
+            self.on_end = _on_end(processors[0]) if len(processors) == 1 else self._processor.on_end
             self._processors = processors
         return self._deaf and self.tracer._is_enabled() is True
 
@@ -101,11 +100,20 @@ class QuickSpans:
         """Without the constructors of the SDK: see `QuickSpan`."""
         span = _new(QuickSpan)
         span._spans, span._origin, span._kin = self, origin, kin
-        span._message, span._attempt = execution.id, execution.failures + 1
+        span._message = execution.id
+        if execution.failures:
+            span._attempt = execution.failures + 1
         if execution.tenant is not None:
             span._tenant = execution.tenant
         span._number, span._start_time = self._new_id(), time_ns()
         return span
+
+
+def _on_end(processor: Any) -> Callable[[Any], None]:
+    """How its only processor takes a span that has ended. The one for batches would look whether it is sampled, which
+    every span made here is, and so have its context made at once: exporters ask for that in a thread of their own."""
+    batches = getattr(processor, "_batch_processor", None) if type(processor) is BatchSpanProcessor else None
+    return getattr(batches, "emit", None) or processor.on_end  # type: ignore[no-any-return]
 
 
 class QuickSpan(sdk.Span):
@@ -116,7 +124,7 @@ class QuickSpan(sdk.Span):
     _origin: Origin
     _kin: Kin
     _message: str
-    _attempt: int
+    _attempt: int = 1
     _number: int
     _tenant: str | None = None
     _how: str | None = None
@@ -143,16 +151,16 @@ class QuickSpan(sdk.Span):
         self._context = context
         return context
 
-    enter = enter
+    enter, leave = enter, leave
 
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
         try:
             how = "handed_back" if outcome is None else outcome.end
             if self._whole or how not in GOOD:
                 end(self, outcome, error)
-            else:
-                self._how = how
-                self.end()
+            elif self._end_time is None:
+                self._how, self._end_time = how, time_ns()
+                self._spans.on_end(self)
         except Exception:
             self._spans.safe.tell()
 
@@ -161,7 +169,6 @@ class QuickSpan(sdk.Span):
             super().end(end_time)
         elif self._end_time is None:
             self._end_time = end_time or time_ns()
-            self._placed()
             self._spans.on_end(self)
 
     # --- touched ------------------------------------------------------------------------------------------

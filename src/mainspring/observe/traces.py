@@ -91,19 +91,18 @@ class Tracing:
     def begin(self, execution: Execution, worker: str) -> TracedTry | None:
         """The span of one try."""
         try:
-            return self._begin(execution, worker)
+            quick, given = self._quick, execution.traceparent
+            if quick is None or given is None or not quick.usable():
+                return self._begin_by_sdk(execution, worker)
+            if is_unsampled(given):
+                return Unsampled(given)
+            origin = origin_of(given)
+            if origin is None or not origin.sampled:
+                return self._begin_by_sdk(execution, worker)
+            return quick.begin(execution, kin_of(execution.queue, execution.job, execution.trigger, worker), origin)
         except Exception:
             self._safe.tell()
             return None
-
-    def _begin(self, execution: Execution, worker: str) -> TracedTry:
-        given, quick = execution.traceparent, self._quick
-        if given is not None and quick is not None and quick.usable:
-            if is_unsampled(given):
-                return Unsampled(given)
-            if (origin := origin_of(given)) is not None:
-                return quick.begin(execution, kin_of(execution.queue, execution.job, execution.trigger, worker), origin)
-        return self._begin_by_sdk(execution, worker)
 
     def _begin_by_sdk(self, execution: Execution, worker: str) -> TracedTry:
         origin = origin_of(execution.traceparent)

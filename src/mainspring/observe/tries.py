@@ -6,11 +6,12 @@ import logging
 import sys
 from collections.abc import Callable
 from contextvars import Token
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
 from opentelemetry import context as otel
 from opentelemetry import trace
+from opentelemetry.context import Context, attach
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, Span, SpanContext, Status, StatusCode
 
 from ..model.outcomes import Outcome
@@ -74,14 +75,14 @@ class Safe:
             _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
 
 
-def enter(span: Span) -> Callable[[], None]:
-    """Make it the current span, here: in the handler's task or thread. Returns how to leave."""
-    return partial(_leave, otel.attach(otel.Context({CURRENT: span})), span)
+def enter(span: Span) -> Token[Context]:
+    """Make it the current span, here: in the handler's task or thread."""
+    return attach(Context({CURRENT: span}))
 
 
-def _leave(token: Token[otel.Context], span: Span) -> None:
+def leave(span: Span, entered: Any) -> None:
     if trace.get_current_span() is span:  # it may be left in another task than it was entered in
-        otel.detach(token)
+        otel.detach(entered)
 
 
 class Trying:
@@ -90,8 +91,11 @@ class Trying:
     def __init__(self, span: Span, safe: Safe) -> None:
         self._span, self._safe = span, safe
 
-    def enter(self) -> Callable[[], None]:
+    def enter(self) -> Token[Context]:
         return enter(self._span)
+
+    def leave(self, entered: Any) -> None:
+        leave(self._span, entered)
 
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
         self._safe(end, self._span, outcome, error)
@@ -108,7 +112,7 @@ class Unsampled(NonRecordingSpan):
         origin = origin_of(self._given)
         return INVALID_SPAN_CONTEXT if origin is None else origin.parent
 
-    enter = enter
+    enter, leave = enter, leave
 
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None: ...
 
