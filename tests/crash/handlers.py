@@ -163,6 +163,7 @@ def build(folder: Path, **settings: Any) -> Witnessed:
     for handler in (sleep_on_loop, sleep_in_thread, block_loop, compute):
         app.job(handler.__name__, retry=AT_ONCE, max_attempts=3)(handler)
     app.job("tick")(tick)
+    app.job("release")(release)
     app.job("exclusive", overlap="skip")(exclusive)
     app.job("narrow", retry=AT_ONCE, max_attempts=100, limits=Limit("narrow", concurrency=NARROW))(work)
     app.job("paced", retry=AT_ONCE, max_attempts=100, limits=Limit("paced", rate=PACE, burst=BURST))(work)
@@ -201,6 +202,13 @@ async def exclusive(ctx: JobContext, seconds: float = 0.02) -> None:
 
 async def tick(ctx: JobContext) -> None:
     ctx.resources.ledger.began(ctx)
+
+
+async def release(ctx: JobContext, what: str, seconds: float = 0.5) -> None:
+    """What a test would do, done by the worker itself: how quickly the test looks does not matter. All that the worker
+    does beside it has had a turn by then."""
+    await asyncio.sleep(seconds)
+    hold(ctx.resources.folder, what).unlink()
 
 
 # --- work that goes on until the test says so -------------------------------------------------------------------

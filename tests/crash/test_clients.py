@@ -66,7 +66,7 @@ async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path
     try:
         for _ in range(2):
             processes.node(**UNDISTURBED)
-        clients = await _clients(app, processes, "trigger", 3)
+        clients = await _clients(app, processes, "trigger", 3, workers=2)
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         await until(lambda: _ended(app) == _triggered(app), PATIENCE)
         runs = [line["what"] for line in app.ledger.lines(job="exclusive")]
@@ -79,10 +79,14 @@ async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path
         await app.close()
 
 
-async def _clients(app: Witnessed, processes: Processes, command: str, count: int) -> list[Process]:
-    """So many clients that begin at the same time."""
+async def _clients(app: Witnessed, processes: Processes, command: str, count: int, workers: int = 0) -> list[Process]:
+    """So many clients that begin at the same time, and not before so many workers take part."""
+
+    async def all_there() -> bool:
+        return len(app.ledger.lines("ready")) == count and len(await app.workers()) == workers
+
     clients = [processes.start("client", command) for _ in range(count)]
-    await until(lambda: len(app.ledger.lines("ready")) == count, PATIENCE)
+    await until(all_there, PATIENCE, "all are there")
     go(app.folder, 0).touch()
     return clients
 

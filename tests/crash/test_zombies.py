@@ -157,11 +157,10 @@ async def test_a_process_that_was_paused_does_not_rescue_from_itself(tmp_path: P
         await until(lambda: app.ledger.lines("holding", write="beat"), PATIENCE)
         await app.halt(worker)
         await until(lambda: _all_expired(app), PATIENCE)
-        worker.go_on()
-        sign_of_life = await app.enqueue("work")
+        sign_of_life = await app.enqueue("release", {"what": "beats-hang"})  # by the worker, which is at work again
         assert sign_of_life is not None
+        worker.go_on()
         await app.wait(sign_of_life, PATIENCE)
-        hold(tmp_path, "beats-hang").unlink()
         await until(lambda: _none_expired(app), PATIENCE)
 
         go(tmp_path, 1).touch()
