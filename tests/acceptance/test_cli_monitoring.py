@@ -55,6 +55,8 @@ def test_watch_tells_once_and_exits_with_1_while_a_job_is_late(cli: CommandLine)
         lines = [json.loads(line) for number in (0, 1) for line in cli.log(number).read_text().splitlines()]
         return [line for line in lines if line.get("event") == "job_missed"]
 
+    for number, process in enumerate((watcher, rival)):  # one alone may tell it all while the other is starting
+        cli.until(lambda at=number: "watching" in cli.log(at).read_text(), process, number)
     cli.until(lambda: len(told()) >= 2, watcher)
     for process in (watcher, rival):
         process.send_signal(signal.SIGTERM)
