@@ -21,6 +21,7 @@ from mainspring import (
     RetryAfter,
     every,
 )
+from mainspring.core.retries import Retries
 from mainspring.model.events import Ended, Started
 from mainspring.model.execution import Execution
 from mainspring.testing.clock import FakeClock
@@ -253,6 +254,35 @@ async def test_several_who_retry_at_the_same_instant_make_one_execution(nodes: N
         assert [type(each) for each in asked if each not in made] == [CommandRefused] * 7
         with pytest.raises(CommandRefused, match=f"it is being retried already, as execution {made[0].id}"):
             await app.retry(failed)
+
+
+@pytest.mark.req("EXE-2", "API-4")
+@pytest.mark.parametrize("overlap", ["allow", "skip"])
+async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
+    nodes: Nodes, overlap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = nodes.app()
+
+    @app.job("fails", max_attempts=1, overlap=overlap)
+    async def fails() -> None:
+        raise ValueError
+
+    async with app:
+        failed = await ended(app, await app.enqueue("fails"))
+        look, others = Retries.look, list[Execution]()
+
+        async def slow(self: Retries, id: str) -> int:
+            seen = await look(self, id)
+            if not others:  # somebody else asks, and is done, while the first one is on its way
+                others.append(Execution(id="", job="", job_id="", handler=""))
+                others[0] = await ended(app, await app.retry(failed))
+            return seen
+
+        monkeypatch.setattr(Retries, "look", slow)
+        with pytest.raises(CommandRefused, match="it is being retried already, as execution") as refused:
+            await app.retry(failed)
+        assert others[0].id in str(refused.value)
+        assert (await app.retry(failed)).retry_of == failed.id  # whoever asks later knows of that retry
 
 
 @pytest.mark.req("EXE-6")

@@ -16,9 +16,9 @@ from ..model.execution import Execution
 from ..model.ids import follow_up_id
 from ..model.values import choice, whole, words
 from .bulk_filters import is_wanted
-from .control import EXECUTION_ID, Check, Control
+from .control import Check, Control
 from .job_lists import JobFilter, JobLists
-from .queries import Queries, execution_query
+from .queries import EXECUTION_ID, Queries, execution_query
 
 MOST = 1_000
 """Jobs or executions that one bulk handles."""

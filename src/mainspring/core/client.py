@@ -27,6 +27,7 @@ from .ports import CallerTransaction, Store
 from .queries import Queries
 from .registry import Registry
 from .request import REQUEST_ID
+from .retries import Retries
 from .series import Draft, Series, made_of, overlapped, read_item, series_of
 from .signature import Signature
 from .storetime import StoreTime
@@ -75,6 +76,7 @@ class Client(Triggering):
         self._payload_limit = payload_limit
         self._series: dict[str, Series] = {}
         self._periods = Periods(store, clock, emit)
+        self.retries = Retries(store, clock)
 
     # --- enqueue ------------------------------------------------------------------------------------------
     async def enqueue(

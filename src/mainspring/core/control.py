@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +26,10 @@ from .eras import revision
 from .flow_options import refuse_without_parents
 from .loop import Emit
 from .ports import Store
-from .queries import Queries, id_of
+from .queries import EXECUTION_ID, Queries, id_of
 from .tenant_endings import close_parent
 from .views import JobView
 
-EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
 MAX_TEXT = 1_000
 
@@ -278,23 +276,33 @@ class Control:
         return await self.retry_execution(id_of(ref), by=by)
 
     async def retry_execution(self, id: str, *, by: str, as_id: str | None = None) -> Execution:
-        """As a new execution, under an id of the caller's own if given."""
+        """As a new execution, under an id of the caller's own if given; what was made under it before is not made
+        again."""
+        if as_id is not None and (made := await self._store.execution(as_id)) is not None:
+            return made
+        seen = await self._client.retries.look(id)
         ended = await self._queries.get(id)
         await self._ask_about(ended)
         if ended.state not in RETRYABLE:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
-        return await self._client.add_retry(ended, by, as_id)
+        return await self._client.add_retry(ended, by, seen, as_id)
 
     async def retry_job(self, name: str, *, by: str, as_id: str | None = None) -> Execution:
         """The last one of a job. What was made under the same id before is not made again."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
-        view = await self._seen(name, None)
-        commands.check("retry", view.job, view.state, view.stats.last_state)
-        ended = await self._store.execution(view.stats.last_id)
+        last, seen = "", 0
+        while (failed := await self._last_failed(name)) != last:  # it is still the last one after the look
+            last, seen = failed, await self._client.retries.look(failed)
+        ended = await self._store.execution(last)
         if ended is None:
             raise JobNotFound(name)
-        return await self._client.add_retry(ended, by, as_id)
+        return await self._client.add_retry(ended, by, seen, as_id)
+
+    async def _last_failed(self, name: str) -> str:
+        view = await self._seen(name, None)
+        commands.check("retry", view.job, view.state, view.stats.last_state)
+        return view.stats.last_id
 
 
 def _in_the_future(now: Micros) -> str:

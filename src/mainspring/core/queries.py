@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, get_args
 from uuid import UUID
@@ -25,6 +26,7 @@ MAX_PAGE = 1_000
 MAX_OFFSET = 10_000
 MAX_FILTER = 500
 WAIT_POLL = 1.0
+EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LIVE = frozenset(state for state in State if not state.final)
 
 

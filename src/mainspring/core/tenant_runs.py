@@ -82,6 +82,7 @@ class TenantRuns:
         """A new parent for those tenants of this one that did not complete."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
+        seen = await self._client.retries.look(id)
         parent = await self._queries.get(id)
         if not parent.fans_out:
             allowed = ["it has run for several tenants; retry it as a whole"]
@@ -93,7 +94,7 @@ class TenantRuns:
             why = "failed before it had tenants" if parent.state is not State.PARTIAL else "without failed tenants"
             allowed = ["some of its tenants did not complete; retry it as a whole"]
             raise CommandRefused("retry", why, allowed, f"execution {parent.id}")
-        return await self._client.add_retry(parent, by, as_id, tenants)
+        return await self._client.add_retry(parent, by, seen, as_id, tenants)
 
     async def _unfinished(self, parent: Execution) -> list[str]:
         """Every tenant of a parent that has ended has a record; those that retention has deleted are not known."""

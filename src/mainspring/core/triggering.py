@@ -23,6 +23,7 @@ from .loop import Emit
 from .ports import Store
 from .queries import Queries
 from .request import TRACE_CONTEXT
+from .retries import Retries, being_retried
 from .tenant_options import check_tenant, tenant_names
 
 
@@ -35,6 +36,7 @@ class Triggering:
         _catalogue: Catalogue
         _chance: Chance
         _emit: Emit
+        retries: Retries
 
         def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str: ...
         def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]: ...
@@ -86,9 +88,10 @@ class Triggering:
         return await self._add_or_refuse(execution, audit)
 
     async def add_retry(
-        self, ended: Execution, by: str, id: str | None = None, tenants: Sequence[str] | None = None
+        self, ended: Execution, by: str, seen: int, id: str | None = None, tenants: Sequence[str] | None = None
     ) -> Execution:
-        """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given."""
+        """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given. `seen`
+        are the retries of it that there were when the caller looked, before anything else (`Retries.look`)."""
         job, now = await self._catalogue.read(ended.job), await self._store.now()
         if job.cancelled is not None:
             raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
@@ -99,6 +102,7 @@ class Triggering:
             raise CommandRefused("retry", "without tenants", ["the job has tenants"], f"job {job.name!r}")
         if tenants is not None and ended.for_some:
             execution = msgspec.structs.replace(execution, policy=plan.for_chosen(execution.policy))
+        await self.retries.take(execution, seen, now)
         await self._keep_names(execution, tenants, now)
         action = "retry" if tenants is None else "retry_failed"
         return await self._add_or_refuse(
@@ -116,7 +120,7 @@ class Triggering:
         result = self._results([execution], [added])[0]
         if result is None:
             state = f"being retried already, as execution {added.holder}"
-            raise CommandRefused(audit.action, state, ["that one has ended"], f"execution {execution.retry_of}")
+            raise being_retried(execution.retry_of, state, audit.action)
         if result.state is State.SKIPPED:
             raise AlreadyRunning(execution.job, result, added.holder)
         await self._cancel_superseded(execution)

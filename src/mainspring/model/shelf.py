@@ -26,6 +26,7 @@ ShelfKind: TypeAlias = Literal[
     "template",
     "expected",
     "logins",
+    "retry",
 ]
 
 

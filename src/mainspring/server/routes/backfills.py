@@ -9,8 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from ...core.control import EXECUTION_ID
 from ...core.idempotency import Answer
+from ...core.queries import EXECUTION_ID
 from ...core.window_shapes import backfill_shape
 from ...model.backfill import Backfill
 from ...model.errors import BackfillNotFound, JobNotFound

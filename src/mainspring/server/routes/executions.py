@@ -9,8 +9,8 @@ from fastapi import APIRouter, Header, Path, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from ...core.control import EXECUTION_ID
 from ...core.idempotency import Answer
+from ...core.queries import EXECUTION_ID
 from ...core.shapes import execution_shape, log_shape
 from ...core.tenant_runs import tenant_shape
 from ...model.errors import ExecutionNotFound
