@@ -20,7 +20,7 @@ from mainspring.core.ports import Store
 from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
 from mainspring.model.errors import StoreError
 from tests.crash.ledger import Ledger
-from tests.crash.processes import Process, until
+from tests.crash.processes import PATIENCE, Process, until
 from tests.crash.tables import address_in, is_locked
 
 LEASE = 2.0
@@ -133,7 +133,7 @@ class Witnessed(Mainspring):
                 return False
             return True
 
-        await until(paused, 40.0)
+        await until(paused, PATIENCE)
 
     @asynccontextmanager
     async def at_work(self, job: str = "work", executions: int = 1) -> AsyncIterator[None]:

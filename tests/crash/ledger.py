@@ -1,13 +1,15 @@
 """A witness outside the database: every process of a test appends lines to one file, and a killed one keeps its own.
 
 A line is one JSON object written with one `write` to a file opened for appending, so that lines never mix and
-none is lost with its process.
+none is lost with its process. It says when it was written: what is promised in seconds is judged by that, and not by
+how soon the test comes to read it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ class Ledger:
     def write(self, what: str, **fields: Any) -> None:
         if self._file is None:
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.write(self._file, json.dumps({"what": what, "pid": os.getpid(), **fields}).encode() + b"\n")
+        line = {"what": what, "pid": os.getpid(), "at": time.time(), **fields}
+        os.write(self._file, json.dumps(line).encode() + b"\n")
 
     def close(self) -> None:
         if self._file is not None:

@@ -19,6 +19,8 @@ from tests import support
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOK = 0.03
+PATIENCE = 120.0
+"""Seconds after which a test gives up. Never an expectation: a busy machine takes a minute to start ten processes."""
 
 
 class Process:

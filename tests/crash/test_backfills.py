@@ -11,9 +11,8 @@ import pytest
 from mainspring.model.backfill import Backfill
 from tests.crash.backfill_node import with_windows
 from tests.crash.handlers import Witnessed
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 
-PATIENCE = 60.0
 BEGIN, END = "2026-01-01", "2026-02-01"
 WINDOWS = 31
 KILLED = 3

@@ -10,10 +10,8 @@ import pytest
 from mainspring import State
 from tests.crash.client import IN_ONE_TRANSACTION, KEYS, RIVALS, TRIGGERS
 from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
-from tests.crash.processes import Process, Processes, until
+from tests.crash.processes import PATIENCE, Process, Processes, until
 from tests.crash.tables import is_intact, known, orders
-
-PATIENCE = 50.0
 
 
 @pytest.mark.req("REL-1", "ENQ-1")

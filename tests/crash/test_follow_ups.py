@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from mainspring import Retention, every
-from tests.crash.handlers import Witnessed, build, hold
-from tests.crash.processes import Processes, until
-
-PATIENCE = 40.0
+from tests.crash.handlers import UNDISTURBED, Witnessed, build, hold
+from tests.crash.processes import PATIENCE, Processes, until
 
 
 @pytest.mark.req("REL-1", "TIM-1")
@@ -23,14 +21,14 @@ async def test_the_next_run_of_a_fixed_delay_is_planned_by_somebody(tmp_path: Pa
     try:
         hold(tmp_path, "follow-ups").touch()
         for _ in range(3):
-            node = processes.node("scheduler,worker")
+            node = processes.node("scheduler,worker", **UNDISTURBED)
             await until(lambda pid=node.pid: app.ledger.lines("holding", write="follow-ups", pid=pid), PATIENCE)
             await until(lambda: _completed(app), PATIENCE, "the ending is counted")
             node.kill()
             assert len(_runs(app)) == 1, "nobody has planned the next run"
             assert await _completed(app) == 1
         hold(tmp_path, "follow-ups").unlink()
-        processes.node("scheduler,worker")
+        processes.node("scheduler,worker", **UNDISTURBED)
         await until(lambda: len(_runs(app)) >= 5, PATIENCE)
         assert len(_runs(app)) == len(set(_runs(app)))
     finally:

@@ -11,7 +11,7 @@ import pytest
 
 from mainspring import Execution
 from tests.crash.handlers import Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import ended, live
 from tests.crash.tally import TALLY
 
@@ -24,7 +24,6 @@ SIZES = (
 """Executions and kills: one database is tried at length, the others enough to see a difference. `make crash-full` tries
 all of them at length."""
 WORKERS = 4
-PATIENCE = 60.0
 
 
 @pytest.mark.req("REL-1", "WRK-3", "WRK-4", "WRK-7", "EXE-4")

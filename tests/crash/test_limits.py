@@ -10,11 +10,10 @@ import pytest
 
 from mainspring import State
 from tests.crash.handlers import BURST, NARROW, PACE, UNDISTURBED, Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tally import TALLY
 
 WORKERS = 3
-PATIENCE = 60.0
 NARROW_EXECUTIONS, KILLS = 44, 2
 PACED_EXECUTIONS = 90
 SECOND = 1_000_000

@@ -8,11 +8,10 @@ import pytest
 
 from mainspring import Execution, State
 from tests.crash.handlers import Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 
 LEASE = 2.5
 RUN = 5 * LEASE
-PATIENCE = 60.0
 GROUPS = {"blocking": ["block_loop"], "computing": ["compute"], "sleeping": ["sleep_on_loop", "sleep_in_thread"]}
 """A queue and a worker each, so that those that block the event loop run beside the others."""
 

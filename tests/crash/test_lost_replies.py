@@ -16,11 +16,10 @@ from mainspring.core.ports import Store
 from mainspring.model.changes import Change, ClaimRequest, Exchanged
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import FAST
-from tests.crash.processes import until
+from tests.crash.processes import PATIENCE, until
 from tests.mongo_server import mongo
 from tests.servers import postgres
 
-PATIENCE = 20.0
 AT_ONCE = Retry(initial=0, multiplier=1)
 
 

@@ -8,10 +8,9 @@ import pytest
 
 from mainspring import State
 from tests.crash.handlers import Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 
 NEIGHBOURS = 6
-PATIENCE = 45.0
 
 
 @pytest.mark.req("EXE-12", "EXE-4")

@@ -11,7 +11,7 @@ import pytest
 
 from mainspring import any_of, once
 from tests.crash.handlers import UNDISTURBED, Witnessed
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.redis_node import build_guarded
 from tests.valkey_server import Valkey, new_valkey
 
@@ -20,7 +20,6 @@ JOBS = 4
 TICKS = 40
 PERIOD = timedelta(milliseconds=70)
 START_IN = 2.0  # enough to declare the jobs before, on a busy machine too
-PATIENCE = 60.0
 
 
 @pytest.mark.req("LCK-1", "LCK-3", "REL-1", "TIM-1")

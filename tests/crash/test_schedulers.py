@@ -10,7 +10,7 @@ import pytest
 
 from mainspring import Retention, any_of, once
 from tests.crash.handlers import UNDISTURBED, Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import due_jobs, known
 
 SCHEDULERS = 10
@@ -19,7 +19,6 @@ TICKS_PER_JOB = 50
 TICKS = JOBS * TICKS_PER_JOB
 PERIOD = timedelta(milliseconds=100)
 START_IN = 4.0  # enough to declare all jobs before, on a busy machine too
-PATIENCE = 60.0
 
 
 @pytest.mark.req("REL-1", "TIM-1", "TIM-6")

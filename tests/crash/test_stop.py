@@ -10,12 +10,11 @@ import pytest
 
 from mainspring import Execution, State
 from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
-from tests.crash.processes import Process, Processes, until
+from tests.crash.processes import PATIENCE, Process, Processes, until
 from tests.crash.tables import expire_leases
 
-STOP = 8.0
+STOP = 10.0
 """Seconds in all, half of them for handing back. A watchdog ends what takes longer, with exit code 1."""
-PATIENCE = 40.0
 TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 
 
@@ -72,7 +71,7 @@ async def test_a_handler_that_ends_in_time_completes(tmp_path: Path, processes: 
 async def test_a_second_signal_stops_at_once(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=60, **UNDISTURBED)
+        worker = processes.node(stop_timeout=600, **UNDISTURBED)
         executions = await _running(app, TEN)
         worker.send(signal.SIGTERM)
         late = await app.enqueue("work")

@@ -10,14 +10,13 @@ import pytest
 
 from mainspring import Execution, State
 from tests.crash.handlers import Witnessed, hold
-from tests.crash.processes import Process, Processes, until
+from tests.crash.processes import PATIENCE, Process, Processes, until
 from tests.crash.tables import live
 from tests.crash.tally import TALLY
 from tests.crash.tenant_node import BAD, LATE, TENANTS, TRIES, with_tenants
 
 WORKERS = 3
 KILLS = 3
-PATIENCE = 60.0
 
 
 @pytest.mark.req("TEN-1", "TEN-2", "TEN-3", "TEN-4", "REL-1")

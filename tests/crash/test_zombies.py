@@ -10,10 +10,8 @@ import pytest
 from mainspring import Execution, State
 from tests.crash.handlers import LEASE, UNDISTURBED, Witnessed, build, go, hold
 from tests.crash.ledger import Line
-from tests.crash.processes import Process, Processes, until
+from tests.crash.processes import PATIENCE, Process, Processes, until
 from tests.crash.tables import expire_leases
-
-PATIENCE = 40.0
 
 
 @pytest.mark.req("REL-1", "WRK-3", "WRK-4")
@@ -74,8 +72,10 @@ async def test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers(
         executions = [each for each in added if each is not None]
         await until(lambda: len(app.ledger.lines("began", token=1)) == 3, PATIENCE)
         hold(tmp_path, "rescues").touch()  # nobody else takes them: it stops on its own account
+        held = time.time()
         hold(tmp_path, f"beats-{trouble}").touch()
-        await until(lambda: len(app.ledger.lines("interrupted", token=1)) == 3, 3 * LEASE)
+        await until(lambda: len(app.ledger.lines("interrupted", token=1)) == 3, PATIENCE)
+        assert max(line["at"] for line in app.ledger.lines("interrupted", token=1)) < held + 3 * LEASE
 
         hold(tmp_path, f"beats-{trouble}").unlink()
         hold(tmp_path, "rescues").unlink()

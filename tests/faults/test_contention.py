@@ -21,11 +21,10 @@ from mainspring.model.execution import FINAL
 from mainspring.stores.postgres import PostgresStore, schema
 from mainspring.stores.postgres.connections import PsycopgSession
 from tests.crash.handlers import UNDISTURBED, Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import ended, live
 from tests.faults.counters import COUNTERS
 
-PATIENCE = 40.0
 ROWS = 120
 ROUNDS = 4
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"

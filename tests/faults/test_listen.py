@@ -12,14 +12,13 @@ import pytest
 from mainspring.core.ports import Topic
 from mainspring.stores.postgres import PostgresStore, wakeups
 from tests.crash.handlers import Witnessed, build
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import address_file
 from tests.faults.counters import COUNTERS
 from tests.faults.proxy import Line, Proxy, proxied
 
 LISTEN = b"LISTEN "
 PING = b"pg_notify"
-PATIENCE = 40.0
 NOTICED_WITHIN = 15.0
 POLL = 3.0
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE client_port = %s"

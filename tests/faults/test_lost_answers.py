@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import address_file
 from tests.faults.counters import COUNTERS
-from tests.faults.load import PATIENCE, Load
+from tests.faults.load import Load
 from tests.faults.proxy import Line, Proxy, proxied
 
 STATEMENTS = (b"mainspring.exchange(", b"mainspring.add(", b"mainspring.write_jobs(", b"mainspring.note(")

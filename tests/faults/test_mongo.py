@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import address_file
 from tests.faults.counters import COUNTERS
-from tests.faults.load import CLAIM_WITHIN, PATIENCE, Load
+from tests.faults.load import CLAIM_WITHIN, Load
 from tests.faults.proxy import Line, Proxy, proxied
 from tests.mongo_replica_set import ReplicaSet
 from tests.mongo_server import KINDS, Mongo, new_mongo

@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.faults.counters import COUNTERS
-from tests.faults.load import CLAIM_WITHIN, PATIENCE, Load
+from tests.faults.load import CLAIM_WITHIN, Load
 from tests.servers import Postgres
 
 NODES = 2

@@ -9,12 +9,11 @@ import pytest
 
 from mainspring import State
 from tests.crash.handlers import build, go
-from tests.crash.processes import Processes, until
+from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import address_file
 from tests.faults.counters import COUNTERS
 from tests.faults.proxy import proxied
 
-PATIENCE = 40.0
 LEASE = 16.0
 STATEMENT_TIMEOUT = 1.0
 
