@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
-from mainspring import Mainspring
+from mainspring import Mainspring, every
+from mainspring.core.shapes import attempt_shape, execution_shape
 from mainspring.model.errors import InvalidValue
+from mainspring.model.execution import Attempt, Execution
 from mainspring.server.api import create_api
 from mainspring.server.errors import problem_of, validation_problem
 from mainspring.testing import FakeClock
@@ -193,3 +196,53 @@ async def test_a_filter_for_many_that_says_null_is_refused(memory_nodes: Nodes) 
         error = await client.refused(400, "POST", "/api/v1/bulk/jobs", body)
         assert error["details"][0]["field"].startswith("filter")
     await app.close()
+
+
+CURSORS = {
+    "jobs": "crawl",
+    "executions": "019b7000-0000-7000-8000-000000000001",
+    "jobs/crawl/executions": "019b7000-0000-7000-8000-000000000001",
+    "audit": "019b7000-0000-7000-8000-000000000001",
+    "missed-runs": "000000000000000001:x",
+}
+
+
+@pytest.mark.req("API-13")
+async def test_a_page_begins_at_a_cursor_or_at_an_offset(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("crawl")(lambda: None)
+    async with client_of(app) as client:
+        await app.job_view("crawl")
+        for path, cursor in CURSORS.items():
+            error = await client.refused(400, "GET", f"/api/v1/{path}", params={"cursor": cursor, "offset": 7})
+            [detail] = error["details"]
+            assert (detail["field"], detail["value"]) == ("offset", 7), path
+            assert "Leave offset out" in detail["message"] + str(detail.get("remedy")), detail
+            await client.get(f"/api/v1/{path}", params={"cursor": cursor, "offset": 0})
+    await app.close()
+
+
+@pytest.mark.req("SEC-3")
+async def test_the_audit_tells_notes_and_reasons(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("crawl", trigger=every(hours=1), overlap="allow")(lambda: None)
+    async with client_of(app) as client:
+        waiting = (await client.post("/api/v1/jobs/crawl/trigger"))["id"]
+        await client.post("/api/v1/jobs/crawl/pause", {"note": "the shop is closed"})
+        await client.post(f"/api/v1/executions/{waiting}/cancel", {"reason": "wrong month"})
+        await client.post("/api/v1/jobs/crawl/cancel", {"reason": "retired"})
+        after = {
+            (each["target"], each["action"]): each["after"] for each in (await client.get("/api/v1/audit"))["items"]
+        }
+    assert after["job:crawl", "pause"]["pause_note"] == "the shop is closed"
+    assert after[f"execution:{waiting}", "cancel"] == {"reason": "wrong month"}
+    assert after["job:crawl", "cancel"]["reason"] == "retired"
+    await app.close()
+
+
+@pytest.mark.req("API-12")
+def test_cpu_time_is_told_to_the_microsecond() -> None:
+    attempt = Attempt(number=1, worker="w", started=0, ended=1_500, end="completed", cpu_ms=1.2345678901)
+    execution = Execution(id="x", job="j", job_id="i", handler="h", attempts_json=encode([attempt]).decode())
+    assert attempt_shape(attempt)["cpu_time_ms"] == 1.235
+    assert execution_shape(execution)["cpu_time_ms"] == 1.235

@@ -53,6 +53,7 @@ READ_BY_CORE = (
     *("tenant", "tenants"),  # printable, and known to jobs that have them
     "job",  # a backfill is for jobs with windows
     "cursor",  # goes with sort=name only
+    "offset",  # not together with a cursor
     *("hours", "missed", "missed_while_paused", "retry", "non_retryable", "ping"),  # texts in them, and their limits
     *("tenant_concurrency", "tenant_max_attempts", "tenant_retry", "continue_on_failure"),  # for jobs with tenants
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ from .views import JobView
 
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
 MAX_TEXT = 1_000
+NOTHING: Mapping[str, str] = {}
 
 Write = Callable[[Job, Micros], JobWrite]
 Check = Callable[[Job], None]
@@ -110,7 +111,7 @@ class Control:
     async def cancel_job(self, name: str, *, by: str, reason: str | None = None, seen: str | None = None) -> JobView:
         """Stop a job for good: no more ticks, and what it has alive is cancelled too."""
         why = f"the job was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
-        view = await self._command("cancel", name, by, commands.cancel, seen=seen)
+        view = await self._command("cancel", name, by, commands.cancel, seen=seen, told={"reason": why})
         await sweep_job(self._store, view.job, self._emit, why)
         return await self._queries.job(name)
 
@@ -157,9 +158,17 @@ class Control:
         return commands.close_plan(job, write, now, self._chance, self._catalogue.calendars.known(job))
 
     async def _command(
-        self, command: str | None, name: str, by: str, write: Write, action: str = "", seen: str | None = None
+        self,
+        command: str | None,
+        name: str,
+        by: str,
+        write: Write,
+        action: str = "",
+        seen: str | None = None,
+        told: Mapping[str, str] = NOTHING,
     ) -> JobView:
-        """Check, write, and on a lost race look again: two commands at once never lose an update."""
+        """Check, write, and on a lost race look again: two commands at once never lose an update. The audit says what
+        was `told` with the command and is in no field of the job."""
         while True:
             view = await self._seen(name, seen)
             if command is not None:
@@ -170,8 +179,9 @@ class Control:
             self._ask(made.job)
             if made.job.spec.after != view.job.spec.after:
                 await self._catalogue.dependents.prepare(name, made.job.spec)
+            after = _summary(made.job, told)
             audit = self._client.audit(
-                command or action, f"job:{name}", by, now, before=_summary(view.job), after=_summary(made.job)
+                command or action, f"job:{name}", by, now, before=_summary(view.job), after=after
             )
             await self._keep_timing(view.job, made.job, now)
             if (await self._store.write_jobs([msgspec.structs.replace(made, audit=audit)]))[0].won:
@@ -255,7 +265,8 @@ class Control:
             await self._ask_about(execution)
             now = await self._store.now()
             decision = decide.cancel(execution, now, why)
-            audit = self._client.audit("cancel", f"execution:{id}", by, now, before=execution.state)
+            after = msgspec.json.encode({"reason": why}).decode()
+            audit = self._client.audit("cancel", f"execution:{id}", by, now, before=execution.state.value, after=after)
             if isinstance(decision, CancelRequest):
                 done = (await self._store.request_cancel([msgspec.structs.replace(decision, audit=audit)]))[0]
             else:
@@ -313,14 +324,15 @@ def _is_execution_id(text: str) -> bool:
     return EXECUTION_ID.fullmatch(text) is not None
 
 
-def _summary(job: Job) -> str:
+def _summary(job: Job, told: Mapping[str, str] = NOTHING) -> str:
     """The part of a job that commands change, for the audit."""
     fields = {
         "paused": job.paused_at,
         "cancelled": job.cancelled_at,
         "next_run": job.next_run_at,
+        "pause_note": job.pause_note,
         "resume": job.resume_at,
         "overrides": job.changed_fields,
         "occurrences": [(each.at, each.moved_to or "skipped") for each in job.occurrences],
     }
-    return msgspec.json.encode({name: value for name, value in fields.items() if value}).decode()
+    return msgspec.json.encode({name: value for name, value in {**fields, **told}.items() if value}).decode()

@@ -181,7 +181,7 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
         "duration_ms": execution.duration_ms,
         "error_message": execution.error,
         "stack_trace": last.traceback if last else None,
-        "cpu_time_ms": last.cpu_ms if last else None,
+        "cpu_time_ms": _millis(last.cpu_ms) if last else None,
         "memory_peak_mb": last.memory_mb if last else None,
         "progress": execution.progress,
         "counters": execution.counters,
@@ -202,7 +202,7 @@ def attempt_shape(attempt: Attempt) -> dict[str, Any]:
         "duration_ms": attempt.duration_ms,
         "error_message": attempt.error,
         "stack_trace": attempt.traceback,
-        "cpu_time_ms": attempt.cpu_ms,
+        "cpu_time_ms": _millis(attempt.cpu_ms),
         "memory_peak_mb": attempt.memory_mb,
     }
 
@@ -315,6 +315,11 @@ def missed_shape(runs: MissedRuns) -> dict[str, Any]:
 
 def log_shape(number: int, line: LogLine) -> dict[str, Any]:
     return {"number": number, "at": instant_text(to_datetime(line.at)), "level": line.level, "message": line.message}
+
+
+def _millis(measured: float | None) -> float | None:
+    """To the microsecond, as all other times are: what lies behind that is noise of the measurement."""
+    return None if measured is None else round(measured, 3)
 
 
 def _window(execution: Execution) -> dict[str, str | None] | None:

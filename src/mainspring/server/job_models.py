@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from ..model.execution import State
 from ..model.job import JobState
-from .models import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Params, Short, Strict, Text
+from .models import MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Offset, Params, Short, Strict, Text
 
 MOST_DAYS = 36_500
 
@@ -300,7 +300,7 @@ class JobList(Strict):
         "-updated_at",
     ] = "name"
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
-    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    offset: Offset = 0
     cursor: Annotated[
         str | None, Field(max_length=100, pattern=NO_NUL, description="`next_cursor` of the page before.")
     ] = None

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from ..core.missed_runs import MissedReason
 from ..model.roles import Role
-from .models import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, PAGE, Cursor, Instant, Name, Short, Strict
+from .models import MOST_PER_PAGE, NO_NUL, PAGE, Cursor, Instant, Name, Offset, Short, Strict
 
 MOST_ENTRIES = 5_000
 MOST_ICS = 900_000
@@ -28,7 +28,7 @@ class AuditList(Strict):
     since: Annotated[Instant | None, Field(description="At this time or later.")] = None
     until: Annotated[Instant | None, Field(description="Before this time.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
-    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    offset: Offset = 0
     cursor: Cursor | None = None
 
 
@@ -43,7 +43,7 @@ class MissedRunList(Strict):
     since: Annotated[Instant | None, Field(description="First missed at this time or later.")] = None
     until: Annotated[Instant | None, Field(description="First missed before this time.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
-    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    offset: Offset = 0
     cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None
 
 

@@ -33,6 +33,9 @@ Cursor = Annotated[
     Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="`next_cursor` of the page before."),
 ]
 """Of a list whose items have ids that sort by time."""
+Offset = Annotated[
+    int, Field(ge=0, le=MOST_OFFSET, description="How many of the list to pass over; not together with `cursor`.")
+]
 Instant = Annotated[str, Field(min_length=1, max_length=64, description="ISO 8601 with an offset, or a trailing Z.")]
 Duration = Annotated[
     float | Annotated[str, Field(min_length=1, max_length=32)],
@@ -106,7 +109,7 @@ class JobExecutionList(ExecutionFilter):
         Field(description="Newest first; oldest first where no more than 10,000 match."),
     ] = "-created_at"
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
-    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    offset: Offset = 0
     cursor: Cursor | None = None
 
 

@@ -25,6 +25,7 @@ async def execution_page(
     queries: Queries, wanted: JobExecutionList, job: str | None, lifetime: int | None = None
 ) -> dict[str, Any]:
     """One page of executions. `lifetime` is the total of a list that nothing filters: some may be pruned by now."""
+    check_paging(wanted.offset, wanted.cursor)
     filters = execution_filters(wanted) | ({} if job is None else {"job": job})
     filters_and_paging: dict[str, Any] = {**filters, "limit": wanted.limit, "offset": wanted.offset}
     if wanted.sort == "created_at":
@@ -46,6 +47,13 @@ def execution_filters(wanted: ExecutionFilter) -> dict[str, Any]:
     if "status" in given:
         given["status"] = [state.value for state in given["status"]]
     return given
+
+
+def check_paging(offset: int, cursor: str | None) -> None:
+    """A cursor says where a page begins; who passes over more of the list would leave something out unseen."""
+    if cursor is not None and offset:
+        remedy = "Leave offset out to go on from the cursor, or leave cursor out"
+        raise InvalidValue("offset", offset, "nothing together with cursor", remedy)
 
 
 def check_range(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:

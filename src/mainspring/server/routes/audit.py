@@ -15,7 +15,7 @@ from ..call import Viewing, json
 from ..docs import answers
 from ..errors import respond
 from ..management_models import AuditList
-from ..paging import check_range
+from ..paging import check_paging, check_range
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
@@ -25,6 +25,7 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
     """Changes, newest first or oldest first; filters combine. A page looks at 10,000 records at most: what is rare may
     need several, some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole
     for admins."""
+    check_paging(wanted.offset, wanted.cursor)
     begin, end = check_range(wanted.since, wanted.until)
     filters = AuditFilter(
         target=wanted.target,

@@ -20,7 +20,7 @@ from ..docs import answers
 from ..errors import respond
 from ..job_models import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate
 from ..models import JobExecutionList
-from ..paging import execution_page, page
+from ..paging import check_paging, execution_page, page
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 
@@ -47,6 +47,7 @@ def job_filter(wanted: JobList) -> JobFilter:
 @router.get("", operation_id="list_jobs", responses=answers({200: (outputs.JobPage, "One page of jobs.")}))
 async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Response:
     """Jobs by name, or sorted by another field; filters combine. Go on with `next_cursor`, or with `offset`."""
+    check_paging(wanted.offset, wanted.cursor)
     found = await call.engine.job_lists.page(
         job_filter(wanted), sort=wanted.sort, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor
     )

@@ -14,7 +14,7 @@ from ..call import Viewing, json
 from ..docs import answers
 from ..errors import respond
 from ..management_models import MissedRunList
-from ..paging import check_range
+from ..paging import check_paging, check_range
 
 router = APIRouter(prefix="/api/v1/missed-runs", tags=["missed runs"])
 
@@ -28,6 +28,7 @@ async def list_missed_runs(call: Viewing, wanted: Annotated[MissedRunList, Query
     """What `mainspring watch` has told of within the last 30 days, by the first run that was missed, newest first.
     Filters combine. A page looks at 10,000 entries at most: what is rare may need several, some of them empty. Go on
     with `next_cursor` until there is none."""
+    check_paging(wanted.offset, wanted.cursor)
     check_range(wanted.since, wanted.until)
     filters = missed_filter(wanted.job, wanted.reason, wanted.since, wanted.until)
     found = await call.engine.watch.ledger.page(filters, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor)
