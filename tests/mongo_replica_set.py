@@ -9,11 +9,10 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from contextlib import suppress
 from typing import Any
 
 import pymongo
-from pymongo.errors import AutoReconnect, PyMongoError
+from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 from tests.mongo_server import PATIENCE, Mongo, new_mongo
 
@@ -66,11 +65,20 @@ class ReplicaSet:
         raise RuntimeError("no member was elected in time")
 
     def step_down(self) -> Member:
-        """Ask the primary to give way for a while; the one that gave way."""
-        before = self.writable_primary()
-        with before.client() as client, suppress(AutoReconnect):
-            client.admin.command("replSetStepDown", 20, secondaryCatchUpPeriodSecs=10)
-        return before
+        """Ask the primary to give way for a while; the one that gave way. It refuses while no other has caught up."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            before = self.writable_primary()
+            try:
+                with before.client() as client:
+                    client.admin.command("replSetStepDown", 20, secondaryCatchUpPeriodSecs=10)
+            except AutoReconnect:
+                return before
+            except OperationFailure:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return before
 
     def remove(self) -> None:
         for member in self.members:

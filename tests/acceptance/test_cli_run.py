@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.command_line import DEADLINE, CommandLine
 
 URL = "--database-url=sqlite:///shop.db"
-STOP = ("--stop-timeout", "5s")
+STOP = ("--stop-timeout", "8s")
 """Half of it for handing back. A watchdog ends what takes longer, with exit code 1."""
 
 

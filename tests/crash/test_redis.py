@@ -19,7 +19,7 @@ NODES = 3
 JOBS = 4
 TICKS = 40
 PERIOD = timedelta(milliseconds=70)
-START_IN = 2.0  # enough to declare the jobs before, on a busy machine too
+START_IN = 3.0  # enough to declare the jobs before, on a busy machine too
 
 
 @pytest.mark.req("LCK-1", "LCK-3", "REL-1", "TIM-1")

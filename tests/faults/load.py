@@ -39,7 +39,7 @@ class Load:
         for _ in range(nodes):
             processes.node("scheduler,worker", concurrency=4, **settings)
         await until(lambda: self._taking_part(nodes), PATIENCE, "all nodes take part")
-        await _with_ticking_jobs(self.folder, self._ticks, start_in=2.0)
+        await _with_ticking_jobs(self.folder, self._ticks, start_in=4.0)
         for seconds in (0.01, 0.05, 0.2, 0.3):
             items = [("work", {"n": n, "seconds": seconds}) for n in range(self._executions // 4)]
             self._acknowledge(await self.app.enqueue_many(items))
