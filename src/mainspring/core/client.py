@@ -186,6 +186,7 @@ class Client(Triggering):
         fields: dict[str, Any] = {}
         if tenant is not None:
             fields["tenant"] = check_tenant("tenant", tenant)
+            self._refuse_unknown(job, tenant)
         if share is not None:
             fields["share"] = words("share", share)
         if by != "system":

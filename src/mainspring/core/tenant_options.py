@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..model.errors import InvalidValue
+from ..model.errors import InvalidValue, nearest
 from ..model.limits import MAX_CONCURRENCY
 from ..model.payload import Verbatim, presentable
 from ..model.policies import FanOut, check_max_attempts, check_retry
@@ -97,6 +97,18 @@ def check_tenant(field: str, name: Any) -> str:
         allowed = "printable text of 1 to 200 characters, without blanks around it"
         raise InvalidValue(field, presentable(name), allowed)
     return words(field, name)
+
+
+def refuse_unknown(names: Sequence[str], provider: TenantProvider | None, field: str = "tenant") -> None:
+    """Of a job whose code lists its tenants. A function that says who they are is not asked: it may take its time, and
+    may need the context of a run."""
+    if not isinstance(provider, (list, tuple, set, frozenset)):
+        return
+    for name in names:
+        if name not in provider:
+            guess = nearest(name, [each for each in provider if isinstance(each, str)])
+            remedy = f"Did you mean {guess!r}?" if guess else ""
+            raise InvalidValue(field, name, "a tenant that tenants= of the job lists", remedy)
 
 
 def context_wanted(function: Callable[..., Any]) -> bool | None:

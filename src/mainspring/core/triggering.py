@@ -22,9 +22,10 @@ from .catalogue import Catalogue
 from .loop import Emit
 from .ports import Store
 from .queries import Queries
+from .registry import Registry
 from .request import TRACE_CONTEXT
 from .retries import Retries, being_retried
-from .tenant_options import check_tenant, tenant_names
+from .tenant_options import check_tenant, refuse_unknown, tenant_names
 
 
 class Triggering:
@@ -34,6 +35,7 @@ class Triggering:
         _store: Store
         _queries: Queries
         _catalogue: Catalogue
+        _registry: Registry
         _chance: Chance
         _emit: Emit
         retries: Retries
@@ -69,6 +71,7 @@ class Triggering:
         job, now = view.job, await self._store.now()
         commands.check("trigger", job, view.state)
         names = _names(job, tenant, tenants)
+        self._refuse_unknown(job, tenant, names)
         policy = plan.single_try(job) if single_try else plan.policy_of(job, trigger)
         execution = plan.new_execution(
             job,
@@ -86,6 +89,13 @@ class Triggering:
         await self._keep_names(execution, names, now)
         audit = self.audit("trigger", f"job:{name}", by, now, after=execution.id)
         return await self._add_or_refuse(execution, audit)
+
+    def _refuse_unknown(self, job: Job, tenant: str | None, names: Sequence[str] | None = None) -> None:
+        """A misspelt tenant would run, and complete if the handler does not look."""
+        if names is not None:
+            refuse_unknown(names, self._registry.provider(job.name), "tenants")
+        elif tenant is not None:
+            refuse_unknown([check_tenant("tenant", tenant)], self._registry.provider(job.name))
 
     async def add_retry(
         self, ended: Execution, by: str, seen: int, id: str | None = None, tenants: Sequence[str] | None = None
