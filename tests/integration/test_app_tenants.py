@@ -257,6 +257,24 @@ async def test_an_answer_that_makes_no_sense_fails_the_try(memory_nodes: Nodes, 
             await app.retry_failed(parent)
 
 
+@pytest.mark.req("TEN-1", "EXE-8")
+async def test_a_listing_that_wants_the_process_to_end_fails_its_try_and_nothing_else(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+
+    def leave() -> list[str]:
+        raise SystemExit(3)
+
+    async def leave_too() -> list[str]:
+        raise SystemExit(4)
+
+    app.job("plain", tenants=leave, max_attempts=1)(lambda: None)
+    app.job("async", tenants=leave_too, max_attempts=1)(lambda: None)
+    async with app:
+        for name, code in (("plain", 3), ("async", 4)):
+            parent = await run_job(app, name)
+            assert (parent.state, parent.error) == (State.FAILED, f"SystemExit: {code}")
+
+
 @pytest.mark.req("TEN-1")
 async def test_no_tenants_is_done_at_once(nodes: Nodes) -> None:
     app = nodes.app()

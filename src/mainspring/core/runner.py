@@ -212,14 +212,17 @@ class Runner:
     async def _listing(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Any:
         """The application's own code says who the tenants are: that may be stopped, and may take too long."""
         scope = asyncio.timeout(run.execution.rules.timeout)
-        run.task = asyncio.ensure_future(call())
+        run.task = task = asyncio.ensure_future(_said(call))
         try:
             async with scope:
-                return await run.task
+                value, error = await task
         finally:
             run.task = None
             if scope.expired() and run.stopped is None:
                 run.stopped = "timeout"
+        if error is not None:
+            raise error
+        return value
 
     async def _listing_in_thread(self, run: Run, threads: ListingThreads, call: Callable[[], Any]) -> Any:
         """A thread cannot be stopped, but nobody has to wait for it: what it says too late is dropped."""
@@ -325,6 +328,16 @@ def _finished(value: Any) -> Any:
         value.close()
         raise NonRetryable("the handler returned a coroutine that nobody awaits: declare it with async def")
     return value
+
+
+async def _said(call: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
+    """What it returns or raises. A task that raises `SystemExit` would end the event loop, and the process with it."""
+    try:
+        return await call(), None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error
 
 
 def is_retryable(error: BaseException, non_retryable: tuple[str, ...]) -> bool:
