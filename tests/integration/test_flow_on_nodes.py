@@ -75,6 +75,8 @@ async def test_templates_are_kept_changed_and_removed(nodes: Nodes) -> None:
         await app.update_template("nightly", handler="mail")
     changed = await app.update_template("nightly", timeout="1m", params=None)
     assert (changed.version, set(changed.fields)) == (2, {"trigger", "timeout"})
+    with pytest.raises(InvalidValue, match="Did you mean 'queue'"):
+        await app.apply_template("nightly", "crawl-all", params={"url": "/"}, queu="web")  # type: ignore[call-arg]
     job = await app.apply_template("nightly", "crawl-all", params={"url": "/"}, cron=None, schedule_enabled=True)
     assert (job.schedule, job.params, job.job.spec.timeout) == (None, {"url": "/"}, 60.0)
     await app.remove_template("nightly", by="ada")

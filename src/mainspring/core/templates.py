@@ -156,6 +156,7 @@ class Templates:
     ) -> tuple[JobView, Execution | None]:
         """A job made from a template. Parameters and metadata are laid over those of the template, name by name; every
         other override takes the place of what the template says."""
+        check_known(overrides)
         found = await self.get(template)
         options = applied(found, overrides)
         return await self._creation.create(name, found.handler, options, by=by, execution_id=execution_id, check=check)
