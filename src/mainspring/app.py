@@ -20,6 +20,7 @@ from .core.ports import Clock, Store
 from .core.registrar import Registrar
 from .core.registry import Registry, module_names
 from .core.views import JobView
+from .core.why import Reason
 from .enqueue_methods import EnqueueMethods
 from .event_loops import new_event_loop
 from .flow_methods import FlowMethods
@@ -262,9 +263,10 @@ class Mainspring(
         """Run a failed execution, or a job's last one, again as a new execution."""
         return await (await self._ready()).control.retry(ref, by=by)
 
-    async def update_job(self, name: str, *, by: str = "system", **changes: Any) -> JobView:
-        """Override fields of a job; the change survives deploys until it is reverted."""
-        return await (await self._ready()).control.update_job(name, changes, by=by)
+    async def update_job(self, name: str, *, by: str = "system", seen: str | None = None, **changes: Any) -> JobView:
+        """Override fields of a job; the change survives deploys until it is reverted. With `seen`, the `tag` of a view,
+        only if the job is still as it was."""
+        return await (await self._ready()).control.update_job(name, changes, by=by, seen=seen)
 
     async def revert_job(self, name: str, *, by: str = "system") -> JobView:
         return await (await self._ready()).control.revert_job(name, by=by)
@@ -278,6 +280,10 @@ class Mainspring(
 
     async def job_view(self, name: str) -> JobView:
         return await (await self._ready()).queries.job(name)
+
+    async def why(self, name: str) -> tuple[JobView, list[Reason]]:
+        """Why it is not running: what stands in its way comes first."""
+        return await (await self._ready()).overview.why(name)
 
     async def waiting_for_code(self) -> dict[str, int]:
         """Jobs whose code no running process has, and how many of their executions wait for it."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .calendar_methods import SyncCalendarMethods
 from .core.loop import inside_event_loop
 from .core.views import JobView
+from .core.why import Reason
 from .flow_methods import SyncFlowMethods
 from .model.backfill import Backfill, Windows
 from .model.changes import Audit, LockRow, LogLine, WorkerInfo
@@ -165,6 +166,9 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
 
     def job_view(self, name: str) -> JobView:
         return self._call(self._app.job_view(name))
+
+    def why(self, name: str) -> tuple[JobView, list[Reason]]:
+        return self._call(self._app.why(name))
 
     def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
         return self._call(self._app.executions(job, **filters))

@@ -123,21 +123,26 @@ def cancel(session: Session, execution_ids: Sequence[str], filters: Sequence[str
 @IDS
 @EXECUTION_FILTER
 @click.option("--failed-only", is_flag=True, help="Of a job with tenants: for those only that did not complete.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @client_options
-def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str], failed_only: bool) -> int:
+def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str], failed_only: bool, wait: bool) -> int:
     """Run a failed execution again, as a new one with the same parameters and window."""
     check_choice(execution_ids, filters, "execution")
     if filters or len(execution_ids) > 1:
-        if failed_only:
-            raise click.UsageError("--failed-only is for one execution")
+        if failed_only or wait:
+            raise click.UsageError(f"{'--failed-only' if failed_only else '--wait'} is for one execution")
         return _end_many(session, "retry", execution_ids, filters, None)
+    made: list[Execution] = []
 
     async def work(app: Mainspring) -> Shown:
         found = await find_execution(app, execution_ids[0])
-        return await shown(app, await (app.retry_failed if failed_only else app.retry)(found, by=operator()))
+        made.append(await (app.retry_failed if failed_only else app.retry)(found, by=operator()))
+        return await shown(app, await waited(app, made[0]) if wait else made[0])
 
-    show_execution(session, session.call(work))
-    return 0
+    with leaving(lambda: made[0].id if made else ""):
+        again = session.call(work)
+    show_execution(session, again)
+    return 0 if not wait or again.execution.state is State.COMPLETED else 1
 
 
 def _end_many(session: Session, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:

@@ -19,6 +19,7 @@ from ..model.job import JobState
 from ..model.values import duration, instant
 from .execution_screen import Shown, show_execution, shown
 from .executions import leaving, waited
+from .job_editing import edit_job, why_job
 from .job_screen import print_job, print_jobs
 from .many import JOB_FILTER, check_choice, read_filters, run_bulk
 from .output import note
@@ -58,6 +59,10 @@ def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
 def show_job(session: Session, name: str) -> None:
     """One job in full."""
     _show(session, session.call(lambda app: app.job_view(name)))
+
+
+jobs.add_command(why_job)
+jobs.add_command(edit_job)
 
 
 @jobs.command("trigger")

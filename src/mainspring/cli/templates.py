@@ -8,15 +8,13 @@ from typing import Any
 import click
 
 from ..app import Mainspring
-from ..core.creating import OPTION_OF, options_of
 from ..core.flow_shapes import template_shape
 from ..core.shapes import job_shape
 from ..core.templates import Template
 from ..core.views import JobView
-from ..model.errors import InvalidValue
+from .job_fields import called, read_fields, taken_out
 from .job_screen import print_job
 from .output import compact, moment, print_fields
-from .parameters import read_params, textual_parameters
 from .root import EXIT_CODES, CommandGroup
 from .session import Session, client_options, now, operator
 from .table import Way, print_table
@@ -64,10 +62,10 @@ def create_template(session: Session, name: str, handler: str, **given: Any) -> 
     """Keep a handler and fields of a job under a name."""
 
     async def work(app: Mainspring) -> Template:
-        fields = _fields(app, handler, **given)
+        fields = read_fields(app, handler, **given)
         return await app.create_template(name, handler, by=operator(), **fields)
 
-    _show(session, _called(session, work))
+    _show(session, called(session, work))
 
 
 @templates.command("update")
@@ -84,13 +82,12 @@ def update_template(session: Session, name: str, handler: str | None, without: S
     """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
 
     async def work(app: Mainspring) -> Template:
-        fields = _fields(app, handler or (await app.get_template(name)).handler, **given)
-        taken_out = {OPTION_OF.get(field, field): None for field in without}
-        if handler is None and not fields and not taken_out:
+        fields = read_fields(app, handler or (await app.get_template(name)).handler, **given)
+        if handler is None and not fields and not without:
             raise click.UsageError("what shall change? give --handler, --schedule, --param, --option or --without")
-        return await app.update_template(name, handler=handler, by=operator(), **{**taken_out, **fields})
+        return await app.update_template(name, handler=handler, by=operator(), **{**taken_out(without), **fields})
 
-    _show(session, _called(session, work))
+    _show(session, called(session, work))
 
 
 @templates.command("delete")
@@ -116,45 +113,10 @@ def apply_template(session: Session, template: str, name: str | None, **given: A
 
     async def work(app: Mainspring) -> JobView:
         handler = (await app.get_template(template)).handler
-        return await app.apply_template(template, name, by=operator(), **_fields(app, handler, **given))
+        return await app.apply_template(template, name, by=operator(), **read_fields(app, handler, **given))
 
-    view = _called(session, work)
+    view = called(session, work)
     session.show(job_shape(view), lambda: print_job(view))
-
-
-def _fields(
-    app: Mainspring,
-    handler: str,
-    schedule: str | None,
-    timezone: str | None,
-    params: str | None,
-    pairs: Sequence[str],
-    options: Sequence[str],
-) -> dict[str, Any]:
-    """What was typed, as options of a declaration: the fields of the HTTP interface are known here too."""
-    fields = read_params(None, options) or {}
-    for field, value in (("schedule", schedule), ("timezone", timezone)):
-        if value is not None:
-            fields[field] = value
-    given = read_params(params, pairs, textual_parameters(app, handler))
-    known = options_of(fields)
-    unknown = fields.keys() - known.keys() - _TOLD_OTHERWISE
-    if unknown:
-        field = sorted(unknown)[0]
-        raise click.BadParameter(f"a job has no field {field!r}", param_hint="--option")
-    return known if given is None else {**known, "params": given}
-
-
-_TOLD_OTHERWISE = {"schedule", "timezone", "max_retries", "retry_backoff_seconds", "interval_type", "interval_minutes"}
-
-
-def _called(session: Session, work: Any) -> Any:
-    """Refusals speak of the options that were typed."""
-    try:
-        return session.call(work)
-    except InvalidValue as error:
-        name = {"tz": "timezone", "trigger": "schedule", "cron": "schedule"}.get(error.field, error.field)
-        raise InvalidValue(name, error.value, error.allowed, error.remedy) from None
 
 
 def _show(session: Session, template: Template) -> None:

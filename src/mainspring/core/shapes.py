@@ -5,6 +5,7 @@ Command line and server both speak through these, so that a field means the same
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -256,6 +257,16 @@ def metrics_shape(metrics: Metrics) -> dict[str, Any]:
         "stale_locks_cleared": metrics.stale_locks_cleared,
         "last_check_at": instant_text(metrics.last_check_at),
         "last_metrics_update": instant_text(metrics.updated_at),
+    }
+
+
+def why_shape(view: JobView, reasons: Sequence[Reason]) -> dict[str, Any]:
+    """Why a job is not running: what stands in its way comes first."""
+    return {
+        "job": view.name,
+        "status": view.state.value,
+        "runnable": not any(reason.blocking for reason in reasons),
+        "reasons": [reason_shape(reason) for reason in reasons],
     }
 
 

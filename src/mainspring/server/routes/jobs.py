@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ...core.creating import options_of
 from ...core.idempotency import Answer
 from ...core.job_lists import JobFilter
-from ...core.shapes import job_stats_shape, reason_shape
+from ...core.shapes import job_stats_shape, why_shape
 from ...model.errors import HandlerNotFound, InvalidValue
 from .. import outputs
 from ..call import Changing, Posting, Viewing, etag, json
@@ -167,11 +167,4 @@ async def get_job_stats(call: Viewing, id: JobId) -> Response:
 @router.get("/{id}/why", operation_id="why_job", responses=answers({200: (outputs.Why, "Ordered reasons.")}, 404))
 async def why_job(call: Viewing, id: JobId) -> Response:
     """Why is it not running? What stands in its way comes first."""
-    view, reasons = await call.engine.overview.why(id)
-    shape = {
-        "job": view.name,
-        "status": view.state.value,
-        "runnable": not any(reason.blocking for reason in reasons),
-        "reasons": [reason_shape(reason) for reason in reasons],
-    }
-    return respond(json(shape))
+    return respond(json(why_shape(*await call.engine.overview.why(id))))
