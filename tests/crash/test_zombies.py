@@ -151,7 +151,7 @@ async def test_a_process_that_was_paused_does_not_rescue_from_itself(tmp_path: P
     app = build(tmp_path)
     try:
         executions = await app.enqueue_many([("wait",)] * 5)
-        worker = processes.node(lease=8, heartbeat=4)  # time enough for a beat on a busy machine too
+        worker = processes.node(lease=6, heartbeat=3)  # time enough for a beat on a busy machine too
         await until(lambda: len(app.ledger.lines("began")) == 5, PATIENCE)
         hold(tmp_path, "beats-hang").touch()
         await until(lambda: app.ledger.lines("holding", write="beat"), PATIENCE)
