@@ -133,7 +133,7 @@ async def test_the_record_of_a_gap_stops_nothing_that_runs(nodes: Nodes) -> None
 
         await until(both, "the skipped occurrence is recorded")
         gate.open.set()
-        ended = await app.wait(running, timeout=20)
+        ended = await app.wait(running, timeout=60)
         assert (ended.state, ended.cancel_requested_at) == ("completed", None)
 
 

@@ -278,7 +278,7 @@ def test_enqueue_in_a_transaction_from_blocking_code(sqlite_nodes: Nodes, orders
             both = sync.enqueue_many([("mail", {"to": "x"}), ("mail", {"to": "y"})], connection=orders, unique="only")
         assert made is not None
         assert [each is None for each in both] == [False, True]
-        assert sync.wait(made, timeout=20).result == "hello ada"
+        assert sync.wait(made, timeout=60).result == "hello ada"
         orders.execute("INSERT INTO orders DEFAULT VALUES")
         gone = sync.enqueue("mail", {"to": "bob"}, connection=orders)
         orders.rollback()

@@ -53,7 +53,7 @@ async def test_a_limit_holds_for_all_jobs_that_name_its_key_and_who_asks_is_told
         assert told["limit"] == 2
         assert told["held_by"] == [each.id for each in await running(app, "one")]
         go.set()
-        assert (await app.wait(other, timeout=30)).state is State.COMPLETED
+        assert (await app.wait(other, timeout=60)).state is State.COMPLETED
 
 
 @pytest.mark.req("API-10")
@@ -70,8 +70,8 @@ async def test_what_waits_for_a_token_says_so() -> None:
         assert first is not None
         assert second is not None
         assert elsewhere is not None
-        await app.wait(first, timeout=30)
-        await app.wait(elsewhere, timeout=30)
+        await app.wait(first, timeout=60)
+        await app.wait(elsewhere, timeout=60)
         await until(lambda: parked(app, "slow"))
         assert (await app.get(second.id)).parked == "api:a"
         assert (await reasons(app, "slow"))["rate_limited"]["key"] == "api:a"

@@ -354,7 +354,7 @@ async def test_past_durations_come_from_the_database_which_is_not_changed(cli: C
     async with app:
         execution = await app.enqueue("crawl")
         assert execution is not None
-        await app.wait(execution, timeout=20)
+        await app.wait(execution, timeout=60)
     told = cli.json("simulate", "shop:app", *SPRING)
     jobs = {job["name"]: job for job in told["jobs"]}
     assert jobs["crawl"]["duration_from"] == "mean of the past"

@@ -372,7 +372,7 @@ async def test_work_goes_on_when_the_server_was_killed_and_comes_back(kind: str)
         after = await until(lambda: _enqueued(app), "the store answers again")
         for one in [*before, after]:
             assert one is not None
-            done = await app.wait(one, timeout=30)
+            done = await app.wait(one, timeout=60)
             assert (done.state, done.token >= 1) == (State.COMPLETED, True)
         assert set(range(50)) <= set(ran)
     finally:
@@ -401,9 +401,9 @@ async def test_two_applications_share_the_work_and_wake_each_other(replica_set_u
     try:
         done = await client.enqueue("greet", {"name": "ann"})
         assert done is not None
-        assert (await client.wait(done, timeout=20)).result == "hello ann"
+        assert (await client.wait(done, timeout=60)).result == "hello ann"
         asked = await client.trigger("greet")
-        assert (await client.wait(asked, timeout=20)).result == "hello you"
+        assert (await client.wait(asked, timeout=60)).result == "hello you"
         assert [view.name for view in await asyncio.to_thread(client.sync.jobs)] == ["greet"]
     finally:
         await worker.stop()

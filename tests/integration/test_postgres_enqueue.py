@@ -233,7 +233,7 @@ async def test_plain_sql_enqueues_and_the_worker_starts_at_once(url: str) -> Non
     async with reminders(url) as app:
         answer = await by_sql(url, {"job": REMINDERS, "params": {"shift_id": "42"}, "unique": "reminder-42"})
         assert answer["outcome"] == "added"
-        done = await app.wait(answer["id"], timeout=20)
+        done = await app.wait(answer["id"], timeout=60)
         assert (done.state, done.result, done.triggered_by) == ("completed", "mail 42", "sql")
 
 
