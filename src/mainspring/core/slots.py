@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,9 +22,13 @@ from .pace import STALE, Pace
 from .ports import Clock
 from .registry import Registry
 from .runner import Run, Runner
-from .telling import wants_of
+from .telling import together_of
 
 UNREADABLE_PAUSE = 60.0
+
+
+def _started(run: Run) -> Started:
+    return Started(run.execution, run.started)
 
 
 class Slots:
@@ -39,7 +44,9 @@ class Slots:
     ) -> None:
         self._concurrency, self._registry, self._runner, self._leases = concurrency, registry, runner, leases
         self._clock, self._emit, self._on_end = clock, emit, on_end
-        self._wants = wants_of(emit)
+        self._tell_together = together_of(emit)
+        self._begun: list[Run] = []  # and not told of yet
+        self._loop = asyncio.get_running_loop()
         self._pace = Pace()
         self._ahead = Ahead()
         leases.waiting = self._ahead
@@ -92,9 +99,20 @@ class Slots:
     def _begin(self, execution: Execution) -> None:
         run = self._prepared(execution)
         self.runs[execution.id] = run
-        if (tell := self._wants(Started, execution)) is not None:
-            tell(Started(execution, run.started))
+        self._begun.append(run)
+        if len(self._begun) == 1:
+            self._loop.call_soon(self._tell_begun)
+        if not run.handler.is_async or self._loop.get_task_factory() is not None:
+            self._tell_begun()
         self._runner.begin(run, self._ran)
+
+    def _tell_begun(self) -> None:
+        """All that began in this turn of the loop is told at once, before the first of their tasks takes a step: those
+        have their turn later. Threads do not wait for that, nor do tasks that somebody else makes."""
+        begun, self._begun = self._begun, []
+        if begun:
+            executions = [run.execution for run in begun]
+            self._tell_together(Started, executions, partial(list, map(_started, begun)))
 
     def _prepared(self, execution: Execution) -> Run:
         return self._runner.prepare(execution, self._registry.get(execution.handler))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from ..model.changes import Added
@@ -11,6 +12,8 @@ from ..model.execution import Execution
 from .loop import Emit
 
 Wants: TypeAlias = Callable[[type, Execution], Emit | None]
+MakeEvents: TypeAlias = Callable[[], Sequence[object]]
+Together: TypeAlias = Callable[[type, Sequence[Execution], MakeEvents], None]
 
 
 def wants_of(emit: Emit) -> Wants:
@@ -18,6 +21,18 @@ def wants_of(emit: Emit) -> Wants:
     `Ended` of one that completed), before it is made; None when nobody wants it. Who cannot say is told everything."""
     wants: Wants | None = getattr(emit, "wants", None)
     return wants or (lambda kind, execution: emit)
+
+
+def together_of(emit: Emit) -> Together:
+    """How to tell of many executions that go as they should (`Started`, the `Ended` of those that completed): kind,
+    executions, and what makes one event for each, called if anybody wants any. Who cannot say is told everything."""
+    together: Together | None = getattr(emit, "together", None)
+    return together or partial(_tell_each, emit)
+
+
+def _tell_each(emit: Emit, kind: type, executions: Sequence[Execution], make: MakeEvents) -> None:
+    for event in make():
+        emit(event)
 
 
 def tell_enqueued(emit: Emit, given: Sequence[Execution], added: Sequence[Added]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -35,7 +35,7 @@ from .runner import Run, Runner
 from .slots import Slots
 from .solitude import Solitude
 from .supersede import is_superseded
-from .telling import wants_of
+from .telling import together_of
 
 EXCHANGES = 3
 """How many may be on their way at once."""
@@ -76,6 +76,12 @@ class _Ending(NamedTuple):
     change: Change
 
 
+def _completed(ending: _Ending) -> Ended:
+    execution, outcome = ending.run.execution, ending.outcome
+    took = (outcome.ended - outcome.started) / 1000
+    return Ended(execution, ending.change.to, execution.failures + 1, took, reason="completed")
+
+
 class Worker:
     def __init__(
         self,
@@ -92,7 +98,7 @@ class Worker:
     ) -> None:
         self._store, self._registry, self._leases = store, registry, leases
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
-        self._wants = wants_of(emit)
+        self._tell_together = together_of(emit)
         self._on_follow_up, self._on_waiting = on_follow_up, on_waiting
         self._slots = Slots(settings.concurrency, registry, runner, leases, clock, emit, self._ended)
         self._notes = Notes(store, self._slots, leases, clock, emit, settings.poll_interval)
@@ -178,8 +184,9 @@ class Worker:
         if not endings and claim is None:
             return self._settings.poll_interval
         reply = await self._send(endings, claim)
-        for ending, applied in zip(endings, reply.applied, strict=True):
-            self._settled(ending, applied)
+        completed = [each for each in zip(endings, reply.applied, strict=True) if self._settled(*each)]
+        if completed:
+            self._tell_completed([ending for ending, _ in completed])
         if claim is not None:
             self._solitude.learned(reply.alone_waiting, claim.alone and bool(reply.claimed), self._clock.monotonic())
         await self._take(reply)
@@ -279,19 +286,17 @@ class Worker:
         if 0 < self._under_way < EXCHANGES and self._worth_another():
             self._more_loops[self._under_way - 1].wake()
 
-    def _settled(self, ending: _Ending, applied: bool) -> None:
-        run, change, outcome = ending.run, ending.change, ending.outcome
+    def _settled(self, ending: _Ending, applied: bool) -> bool:
+        """Whether it completed: that is not told yet."""
+        run, outcome, change = ending
         self._leases.give_up(run.execution)
         if not applied:
             self._emit(Fenced(run.execution, "ending"))
-            return
+            return False
         if change.todo:
             self._on_follow_up()
         if outcome.end == "completed":
-            if (tell := self._wants(Ended, run.execution)) is not None:
-                took = (outcome.ended - outcome.started) / 1000
-                tell(Ended(run.execution, change.to, run.execution.failures + 1, took, reason="completed"))
-            return
+            return True
         if change.to is State.WAITING:
             self._on_waiting()  # its tenants may have ended before it began to wait for them
         self._emit(
@@ -306,6 +311,12 @@ class Worker:
                 reason=change.reason or outcome.end,
             )
         )
+        return False
+
+    def _tell_completed(self, endings: list[_Ending]) -> None:
+        """Of all that an exchange settled, at once."""
+        executions = [ending.run.execution for ending in endings]
+        self._tell_together(Ended, executions, partial(list, map(_completed, endings)))
 
     # --- heart --------------------------------------------------------------------------------------------
     def beaten(self, reply: BeatReply) -> None:

@@ -112,11 +112,25 @@ class Lines:
         if urgent and not self._urgent.is_set():
             self._urgent.set()
         if not self._told:
-            self._told = True
-            self._written.clear()
-            self._some.set()
-            if self._thread is None:
-                self._start()
+            self._tell()
+
+    def put_all(self, lines: list[str]) -> None:
+        """Lines of everyday life."""
+        room = self._room - len(self._queue)
+        if room < len(lines):
+            self.dropped += len(lines) - max(room, 0)
+            del lines[max(room, 0) :]
+        self._queue.extend(lines)
+        if lines and not self._told:
+            self._tell()
+
+    def _tell(self) -> None:
+        """There is something to write."""
+        self._told = True
+        self._written.clear()
+        self._some.set()
+        if self._thread is None:
+            self._start()
 
     def _start(self) -> None:
         with self._starting:

@@ -7,7 +7,7 @@ They begin at 0 with the process. What must be true across processes and crashes
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..model.events import Ended, Fenced, Missed, Rescued, Skipped, Started
@@ -34,6 +34,15 @@ class Histogram:
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value) if value > self.bounds[0] else 0] += 1  # most are in the first
         self.total += value
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        first, bounds, counts = self.bounds[0], self.bounds, self.counts
+        if max(values) <= first:
+            counts[0] += len(values)
+        else:
+            for value in values:
+                counts[bisect_left(bounds, value)] += 1
+        self.total += sum(values)
 
 
 class JobCounts:
@@ -85,6 +94,20 @@ class ProcessCounts:
                 counts.retries += 1
         elif kind in _HEARD:
             self._rare(event)
+
+    def hear_all(self, events: Sequence[Any]) -> None:
+        """Starts, or endings of what completed."""
+        started = type(events[0]) is Started
+        found: dict[str, list[float]] = {}
+        for event in events:
+            execution: Execution = event.execution
+            value = max(event.at - execution.due, 0) / 1_000_000 if started else event.duration_ms / 1000
+            if (values := found.get(execution.job)) is None:
+                values = found[execution.job] = []
+            values.append(value)
+        for name, values in found.items():
+            counts = self.jobs.get(name) or self._new(name)
+            (counts.lateness if started else counts.durations).observe_all(values)
 
     def _rare(self, event: Skipped | Rescued | Fenced | Missed) -> None:
         if isinstance(event, Missed):

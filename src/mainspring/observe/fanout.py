@@ -5,12 +5,18 @@ An observer is any callable that takes an event. Two methods, both optional, say
 - `hears(kind)`: whether it wants events of this kind at all. Asked once for each kind, and remembered.
 - `wants(kind, execution)`: whether it wants this one. Asked each time, before an event is made that every execution has
   when all goes well: `Started`, and the `Ended` of one that completed. For `Enqueued`, about the first of a batch.
+
+Those events of everyday life come many at once, and observers that are always there hear them so (`together`):
+
+- `wants_any(kind, executions)` is asked instead of `wants`, once for all of them.
+- `hear_all(events)` takes them all, of one kind. What it raises is told as any other failure.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, TypeAlias, cast
 
 _log = logging.getLogger("mainspring.observe")
@@ -60,6 +66,40 @@ class Fanout:
         for observer in hearing:
             try:
                 observer(event)
+            except FAILURES as error:
+                self._complain(observer, error)
+
+    def together(self, kind: type, executions: Sequence[Any], make: Callable[[], Sequence[Any]]) -> None:
+        """Tell of executions that go as they should: `make` makes the events, one for each, if anybody wants any."""
+        hearing = self._hearing.get(kind)
+        if hearing is None:
+            hearing = self._who_hears(kind)
+        events: Sequence[Any] | None = None
+        for observer in hearing:
+            wanted = self._wanted(observer, kind, executions)
+            if wanted:
+                events = make() if events is None else events
+                self._tell_all(observer, events if wanted is True else list(compress(events, wanted)))
+
+    def _wanted(self, observer: Any, kind: type, executions: Sequence[Any]) -> Sequence[bool] | bool:
+        """All of them, none, or for each whether it is. Who fails to answer is told of all."""
+        wants_any, wants = getattr(observer, "wants_any", None), getattr(observer, "wants", None)
+        try:
+            if wants_any is not None:
+                return bool(wants_any(kind, executions))
+            if wants is not None:
+                each = [wants(kind, execution) for execution in executions]
+                return each if any(each) else False
+        except FAILURES as error:
+            self._complain(observer, error)
+        return True
+
+    def _tell_all(self, observer: Any, events: Sequence[Any]) -> None:
+        hear_all = getattr(observer, "hear_all", None)
+        hear, told = (observer, events) if hear_all is None else (hear_all, (events,))
+        for each in told:
+            try:
+                hear(each)
             except FAILURES as error:
                 self._complain(observer, error)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from ..model.backfill import Backfill
@@ -66,10 +66,31 @@ class LogLines:
         """The level of a logger may change at any time."""
         return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
-    def __call__(self, event: Event, /) -> None:
-        kind = type(event)
-        if (kind is Started or kind is Ended) and self._routine(event):  # type: ignore[arg-type]
+    def wants_any(self, kind: type, executions: Sequence[Execution]) -> bool:
+        return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
+
+    def hear_all(self, events: Sequence[Started | Ended]) -> None:
+        """Starts, or endings of what completed. Written by Mainspring's own handler alone they need no record."""
+        if not self._logger.isEnabledFor(INFO):
             return
+        moment = int(time.time() * 1000)
+        if moment != self._looked:
+            self._look(moment)
+        if self._handler is None or self._lines is None:
+            for event in events:
+                self._told(event)
+        else:
+            self._handler.lines.put_all(self._lines.lines(self._logger.name, moment, events))
+
+    def __call__(self, event: Event, /) -> None:
+        if type(event) is Started or (
+            type(event) is Ended and event.state is _COMPLETED and event.reason == "completed"
+        ):
+            self.hear_all([event])
+        else:
+            self._told(event)
+
+    def _told(self, event: Event) -> None:
         match event:
             case Enqueued():
                 self._line(DEBUG, "job_enqueued", _of(event.execution))
@@ -110,21 +131,6 @@ class LogLines:
                 self._line(WARNING, "clock_jump", {}, seconds=round(event.seconds, 3))
             case _:
                 assert_never(event)
-
-    def _routine(self, event: Started | Ended) -> bool:
-        """Two events of every execution: unheard, they cost next to nothing, and written by Mainspring's own handler
-        alone they need no record. False when they are lines as any other."""
-        if type(event) is Ended and (event.state is not _COMPLETED or event.reason != "completed"):
-            return False
-        if not self._logger.isEnabledFor(INFO):
-            return True
-        moment = int(time.time() * 1000)
-        if moment != self._looked:
-            self._look(moment)
-        if self._handler is None or self._lines is None:
-            return False
-        self._handler.lines.put(self._lines.line(self._logger.name, moment, event))
-        return True
 
     def _look(self, moment: int) -> None:
         """Where such lines go, for a millisecond: somebody may change the handlers."""

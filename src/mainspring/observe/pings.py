@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,6 +46,9 @@ class Pings:
 
     def wants(self, kind: type, execution: Execution) -> bool:
         return names_addresses(execution)
+
+    def wants_any(self, kind: type, executions: Sequence[Execution]) -> bool:
+        return any(map(names_addresses, executions))
 
     def __call__(self, event: Any, /) -> None:
         if type(event) not in _HEARD or not names_addresses(event.execution):

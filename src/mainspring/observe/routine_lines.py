@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -32,15 +33,24 @@ class RoutineLines(ABC):
         """Whether lines of this logger read as rendered here."""
         return True
 
-    def line(self, logger: str, moment: int, event: Started | Ended) -> str:
-        """`moment` is the time of the machine, in milliseconds: many lines share theirs."""
-        execution = event.execution
-        key = (logger, type(event), execution.job, execution.trigger)
-        head = self._heads.get(key) or self._kept_head(key)
+    def lines(self, logger: str, moment: int, events: Sequence[Started | Ended]) -> list[str]:
+        """Of one kind. `moment` is the time of the machine, in milliseconds: many lines share theirs."""
         if moment != self._moment:
             self._time, self._moment = self._look(datetime.fromtimestamp(moment / 1000, UTC)), moment
-        usual = execution.tenant is None and execution.trace_id.isalnum() and execution.trace_id.isascii()
-        return self._rendered(head, execution, event.duration_ms if type(event) is Ended else None, usual)
+        kind, job, trigger, head = type(events[0]), "", "", ""
+        lines = []
+        for event in events:
+            execution = event.execution
+            if execution.job != job or execution.trigger != trigger:
+                job, trigger = execution.job, execution.trigger
+                head = self._head_of((logger, kind, job, trigger))
+            trace_id = execution.trace_id
+            usual = execution.tenant is None and trace_id.isalnum() and trace_id.isascii()
+            lines.append(self._rendered(head, execution, event.duration_ms if type(event) is Ended else None, usual))
+        return lines
+
+    def _head_of(self, key: _Kind) -> str:
+        return self._heads.get(key) or self._kept_head(key)
 
     def _kept_head(self, key: _Kind) -> str:
         logger, kind, job, trigger = key
