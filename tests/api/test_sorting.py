@@ -1,4 +1,4 @@
-"""Executions and audit records, oldest first: pages, cursors, filters, and where that order ends."""
+"""Executions and audit records, oldest first: pages, cursors, filters, and where that order of the audit ends."""
 
 from __future__ import annotations
 
@@ -63,16 +63,12 @@ async def test_executions_are_listed_from_the_oldest(nodes: Nodes) -> None:
     await app.close()
 
 
-async def test_that_order_reaches_as_far_as_offsets_do(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_that_order_goes_as_far_as_the_other(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     app = await worked(memory_nodes)
     monkeypatch.setattr(queries, "MAX_OFFSET", 15)
     async with client_of(app) as client:
-        (detail,) = (await client.refused(400, "GET", f"{EXECUTIONS}?sort=created_at"))["details"]
-        assert (detail["field"], detail["value"]) == ("sort", "created_at")
-        assert detail["message"] == "-created_at where more than 15 match"
-        assert detail["remedy"] == "Narrow it, with since and until for example"
-        assert len(await walked(client, EXECUTIONS, sort="created_at", job="mail", limit=5)) == 12
-        assert len(await walked(client, EXECUTIONS, limit=5)) == 23
+        assert len(await walked(client, EXECUTIONS, sort="created_at", limit=5)) == 23
+        await client.refused(400, "GET", f"{EXECUTIONS}?sort=created_at&offset=16")
     await app.close()
 
 

@@ -319,6 +319,9 @@ STEPS: dict[str, Step] = {
     "find by parent": found(parent_id="p"),
     "find by time": found(created_from=NOW - ROWS * 3_000, created_to=NOW - ROWS * 2_000),
     "find before": found(before=tick_id("0", NOW - ROWS * 2_000)),
+    "find the oldest": found(oldest_first=True),
+    "find the oldest by job": found(job="job3", oldest_first=True, after=tick_id("0", NOW - ROWS * 2_000)),
+    "find the oldest failed": found(states=frozenset({State.FAILED}), oldest_first=True),
     "prune by age": pruned(State.COMPLETED, NOW - 7 * 86_400 * SECOND),
     "prune by number": pruned(State.FAILED, None),
 }

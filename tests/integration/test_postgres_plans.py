@@ -263,6 +263,9 @@ STEPS: dict[str, Any] = {
     "newest": lambda store: store.find(ExecutionQuery(limit=20)),
     "page": lambda store: store.find(ExecutionQuery(limit=20, before="019b0000-0000-7000-8000-000000000000")),
     "of a job": lambda store: store.find(ExecutionQuery(job="job7", limit=20)),
+    "oldest of a job": lambda store: store.find(
+        ExecutionQuery(job="job7", limit=20, oldest_first=True, after="019b0000-0000-7000-8000-000000000000")
+    ),
     "failed": lambda store: store.find(ExecutionQuery(states=frozenset({State.FAILED}), limit=20)),
     "failed of a job": lambda store: store.find(
         ExecutionQuery(job="job1", states=frozenset({State.FAILED, State.PENDING}), limit=20)

@@ -196,6 +196,7 @@ JOB = {"job_id": "job-1"}
 FOUND = [
     (ExecutionQuery(), "sqlite_autoindex_mainspring_executions_1"),
     (ExecutionQuery(before=_id(500)), "sqlite_autoindex_mainspring_executions_1 (id<?)"),
+    (ExecutionQuery(after=_id(500)), "sqlite_autoindex_mainspring_executions_1 (id>?)"),
     (ExecutionQuery(**JOB), "mainspring_executions_job (job_id=?)"),
     (ExecutionQuery(**JOB, before=_id(500)), "mainspring_executions_job (job_id=? AND id<?)"),
     (ExecutionQuery(**JOB, states=frozenset({State.COMPLETED})), "mainspring_executions_job (job_id=?)"),
@@ -252,9 +253,10 @@ def test_a_range_of_time_costs_what_lies_in_it(database: sqlite3.Connection) -> 
 def test_a_list_comes_in_the_order_of_its_index(
     database: sqlite3.Connection, query: ExecutionQuery, index: str
 ) -> None:
-    for search in finding.searches(Transaction(database, FakeClock()), query):
-        steps = plan(database, search.ids(), *search.values, 50)
-        check(steps, index)
+    for asked in (query, replace(query, oldest_first=True)):
+        for search in finding.searches(Transaction(database, FakeClock()), asked):
+            steps = plan(database, search.ids(), *search.values, 50)
+            check(steps, index)
 
 
 def test_every_statement_can_be_prepared(database: sqlite3.Connection) -> None:

@@ -262,7 +262,7 @@ class Store(LockBackend, Protocol):
     async def execution(self, id: str) -> Execution | None: ...
 
     async def find(self, query: ExecutionQuery) -> list[Execution]:
-        """Live and finished executions, newest id first."""
+        """Live and finished executions, newest id first, or the oldest as the query says."""
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:
         """How many match, counting no further than `cap`."""

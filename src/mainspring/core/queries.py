@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, get_args
-from uuid import UUID
 
 import msgspec
 
@@ -132,27 +131,16 @@ class Queries:
     async def oldest_executions(
         self, *, limit: int = 50, offset: int = 0, after: str | None = None, **filters: Any
     ) -> list[Execution]:
-        """The same, oldest first, where the filters find no more than an offset reaches: stores list the newest first,
-        so the page is as far from there as it is from the end of what there was when this began."""
-        whole("limit", limit, 1, MAX_PAGE)
-        whole("offset", offset, 0, MAX_OFFSET)
-        query = execution_query(**filters)
-        newest = await self._store.find(msgspec.structs.replace(query, limit=1))
-        if not newest:
-            return []
-        there = msgspec.structs.replace(query, before=_beyond(newest[0].id))
-        total = await self._store.count(there, MAX_OFFSET + 1)
-        if total > MAX_OFFSET:
-            allowed = f"-created_at where more than {MAX_OFFSET} match"
-            raise InvalidValue("sort", "created_at", allowed, "Narrow it, with since and until for example")
-        if after is not None:
-            passed = msgspec.structs.replace(query, before=_beyond(words("cursor", after, MAX_FILTER)))
-            offset += await self._store.count(passed, MAX_OFFSET + 1)
-        left = total - offset
-        size = min(limit, left)
-        if size <= 0:
-            return []
-        return (await self._store.find(msgspec.structs.replace(there, limit=size, offset=left - size)))[::-1]
+        """The same, oldest first."""
+        return await self._store.find(
+            msgspec.structs.replace(
+                execution_query(**filters),
+                limit=whole("limit", limit, 1, MAX_PAGE),
+                offset=whole("offset", offset, 0, MAX_OFFSET),
+                after=_filter("cursor", after),
+                oldest_first=True,
+            )
+        )
 
     async def count_executions(self, cap: int, **filters: Any) -> int:
         """How many there are by the filters of `executions`, counting no further than `cap`."""
@@ -251,15 +239,6 @@ def id_of(execution: Any) -> str:
         return execution.id
     remedy = "enqueue gives None when the unique key is taken" if execution is None else ""
     raise InvalidValue("execution", presentable(execution), "an execution, or its id", remedy)
-
-
-def _beyond(id: str) -> str:
-    """The first id after this one; what is no id stands between ids, and is none of them."""
-    try:
-        number = UUID(id).int + 1 if str(UUID(id)) == id else None
-    except ValueError:
-        number = None
-    return id if number is None or number >= 1 << 128 else str(UUID(int=number))
 
 
 def _filter(field: str, text: str | None) -> str | None:

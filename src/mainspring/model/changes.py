@@ -198,7 +198,8 @@ class LockRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters of the execution list, newest id first. `before` is a cursor: only ids smaller than it.
+    """Filters of the execution list, newest id first or `oldest_first`. `before` and `after` are cursors: only ids
+    smaller than the one, and greater than the other.
 
     `created_from` is included, `created_to` is not.
     """
@@ -213,6 +214,8 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     created_from: Micros | None = None
     created_to: Micros | None = None
     before: str | None = None
+    after: str | None = None
+    oldest_first: bool = False
     limit: int = 50
     offset: int = 0
 

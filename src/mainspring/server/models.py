@@ -106,7 +106,7 @@ class ExecutionFilter(Strict):
 class JobExecutionList(ExecutionFilter):
     sort: Annotated[
         Literal["-created_at", "created_at"],
-        Field(description="Newest first; oldest first where no more than 10,000 match."),
+        Field(description="Newest first, or oldest first."),
     ] = "-created_at"
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Offset = 0

@@ -116,7 +116,8 @@ class ExecutionTable:
         return self.live.get(id) or self.history.get(id)
 
     def matching(self, query: ExecutionQuery) -> Iterator[Execution]:
-        return (row for row in self._rows(self._catalogue.newest_first(query.before)) if matches(query, row))
+        ids = self._catalogue.between(query.after, query.before, backwards=not query.oldest_first)
+        return (row for row in self._rows(ids) if matches(query, row))
 
     def children(self, parent_id: str) -> dict[State, int]:
         return dict(Counter(row.state for row in self._rows(self._catalogue.children(parent_id))))

@@ -119,10 +119,11 @@ class Catalogue:
     def after(self, id: str) -> Iterable[str]:
         return self._ids[bisect_right(self._ids, id) :]
 
-    def newest_first(self, before: str | None) -> Iterator[str]:
+    def between(self, after: str | None, before: str | None, *, backwards: bool) -> Iterator[str]:
         """Read while nobody writes: it looks at no more of them than are asked for."""
+        begin = 0 if after is None else bisect_right(self._ids, after)
         end = len(self._ids) if before is None else bisect_left(self._ids, before)
-        return map(self._ids.__getitem__, range(end - 1, -1, -1))
+        return map(self._ids.__getitem__, range(end - 1, begin - 1, -1) if backwards else range(begin, end))
 
 
 def _remove_sorted(items: list[str], item: str) -> None:

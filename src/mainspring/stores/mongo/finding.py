@@ -1,4 +1,4 @@
-"""The execution list: live and finished rows, newest id first, along an index that gives that order."""
+"""The execution list: live and finished rows in the order of their ids, along an index that gives it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ async def find(db: Database, query: ExecutionQuery) -> list[Execution]:
     wanted = await conditions(db, query)
     if wanted is None or query.limit < 1:
         return []
-    found = db.executions.find(wanted).sort("_id", -1).skip(query.offset).limit(query.limit)
+    found = (
+        db.executions.find(wanted).sort("_id", 1 if query.oldest_first else -1).skip(query.offset).limit(query.limit)
+    )
     return [execution_of(doc) for doc in await found.to_list()]
 
 
@@ -69,6 +71,8 @@ async def conditions(db: Database, query: ExecutionQuery) -> Filter | None:
         parts.append({"job_id": {"$in": jobs} if len(jobs) > 1 else jobs[0]})
     if query.before is not None:
         parts.append({"_id": {"$lt": query.before}})
+    if query.after is not None:
+        parts.append({"_id": {"$gt": query.after}})
     return {"$and": [part for part in parts if part]}
 
 

@@ -1,4 +1,4 @@
-"""The execution list: live and finished rows, newest id first, every search along an index that gives that order.
+"""The execution list: live and finished rows in the order of their ids, every search along an index that gives it.
 
 A query becomes one or more searches (per table and, where an index leaves out the completed ones, per state), each
 of which returns ids in order; the server cuts the page from their merge and reads only its rows in full.
@@ -50,13 +50,13 @@ async def execution(db: Database, id: str) -> Execution | None:
 
 
 async def find(db: Database, query: ExecutionQuery) -> list[Execution]:
-    values = Values()
+    values, order = Values(), _order(query)
     page = _page(query, values, query.offset + query.limit)
     if page is None or query.limit < 1:
         return []
     text = f"""
         WITH page AS MATERIALIZED (
-            SELECT id FROM ({page}) x ORDER BY id DESC
+            SELECT id FROM ({page}) x ORDER BY id {order}
             OFFSET {values.add(query.offset, "bigint")} LIMIT {values.add(query.limit, "bigint")}
         ), found AS (
             SELECT p.id, l.text FROM page p
@@ -65,7 +65,7 @@ async def find(db: Database, query: ExecutionQuery) -> list[Execution]:
             SELECT p.id, h.text FROM page p
             CROSS JOIN LATERAL (SELECT mainspring.as_json(h) AS text FROM mainspring.history h WHERE h.id = p.id) h
         )
-        SELECT string_agg(text, ',' ORDER BY id DESC) FROM found
+        SELECT string_agg(text, ',' ORDER BY id {order}) FROM found
     """
     return executions((await db.query(in_schema(text, db.schema), values.given, repeat=True))[0][0])
 
@@ -90,25 +90,29 @@ async def logs(db: Database, id: str, after: int) -> list[tuple[int, LogLine]]:
 
 
 def _page(query: ExecutionQuery, values: Values, limit: int) -> str | None:
-    """One SELECT of ids that finds at least the newest `limit` that match; None when nothing can."""
+    """One SELECT of ids that finds at least the first `limit` that match; None when nothing can."""
     searches = [search for plain in (*_live(query), *_history(query)) for search in _filtered(plain, query, values)]
     if not searches:
         return None
     most = values.add(limit, "bigint")
     if query.job is None:
-        return " UNION ALL ".join(_select(search, most) for search in searches)
+        return " UNION ALL ".join(_select(search, most, _order(query)) for search in searches)
     return " UNION ALL ".join(_select_of_job(search, query, values, most) for search in searches)
 
 
-def _select(search: Search, most: str) -> str:
+def _order(query: ExecutionQuery) -> str:
+    return "ASC" if query.oldest_first else "DESC"
+
+
+def _select(search: Search, most: str, order: str) -> str:
     where = " AND ".join(search.conditions) or "true"
-    return f"(SELECT x.id FROM mainspring.{search.table} x WHERE {where} ORDER BY x.id DESC LIMIT {most})"
+    return f"(SELECT x.id FROM mainspring.{search.table} x WHERE {where} ORDER BY x.id {order} LIMIT {most})"
 
 
 def _select_of_job(search: Search, query: ExecutionQuery, values: Values, most: str) -> str:
     """Each incarnation of the job is searched along the index by itself."""
     named = values.add(query.job, "text")
-    inner = _select(search.where("x.job_key = i.key"), most)
+    inner = _select(search.where("x.job_key = i.key"), most, _order(query))
     return f"SELECT f.id FROM mainspring.incarnation i CROSS JOIN LATERAL {inner} f WHERE i.job = {named}"
 
 
@@ -143,8 +147,8 @@ def _history(query: ExecutionQuery) -> list[Search]:
 
 def _filtered(search: Search, query: ExecutionQuery, values: Values) -> list[Search]:
     terms = (
-        ("x.id < {}", "uuid", query.before if query.before and is_id(query.before) else None),
-        ('x.id::text < {} COLLATE "C"', "text", None if query.before is None or is_id(query.before) else query.before),
+        *_bound("<", query.before),
+        *_bound(">", query.after),
         ("x.tenant = {}", "text", query.tenant),
         ("x.parent_id = {}", "text", query.parent_id),
         ("x.created >= {}", "bigint", query.created_from),
@@ -155,6 +159,15 @@ def _filtered(search: Search, query: ExecutionQuery, values: Values) -> list[Sea
         search = search if value is None else search.where(condition.format(values.add(value, kind)))
     found = [one for each in _in_time(search, query, values) for one in _traced(each, query.trace_id, values)]
     return [one for each in found for one in _triggered(each, query.trigger, values)]
+
+
+def _bound(sign: str, cursor: str | None) -> list[tuple[str, str, str | None]]:
+    """What is no id has its place among them as text."""
+    if cursor is None:
+        return []
+    if is_id(cursor):
+        return [(f"x.id {sign} {{}}", "uuid", cursor)]
+    return [(f'x.id::text {sign} {{}} COLLATE "C"', "text", cursor)]
 
 
 _TOLD_LATER = (

@@ -1,4 +1,4 @@
-"""The execution list: live and finished rows, newest id first, every search along an index that gives that order.
+"""The execution list: live and finished rows in the order of their ids, every search along an index that gives it.
 
 A query becomes one or more searches (by kind of state, incarnation of the job, origin of the trace id), each of which
 returns ids in order; the page is cut from their merge, and only its rows are read in full.
@@ -32,17 +32,18 @@ class Search(NamedTuple):
     source: str
     conditions: tuple[str, ...] = ()
     values: tuple[Any, ...] = ()
+    order: str = "DESC"
 
     def where(self, condition: str, *values: Any) -> Search:
         """The same with one more condition; `@` stands for the table that is walked through."""
         conditions = (*self.conditions, condition.replace("@", self.table))
-        return Search(self.table, self.source, conditions, (*self.values, *values))
+        return self._replace(conditions=conditions, values=(*self.values, *values))
 
     def ids(self) -> str:
         where = " AND ".join(self.conditions) or "TRUE"
         both = self.table == "execution" or "execution." in where  # what never changes is only joined if asked about
         source = self.source if both else self.source.partition(_JOIN)[0]
-        return f"SELECT {self.table}.id FROM {source} WHERE {where} ORDER BY {self.table}.id DESC LIMIT ?"
+        return f"SELECT {self.table}.id FROM {source} WHERE {where} ORDER BY {self.table}.id {self.order} LIMIT ?"
 
 
 _JOIN = " CROSS JOIN "
@@ -87,7 +88,7 @@ def read(tx: Transaction, ids: Sequence[str]) -> list[Execution]:
 
 def _ids(tx: Transaction, query: ExecutionQuery, limit: int) -> Iterator[str]:
     found = [[id for (id,) in tx.query(search.ids(), (*search.values, limit))] for search in searches(tx, query)]
-    return heapq.merge(*found, reverse=True)
+    return heapq.merge(*found, reverse=not query.oldest_first)
 
 
 def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
@@ -95,7 +96,7 @@ def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
     found = [_in_order(search, query, lowest, end) for search in _by_state(query, narrow=_narrow(query))]
     if lowest is not None or end is not None:
         found += [_stray(search, query, lowest, end) for search in _by_state(query, narrow=True)]
-    filtered = [_filtered(search, query) for search in found]
+    filtered = [_filtered(search._replace(order="ASC" if query.oldest_first else "DESC"), query) for search in found]
     return [one for search in filtered for traced in _traced(search, query) for one in _of_job(tx, traced, query)]
 
 
@@ -137,6 +138,8 @@ def _in_order(search: Search, query: ExecutionQuery, lowest: str | None, end: st
     """One bound on each side: SQLite would seek to the first one it reads and walk from there to the other."""
     ends = [bound for bound in (query.before, end) if bound is not None]
     search = search.where("@.id < ?", min(ends)) if ends else search
+    if query.after is not None and query.after >= (lowest or ""):
+        return search.where("@.id > ?", query.after)
     return search if lowest is None else search.where("@.id >= ?", lowest)
 
 
@@ -147,6 +150,7 @@ def _stray(search: Search, query: ExecutionQuery, lowest: str | None, end: str |
     source = search.source.replace(_EXECUTIONS, f"{_EXECUTIONS} INDEXED BY mainspring_executions_stray")
     search = search._replace(source=source).where(sql("part_stray"))
     search = search.where(f"({' OR '.join(condition for condition, _ in given)})", *(bound for _, bound in given))
+    search = search if query.after is None else search.where("@.id > ?", query.after)
     return search if query.before is None else search.where("@.id < ?", query.before)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ...model.changes import ExecutionQuery
 from ...model.execution import Execution, State
@@ -31,6 +32,7 @@ class Finding(StoreSuite):
     async def check(self, world: World, batch: list[Execution], wanted: list[int], **filters: Any) -> None:
         query = ExecutionQuery(**filters)
         assert ids(await world.store.find(query)) == [batch[n].id for n in reversed(wanted)]
+        assert ids(await world.store.find(replace(query, oldest_first=True))) == [batch[n].id for n in wanted]
         assert await world.store.count(query, 1_000) == len(wanted)
 
     @pytest.mark.req("HIS-1")
@@ -103,6 +105,23 @@ class Finding(StoreSuite):
             assert len(page) <= 2
             seen += ids(page)
         assert seen == ids(batch)[::-1]
+
+    @pytest.mark.req("API-5")
+    @stored
+    async def test_a_cursor_walks_everything_once_from_the_oldest(self, world: World) -> None:
+        batch = await mixture(world)
+        seen: list[str] = []
+        query = ExecutionQuery(limit=2, oldest_first=True, created_from=1)
+        while page := await world.store.find(replace(query, after=seen[-1] if seen else None)):
+            assert len(page) <= 2
+            seen += ids(page)
+        assert seen == ids(batch)
+        await self.check(world, batch, [2, 3], after=batch[1].id, before=batch[4].id)
+        await self.check(world, batch, [1, 2], after=batch[0].id, created_to=400)
+        await self.check(world, batch, [3], after=batch[1].id, job="b")
+        await self.check(world, batch, [0, 1, 2, 3, 4], after="0")
+        await self.check(world, batch, [], after="no id")
+        assert ids(await world.store.find(replace(query, offset=3))) == ids(batch)[3:]
 
     @stored
     async def test_limit_and_offset(self, world: World) -> None:
