@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +16,7 @@ from mainspring.cli import main
 from mainspring.cli.job_screen import retry_text, runs_text
 from mainspring.cli.output import cell, compact, moment, moment_in, progress_text, relative, rough, took
 from mainspring.cli.parameters import quoting_hint, read_params
+from mainspring.cli.root import run_command
 from mainspring.cli.table import Way, fitting_widths, print_table
 from mainspring.cli.waiting import reasons
 from mainspring.core.shapes import execution_shape
@@ -212,3 +215,12 @@ def test_a_terminal_without_unicode_gets_most_of_the_words(monkeypatch: pytest.M
 def test_the_first_try_is_no_retry(state: str, failures: int, retry: int) -> None:
     tried = Execution(id="e", job="j", job_id="j", handler="j", state=State(state), failures=failures)
     assert execution_shape(tried)["retry_attempt"] == retry
+
+
+@pytest.mark.req("OBS-7")
+def test_a_process_whose_output_is_closed_says_everything_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run_command(["cron", "explain", "0 3 * * *"]) == 0
+    with sys.stdout as output, sys.stderr as errors:
+        assert (output.isatty(), errors.isatty(), errors.name) == (False, False, os.devnull)

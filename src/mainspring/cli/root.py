@@ -84,6 +84,7 @@ def root(debug: bool) -> None:
 def run_command(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _show_warning
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without that character gets a question mark
@@ -102,6 +103,14 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         if "--debug" in given[:1]:
             raise
         return _report(error)
+
+
+def open_closed_streams() -> None:
+    """A process may be started with its output closed, as daemons are. What it says then leads nowhere, and no database
+    or socket is given the number of a closed stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # as long as the process lives
 
 
 def _report(error: Exception) -> int:
