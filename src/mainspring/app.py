@@ -90,7 +90,7 @@ class Mainspring(
         self.registry = Registry(tenant_context)
         self.registrar = Registrar(self.registry)
         self.resources = assembly.resources_of(resources)
-        self.logger, self.tracer_provider = assembly.logger_of(logger), tracer_provider
+        self.logger, self.tracer_provider = assembly.logger_of(logger), assembly.provider_of(tracer_provider)
         self.emit = Fanout(LogLines(logger), *assembly.observers_of(observers))
         self._modules = module_names(jobs)
         self._given_store = given_store

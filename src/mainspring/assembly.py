@@ -277,6 +277,12 @@ def logger_of(given: Any) -> logging.Logger | None:
     return given
 
 
+def provider_of(given: Any) -> Any:
+    if given is not None and not hasattr(given, "get_tracer"):
+        raise InvalidValue("tracer_provider", presentable(given), "an OpenTelemetry TracerProvider")
+    return given
+
+
 def resources_of(given: Any) -> dict[str, Any]:
     """Resources by name, as an application was given them, checked."""
     if given is not None and not isinstance(given, Mapping):

@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from mainspring import JobContext, Mainspring, Retry, every
+from mainspring import InvalidValue, JobContext, Mainspring, Retry, every
 from mainspring.model.events import Enqueued, Ticked
 from mainspring.observe.background import BackgroundHandler
 from mainspring.observe.formats import JsonFormatter
@@ -223,3 +223,9 @@ async def test_what_was_enqueued_is_told_only_if_somebody_listens(memory_nodes: 
     made.append(await app.trigger("plain"))
     await app.close()
     assert [event.execution.id for event in seen.of(Enqueued)] == [each.id for each in made]
+
+
+@pytest.mark.req("OBS-3")
+def test_what_is_no_tracer_provider_is_refused_where_it_is_given() -> None:
+    with pytest.raises(InvalidValue, match="tracer_provider"):
+        Mainspring("memory://", tracer_provider="jaeger")
