@@ -43,7 +43,7 @@ class Page:
 
 
 async def page(app: Mainspring) -> Page:
-    app._parts.readings._known = None  # type: ignore[union-attr]  # as after a second
+    app._parts.readings.worked_out.forget()  # type: ignore[union-attr]  # as after a second
     return Page((await app.metrics_page()).decode())
 
 

@@ -16,10 +16,8 @@ from .ports import Clock, Store
 from .queries import Queries
 from .views import JobView
 from .why import Reason, facts, reasons
+from .worked_out import WorkedOut
 
-METRICS_LAST = 1.0
-SHARE = 10
-"""Numbers over all jobs are worked out anew at most every second, and so that it takes a tenth of the time at most."""
 STORE_PATIENCE = 2.0
 CHECKS_MISSED = 3
 CHECK_SLACK = 5.0
@@ -49,9 +47,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 class Overview:
     def __init__(self, store: Store, queries: Queries, clock: Clock, poll_interval: float) -> None:
-        self._store, self._queries, self._clock, self._poll_interval = store, queries, clock, poll_interval
-        self._known: tuple[Metrics, float] | None = None
-        self._working = asyncio.Lock()
+        self._store, self._queries, self._poll_interval = store, queries, poll_interval
+        self._numbers = WorkedOut(self._tallied, clock)
 
     async def why(self, name: str) -> tuple[JobView, list[Reason]]:
         known = await facts(self._store, self._queries, name)
@@ -59,16 +56,14 @@ class Overview:
 
     # --- numbers ------------------------------------------------------------------------------------------
     async def metrics(self, node: Node | None) -> Metrics:
-        async with self._working:  # who comes meanwhile gets the same numbers
-            began = self._clock.monotonic()
-            if self._known is None or began >= self._known[1]:
-                tally = Tally()
-                async for page in self._queries.walk():
-                    tally.add(page)
-                made, done = tally.metrics(await self._store.now()), self._clock.monotonic()
-                self._known = (made, done + max(METRICS_LAST, SHARE * (done - began)))
-            known = self._known[0]
+        known = await self._numbers.get()
         return msgspec.structs.replace(known, last_check_at=maybe_datetime(await self._last_check(node)))
+
+    async def _tallied(self) -> Metrics:
+        tally = Tally()
+        async for page in self._queries.walk():
+            tally.add(page)
+        return tally.metrics(await self._store.now())
 
     async def _last_check(self, node: Node | None) -> Micros | None:
         """When this process last looked for what is due; if it is no scheduler, when one was last heard of."""

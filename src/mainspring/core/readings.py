@@ -7,7 +7,6 @@ active ones.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 
 import msgspec
@@ -21,9 +20,8 @@ from .backlog import Backlog
 from .calendars import Calendars
 from .ports import Clock, Store
 from .views import JobView
+from .worked_out import WorkedOut
 
-LAST = 1.0
-SHARE = 10
 CHOSEN_FOR = 60.0
 PAGE = 1_000
 RUNNING_PAGES = 5
@@ -57,19 +55,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Readings:
     def __init__(self, store: Store, calendars: Calendars, clock: Clock, most: int) -> None:
         self._store, self._calendars, self._clock, self._most = store, calendars, clock, most
-        self._known: tuple[Reading, float] | None = None
-        self._working = asyncio.Lock()
+        self.worked_out = WorkedOut(self._read, clock)
         self._chosen: tuple[list[str], int, float] | None = None
         self._backlog = Backlog(store)
         self._successes: dict[str, tuple[int, Micros | None]] = {}
 
     async def read(self) -> Reading:
-        async with self._working:
-            began = self._clock.monotonic()
-            if self._known is None or began >= self._known[1]:
-                made, done = await self._read(), self._clock.monotonic()
-                self._known = (made, done + max(LAST, SHARE * (done - began)))
-            return self._known[0]
+        return await self.worked_out.get()
 
     async def _read(self) -> Reading:
         jobs, left_out = await self._jobs()
