@@ -34,12 +34,14 @@ async def enqueue(app: Witnessed) -> None:
         while True:
             acknowledge(app, [await app.enqueue("work")])
 
+    await together(app)
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
             group.create_task(one_after_another())
 
 
 async def many(app: Witnessed) -> None:
+    await together(app)
     while True:
         acknowledge(app, await app.enqueue_many([("work",)] * 50))
 

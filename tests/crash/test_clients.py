@@ -19,8 +19,8 @@ async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Pr
     app = build(tmp_path)
     await app.open()
     try:
-        for command in ("enqueue", "many", "enqueue", "many"):
-            await _kill_while_enqueueing(app, processes, command)
+        for _ in range(2):
+            await _kill_while_enqueueing(app, processes)
         wanted = {line["id"] for line in app.ledger.lines("acknowledged")}
         stored = set(known(tmp_path))
         assert wanted <= stored
@@ -30,15 +30,15 @@ async def test_every_acknowledged_enqueue_is_there(tmp_path: Path, processes: Pr
         await app.close()
 
 
-async def _kill_while_enqueueing(app: Witnessed, processes: Processes, command: str) -> None:
-    """Beside a rival that wants the same file, so that there is always a transaction under way somewhere."""
-    client, rival = processes.start("client", command), processes.start("client", "enqueue")
-    await until(lambda: len(app.ledger.lines("acknowledged", pid=client.pid)) > 300, PATIENCE)
-    await until(lambda: len(app.ledger.lines("acknowledged", pid=rival.pid)) > 100, PATIENCE)
-    assert client.alive, client.said()
-    assert rival.alive, rival.said()
-    client.kill()
-    rival.kill()
+async def _kill_while_enqueueing(app: Witnessed, processes: Processes) -> None:
+    """Several that want the same file, so that there is always a transaction under way somewhere."""
+    clients = await _clients(app, processes, "enqueue", "many", "enqueue")
+    for client in clients:
+        await until(lambda pid=client.pid: len(app.ledger.lines("acknowledged", pid=pid)) > 300, PATIENCE)
+    for client in clients:
+        assert client.alive, client.said()
+        client.kill()
+    go(app.folder, 0).unlink()
 
 
 @pytest.mark.req("ENQ-3")
@@ -46,7 +46,7 @@ async def test_a_key_wanted_by_many_processes_is_given_once(tmp_path: Path, proc
     app = build(tmp_path)
     await app.open()
     try:
-        clients = await _clients(app, processes, "unique", RIVALS)
+        clients = await _clients(app, processes, *["unique"] * RIVALS)
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         won = Counter(line["key"] for line in app.ledger.lines("won"))
         assert won == Counter(range(KEYS))
@@ -64,7 +64,7 @@ async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path
     try:
         for _ in range(2):
             processes.node(**UNDISTURBED)
-        clients = await _clients(app, processes, "trigger", 3, workers=2)
+        clients = await _clients(app, processes, *["trigger"] * 3, workers=2)
         await until(lambda: len(app.ledger.lines("tried")) == len(clients), PATIENCE)
         await until(lambda: _ended(app) == _triggered(app), PATIENCE)
         runs = [line["what"] for line in app.ledger.lines(job="exclusive")]
@@ -77,13 +77,14 @@ async def test_a_job_that_may_not_overlap_runs_once_whoever_triggers_it(tmp_path
         await app.close()
 
 
-async def _clients(app: Witnessed, processes: Processes, command: str, count: int, workers: int = 0) -> list[Process]:
-    """So many clients that begin at the same time, and not before so many workers take part."""
+async def _clients(app: Witnessed, processes: Processes, *commands: str, workers: int = 0) -> list[Process]:
+    """Clients that begin at the same time, and not before so many workers take part."""
+    clients = [processes.start("client", command) for command in commands]
 
     async def all_there() -> bool:
-        return len(app.ledger.lines("ready")) == count and len(await app.workers()) == workers
+        ready = {line["pid"] for line in app.ledger.lines("ready")}
+        return {client.pid for client in clients} <= ready and len(await app.workers()) == workers
 
-    clients = [processes.start("client", command) for _ in range(count)]
     await until(all_there, PATIENCE, "all are there")
     go(app.folder, 0).touch()
     return clients
