@@ -6,8 +6,9 @@ import pytest
 
 from mainspring import CommandRefused, JobContext, Retention, every
 from mainspring.core import catalogue
+from mainspring.model.events import Pruned
 from tests.integration.gate import Gate
-from tests.support import NEVER, Nodes, ended, until
+from tests.support import NEVER, Nodes, Seen, ended, until
 
 
 @pytest.mark.req("EXE-1")
@@ -72,7 +73,8 @@ async def test_what_is_added_to_a_job_just_cancelled_elsewhere_never_runs(
 
 @pytest.mark.req("REG-9")
 async def test_a_single_process_prunes_what_its_code_no_longer_declares(nodes: Nodes) -> None:
-    before, after = nodes.app(), nodes.app(prune=True)
+    seen = Seen()
+    before, after = nodes.app(), nodes.app(prune=True, observers=[seen])
     for name in ("kept", "gone"):
         before.job(name)(lambda: None)
     async with before:
@@ -80,6 +82,7 @@ async def test_a_single_process_prunes_what_its_code_no_longer_declares(nodes: N
     after.job("kept")(lambda: None)
     async with after:
         assert [view.name for view in await after.jobs()] == ["kept"]
+    assert [event.jobs for event in seen.of(Pruned)] == [("gone",)]
 
 
 @pytest.mark.req("REG-9")

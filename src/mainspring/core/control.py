@@ -9,6 +9,7 @@ import msgspec
 
 from ..model.changes import CancelRequest, JobWrite
 from ..model.errors import CommandRefused, InvalidValue, JobNotFound, MainspringError
+from ..model.events import Pruned
 from ..model.execution import Execution, State
 from ..model.hours import hours_of
 from ..model.ids import Chance
@@ -248,6 +249,8 @@ class Control:
         orphans = [name for name in of_code if name not in declared | elsewhere]
         for name in orphans:
             await self.remove_job(name, by="prune", force=True)
+        if orphans:
+            self._emit(Pruned(tuple(orphans)))
         return orphans
 
     # --- executions ---------------------------------------------------------------------------------------

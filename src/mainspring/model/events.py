@@ -107,6 +107,12 @@ class Trouble(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
+class Pruned(msgspec.Struct, frozen=True):
+    """Jobs of code that no running process declares were removed at this start: see the setting `prune`."""
+
+    jobs: tuple[str, ...]
+
+
 class SkewNoticed(msgspec.Struct, frozen=True):
     """This process's clock and the store's differ by more than the limit."""
 
@@ -169,6 +175,7 @@ Event: TypeAlias = (
     | Stopping
     | Stopped
     | Trouble
+    | Pruned
     | SkewNoticed
     | ClockJumped
     | OutsideHours

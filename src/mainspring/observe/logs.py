@@ -22,6 +22,7 @@ from ..model.events import (
     Fenced,
     Missed,
     OutsideHours,
+    Pruned,
     Rescued,
     Running,
     SkewNoticed,
@@ -115,6 +116,8 @@ class LogLines:
                 self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
             case Trouble():
                 self._line(ERROR, "trouble", {"where": event.where}, event.traceback, error=event.error)
+            case Pruned():
+                self._line(WARNING, "jobs_pruned", {"jobs": ",".join(event.jobs)})
             case BackfillBegan():
                 self._backfill_began(event.backfill)
             case BackfillEnded():
