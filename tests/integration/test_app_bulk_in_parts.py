@@ -149,8 +149,12 @@ def test_who_stops_it_is_told_how_far_it_came(tmp_path: Path, capsys: pytest.Cap
 
         return await app.bulk_jobs("pause", queue="web", told=stop)
 
-    with pytest.raises(KeyboardInterrupt):
-        many.run_bulk(Session(), "pause", pause, "JOB")  # type: ignore[arg-type]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            many.run_bulk(Session(), "pause", pause, "JOB")  # type: ignore[arg-type]
+    finally:
+        signal.signal(signal.SIGINT, before)
     screen = capsys.readouterr()
     assert "pause: 3 done, 0 refused" in screen.out
     assert f"--filter after={names[2]} goes on" in screen.err
