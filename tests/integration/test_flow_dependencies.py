@@ -158,14 +158,17 @@ async def test_not_before_is_a_time_of_day_in_the_jobs_zone_on_the_day_of_the_ti
     flow = Flow()
     flow.job("load", trigger=daily_at("01:00"))
     flow.job("report", after="load", not_before="06:00", tz="Europe/Paris")
+    flow.job("early", after="load", not_before="02:45", tz="Europe/Paris")  # a time that the 29th does not have
     async with flow.harness("2026-03-27T12:00Z") as kit:
         await kit.advance("3d")
+        early = [row.started_at.isoformat()[:16] for row in reversed(await flow.app.executions("early"))]
+        assert early == ["2026-03-28T01:45", "2026-03-29T01:00", "2026-03-30T01:00"]
         starts = [row.started_at.isoformat() for row in reversed(await flow.app.executions("report"))]
         assert [start[:16] for start in starts] == ["2026-03-28T05:00", "2026-03-29T04:00", "2026-03-30T04:00"]
         late = await flow.app.trigger("load")
         await kit.run_until_idle()
         assert (await flow.app.executions("report"))[0].start_at >= late.created_at, "that time is over: at once"
-        assert flow.ran[-2:] == ["load", "report"]
+        assert sorted(flow.ran[-3:]) == ["early", "load", "report"]
 
 
 @pytest.mark.req("FLW-1")

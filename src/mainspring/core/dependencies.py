@@ -8,7 +8,7 @@ together says `core.joins`; `core.hand_over` does what is decided here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from ..model.execution import Execution, State
 from ..model.ids import follow_up_id
 from ..model.instants import Micros, to_datetime, to_micros
 from ..model.job import Job
+from ..model.timeline import localise
 from ..model.values import time_of_day, zone
 from .backfill_rules import is_child
 from .joins import Ended, flow_of
@@ -154,8 +155,8 @@ def due_time(job: Job, tick: Micros | None, now: Micros) -> Micros:
         return now
     local = zone("tz", job.spec.tz, warn=False)
     day = to_datetime(now if tick is None else tick).astimezone(local).date()
-    earliest = datetime.combine(day, time_of_day("not_before", job.spec.not_before), tzinfo=local)
-    return max(now, to_micros(earliest.astimezone(UTC)))
+    earliest = datetime.combine(day, time_of_day("not_before", job.spec.not_before))
+    return max(now, to_micros(localise(earliest, local)))
 
 
 class _Nothing:
