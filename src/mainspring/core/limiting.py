@@ -148,11 +148,22 @@ def limit_words(waiting: Execution, key: str) -> str:
     """
     limit = limit_of(waiting, key)
     if limit is not None and limit.concurrency is None:
-        return f"at most {limit.per_second:g} a second may begin ({key})"
+        return f"at most {rate_words(limit.per_second or 0.0)} may begin ({key})"
     most = "as many as may" if limit is None else str(limit.concurrency)
     if waiting.parent_id is not None and key == fan_out_key(waiting.parent_id):
         return f"{most} tenants of execution {waiting.parent_id} run, as many as tenant_concurrency allows"
     return f"{most} run under the limit {key}"
+
+
+def rate_words(per_second: float) -> str:
+    """In the first unit in which it is one at least.
+
+    >>> [rate_words(each) for each in (50.0, 100 / 60, 0.5, 1 / 3600, 10 / 86_400)]
+    ['50 a second', '1.66667 a second', '30 a minute', '1 an hour', '10 a day']
+    """
+    units = ((1, "a second"), (60, "a minute"), (3600, "an hour"))
+    seconds, unit = next((each for each in units if per_second * each[0] >= 1 - 1e-9), (86_400, "a day"))
+    return f"{per_second * seconds:g} {unit}"
 
 
 def limit_of(execution: Execution, key: str) -> Limit | None:
