@@ -30,7 +30,7 @@ class Journal:
         self._tries: dict[Claim, Try] = {}
         self._running: dict[str, dict[Claim, Try]] = {}
         self.doomed: set[Claim] = set()
-        """Claims of executions that had been asked to stop before: their handlers must not start."""
+        """Claims of executions that had been asked to stop before, or whose job had: their handlers must not start."""
         self.acknowledged: dict[str, str] = {}
         """Executions that a client was told of: id to what it had asked for."""
         self.commands: set[str] = set()

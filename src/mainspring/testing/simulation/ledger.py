@@ -95,6 +95,7 @@ class Ledger(Books):
         held = {blocked.execution.id for blocked in reply.blocked if self._held(blocked.execution.id)}
         for row in reply.claimed:
             self._claim_row(who, claim, row)
+            self._stopped(row, row.job_id in reply.stopped)
         for blocked in reply.blocked:
             self._blocked(who, blocked.execution, blocked.execution.id in held)
         taken = {row.id for row in reply.claimed} | {blocked.execution.id for blocked in reply.blocked}
@@ -135,6 +136,17 @@ class Ledger(Books):
         self.judge.check(same, "a claim is fenced in store time", f"{where}: {got.token}, {got.lease} for {row.lease}")
         same = (got.unique_key, got.overlap_key) == (row.unique, row.overlap)
         self.judge.check(same, "keys switch at pick-up", f"{where}: {got.unique_key}, {got.overlap_key}")
+
+    def _stopped(self, got: Execution, told: bool) -> None:
+        """The claimer hears that the job is cancelled, and then the handler must not start."""
+        row, job = self.rows[got.id], self.jobs.get(got.job)
+        row.stopped = job is not None and job.id == got.job_id and job.cancelled is not None
+        self.judge.check(
+            told == row.stopped, "claimers hear of cancelled jobs", f"{short(row.id)} of {got.job}: {told}"
+        )
+        if row.stopped:
+            self.judge.count("claims of cancelled jobs")
+            self.journal.doomed.add((row.id, row.token))
 
     def _held(self, id: str) -> bool:
         """Whether another holds a key that this row needs to run."""

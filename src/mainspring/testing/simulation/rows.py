@@ -46,6 +46,7 @@ class Row:
         "settled_by",
         "staged",
         "state",
+        "stopped",
         "todo",
         "token",
         "unique",
@@ -58,7 +59,7 @@ class Row:
         self.running_unique, self.running_overlap = given.running_unique_key, given.running_overlap_key
         self.token, self.owner, self.lease = given.token, given.owner, given.lease
         self.failures = self.crashes = 0
-        self.alone = self.asked = self.deferred = self.deleted = False
+        self.alone = self.asked = self.stopped = self.deferred = self.deleted = False
         self.todo = given.todo
         self.keep = True
         self.claimed_at = at
@@ -152,13 +153,14 @@ def _wrong_count(row: Row, change: Change, end: str) -> str | None:
 
 
 def _wrong_state(row: Row, change: Change, end: str) -> str | None:
-    """Where each ending may lead. Being asked to stop turns every ending but success into `cancelled`."""
+    """Where each ending may lead. Being asked to stop turns every ending but success into `cancelled`; so does a job that
+    was cancelled before the claim."""
     rules = row.given.rules
     spent = change.failures >= rules.max_attempts
     if end == "completed" or change.to is State.COMPLETED:
         return None if (end, change.to) == ("completed", State.COMPLETED) else f"{end} became {change.to}"
     if change.to is State.CANCELLED:
-        return None if row.asked else "cancelled without having been asked to stop"
+        return None if row.asked or row.stopped else "cancelled without having been asked to stop"
     if end == "cancelled" or (end in FREE and change.to is not State.PENDING):
         return f"{end} became {change.to}"
     if change.to is State.PENDING and end in COUNTED:
