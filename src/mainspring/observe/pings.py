@@ -48,7 +48,13 @@ class Pings:
         return names_addresses(execution)
 
     def wants_any(self, kind: type, executions: Sequence[Execution]) -> bool:
-        return any(map(names_addresses, executions))
+        policy = ""
+        for execution in executions:
+            if execution.policy != policy:  # mostly all have the same
+                policy = execution.policy
+                if names_addresses(execution):
+                    return True
+        return False
 
     def __call__(self, event: Any, /) -> None:
         if type(event) not in _HEARD or not names_addresses(event.execution):

@@ -24,8 +24,8 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, Tracer
 
 from ..model.execution import Execution
 from ..model.outcomes import Outcome
-from .origins import Origin
-from .tries import GOOD, OUTCOME, Kin, Safe, end, enter, leave
+from .origins import Origin, is_unsampled, origin_of
+from .tries import GOOD, OUTCOME, Kin, Safe, Unsampled, end, enter, kin_of, leave
 
 MOST_ATTRIBUTES = 16
 """More than a try ever has."""
@@ -82,31 +82,43 @@ class QuickSpans:
 
     def __init__(self, tracer: Any, safe: Safe) -> None:
         self.tracer, self.safe, self._new_id = tracer, safe, tracer.id_generator.generate_span_id
-        self._processor = tracer.span_processor
+        self._processor, self._is_enabled = tracer.span_processor, tracer._is_enabled
+        self._last: tuple[str, Origin | None] = ("", None)
         self._processors: tuple[Any, ...] | None = None
         self._deaf = False
         self.on_end: Callable[[Any], None] = self._processor.on_end
 
-    def usable(self) -> bool:
-        """Whether nobody looks at spans before their end: a processor may be added at any time."""
-        processors = self._processor._span_processors
-        if processors is not self._processors:
-            self._deaf = all(type(each) in _DEAF for each in processors)
-            self.on_end = _on_end(processors[0]) if len(processors) == 1 else self._processor.on_end
-            self._processors = processors
-        return self._deaf and self.tracer._is_enabled() is True
-
-    def begin(self, execution: Execution, kin: Kin, origin: Origin) -> QuickSpan:
-        """Without the constructors of the SDK: see `QuickSpan`."""
+    def begin(self, execution: Execution, worker: str) -> QuickSpan | Unsampled | None:
+        """None where the SDK has to make the span. Without the constructors of the SDK: see `QuickSpan`."""
+        given = execution.traceparent
+        if self._processor._span_processors is not self._processors:
+            self._look()
+        if given is None or not self._deaf or self._is_enabled() is not True:
+            return None
+        last, origin = self._last
+        if given != last or origin is None:  # those of a batch share theirs
+            if is_unsampled(given):
+                return Unsampled(given)
+            origin = origin_of(given)
+            if origin is None or not origin.sampled:
+                return None
+            self._last = given, origin
         span = _new(QuickSpan)
-        span._spans, span._origin, span._kin = self, origin, kin
-        span._message = execution.id
+        span._spans, span._origin, span._message = self, origin, execution.id
+        span._kin = kin_of(execution.queue, execution.job, execution.trigger, worker)
         if execution.failures:
             span._attempt = execution.failures + 1
         if execution.tenant is not None:
             span._tenant = execution.tenant
         span._number, span._start_time = self._new_id(), time_ns()
         return span
+
+    def _look(self) -> None:
+        """Whether nobody looks at spans before their end: a processor may be added at any time."""
+        processors = self._processor._span_processors
+        self._deaf = all(type(each) in _DEAF for each in processors)
+        self.on_end = _on_end(processors[0]) if len(processors) == 1 else self._processor.on_end
+        self._processors = processors
 
 
 def _on_end(processor: Any) -> Callable[[Any], None]:

@@ -45,7 +45,7 @@ class RoutineLines(ABC):
                 job, trigger = execution.job, execution.trigger
                 head = self._head_of((logger, kind, job, trigger))
             trace_id = execution.trace_id
-            usual = execution.tenant is None and trace_id.isalnum() and trace_id.isascii()
+            usual = execution.tenant is None and trace_id.isascii() and trace_id.encode().isalnum()  # bytes are quicker
             lines.append(self._rendered(head, execution, event.duration_ms if type(event) is Ended else None, usual))
         return lines
 

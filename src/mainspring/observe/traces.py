@@ -23,8 +23,8 @@ from ..core.request import TRACE_CONTEXT
 from ..model.changes import Added
 from ..model.execution import Execution
 from ..model.trace_context import joined, trace_id_of
-from .origins import NO_CONTEXT, is_unsampled, origin_of
-from .tries import SYSTEM, Safe, Trying, Unsampled, kin_of
+from .origins import NO_CONTEXT, origin_of
+from .tries import SYSTEM, Safe, Trying, kin_of
 
 if TYPE_CHECKING:
     from .quick_spans import QuickSpans
@@ -91,15 +91,8 @@ class Tracing:
     def begin(self, execution: Execution, worker: str) -> TracedTry | None:
         """The span of one try."""
         try:
-            quick, given = self._quick, execution.traceparent
-            if quick is None or given is None or not quick.usable():
-                return self._begin_by_sdk(execution, worker)
-            if is_unsampled(given):
-                return Unsampled(given)
-            origin = origin_of(given)
-            if origin is None or not origin.sampled:
-                return self._begin_by_sdk(execution, worker)
-            return quick.begin(execution, kin_of(execution.queue, execution.job, execution.trigger, worker), origin)
+            begun = None if self._quick is None else self._quick.begin(execution, worker)
+            return begun or self._begin_by_sdk(execution, worker)
         except Exception:
             self._safe.tell()
             return None
