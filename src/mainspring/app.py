@@ -285,6 +285,10 @@ class Mainspring(
         """Why it is not running: what stands in its way comes first."""
         return await (await self._ready()).overview.why(name)
 
+    async def why_waiting(self, execution: Execution) -> list[Reason]:
+        """Why this one execution has not begun."""
+        return await (await self._ready()).overview.why_waiting(execution)
+
     async def waiting_for_code(self) -> dict[str, int]:
         """Jobs whose code no running process has, and how many of their executions wait for it."""
         return await (await self._ready()).queries.waiting_for_code()

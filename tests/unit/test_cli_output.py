@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
-import msgspec
 import pytest
 
 from mainspring.cli import main
@@ -18,11 +17,8 @@ from mainspring.cli.output import cell, compact, moment, moment_in, progress_tex
 from mainspring.cli.parameters import quoting_hint, read_params
 from mainspring.cli.root import run_command
 from mainspring.cli.table import Way, fitting_widths, print_table
-from mainspring.cli.waiting import reasons
 from mainspring.core.shapes import execution_shape
-from mainspring.model.changes import WorkerInfo
 from mainspring.model.execution import Execution, State
-from mainspring.model.instants import to_micros
 from mainspring.model.job import JobStats
 from mainspring.model.policies import Retry
 
@@ -144,60 +140,6 @@ def test_progress_results_and_counts_in_short() -> None:
     assert runs_text(everything) == "10 (1 completed, 2 partial, 3 failed, 4 cancelled); 5 skipped"
     assert runs_text(JobStats(job_id="x")) == "0"
     assert retry_text(Retry("1s", multiplier=1, jitter=0.1)) == "after 1s, give or take 10%"
-
-
-AT = to_micros(NOW)
-WAITING = Execution(id="e1", job="remind", job_id="j", handler="remind", queue="mail", due=AT)
-AHEAD = Execution(id="e0", job="remind", job_id="j", handler="remind")
-ABLE = WorkerInfo(
-    id="w", host="h", pid=1, version="1", roles=("worker",), queues=("mail",), handlers=("remind",), concurrency=2
-)
-
-
-def with_(worker: WorkerInfo, **changes: Any) -> WorkerInfo:
-    return msgspec.structs.replace(worker, **changes)
-
-
-@pytest.mark.parametrize(
-    ("execution", "workers", "options", "words"),
-    [
-        (WAITING, [ABLE], {}, []),
-        (WAITING, [], {}, ["no process is running"]),
-        (WAITING, [with_(ABLE, roles=("scheduler",))], {}, ["no running process has the role worker"]),
-        (WAITING, [with_(ABLE, handlers=("other",))], {}, ["no running process has handler 'remind'"]),
-        (WAITING, [with_(ABLE, queues=("other",))], {}, ["no running process takes from queue 'mail'"]),
-        (WAITING, [with_(ABLE, queues=None, running=2)], {}, ["a free place: all 2 are taken"]),
-        (WAITING, [with_(ABLE, running=2), ABLE], {}, []),
-        (WAITING, [ABLE], {"cancelled": True}, ["nothing: its job is cancelled, and so will it be"]),
-        (WAITING, [ABLE], {"ahead": [AHEAD]}, ["execution e0 to end"]),
-    ],
-)
-def test_why_an_execution_waits(
-    execution: Execution, workers: list[WorkerInfo], options: dict[str, Any], words: list[str]
-) -> None:
-    assert list(reasons(execution, workers, NOW, **options)) == words
-
-
-@pytest.mark.req("API-10", "FLW-3")
-def test_what_waits_for_a_limit_names_it() -> None:
-    def told(key: str, **limit: Any) -> str:
-        limits = msgspec.json.encode([{"key": key, **limit}]).decode()
-        parked = msgspec.structs.replace(WAITING, parked=key, limits=limits, parent_id="p")
-        (words,) = reasons(parked, [with_(ABLE, running=2)], NOW)
-        return words
-
-    assert told("crawl:a", concurrency=2) == "its turn: 2 run under the limit crawl:a"
-    assert told("api", rate=50.0) == "its turn: at most 50 a second may begin (api)"
-    tenants = "its turn: 3 tenants of execution p run, as many as tenant_concurrency allows"
-    assert told("fan-out:p", concurrency=3) == tenants
-
-
-def test_what_is_due_later_says_when_and_whether_anybody_would_come() -> None:
-    later = msgspec.structs.replace(WAITING, due=AT + 90_000_000)
-    (start,) = reasons(later, [with_(ABLE, running=2)], NOW)
-    assert (start.startswith("its start at "), start.endswith("(in 1m 30s)")) == (True, True)
-    again, nobody = reasons(msgspec.structs.replace(later, failures=1), [], NOW)
-    assert (again.startswith("its next try at "), nobody) == (True, "no process is running")
 
 
 def test_a_terminal_without_unicode_gets_most_of_the_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import pytest
 from mainspring import Mainspring
 from mainspring.core import commands, why
 from mainspring.core.views import JobView
-from mainspring.core.why import Facts, Place, Reason, facts, place_of, reasons
+from mainspring.core.why import Facts, Place, Reason, facts, place_of, reasons, why_it_waits
+from mainspring.core.why_workers import counted
 from mainspring.model.changes import WorkerInfo
 from mainspring.model.execution import Execution, State, encode_policy
 from mainspring.model.instants import SECOND
@@ -146,3 +147,79 @@ async def test_a_share_of_its_own_is_told_its_place(monkeypatch: pytest.MonkeyPa
         assert ["at least" in each.message for each in await told()] == [True] * 3
     finally:
         await app.close()
+
+
+def waits(made: Job, workers: list[WorkerInfo], *alive: Execution) -> list[str]:
+    view = JobView(made, JobStats(job_id="i"), LiveCounts())
+    return [
+        f"{each.code}: {each.message}"
+        for each in why_it_waits(Facts(view=view, now=NOW, workers=workers, alive=alive), alive[0])
+    ]
+
+
+FULL = worker(running=10)
+LIMITED = msgspec.json.encode([{"key": "k", "concurrency": 2}]).decode()
+
+
+@pytest.mark.parametrize(
+    ("made", "workers", "alive", "expected"),
+    [
+        (job(), [worker()], [run()], []),
+        (job(), [], [run()], ["no_worker: no process is running"]),
+        (job(), [worker(roles=("scheduler",))], [run()], ["no_worker: no running process has the role worker"]),
+        (job(), [FULL], [run()], ["slots_busy: all slots are busy: 10 of 10 on 1 worker(s)"]),
+        (job(), [FULL, worker()], [run()], []),
+        (
+            job(),
+            [worker(queues=("default",))],
+            [run(queue="mail")],
+            ["queue_not_served: no worker that has the handler takes from the queue 'mail'"],
+        ),
+        (job().with_changes(cancelled=NOW), [], [run()], ["cancelled: its job is cancelled, and so will it be"]),
+        (
+            job(),
+            [worker()],
+            [run("f", staged=True), run(state=State.RUNNING)],
+            ["overlap: execution f waits for e to end (overlap skip)"],
+        ),
+        (
+            job(),
+            [FULL],
+            [run(parked="k", limits=LIMITED)],
+            ["limit_reached: execution e waits: 2 run under the limit k"],
+        ),
+        (
+            job(),
+            [],
+            [run(due=NOW + SECOND)],
+            ["start_later: execution e is to start at 1970-01-12T13:46:41Z", "no_worker: no process is running"],
+        ),
+    ],
+)
+def test_why_one_execution_waits(
+    made: Job, workers: list[WorkerInfo], alive: list[Execution], expected: list[str]
+) -> None:
+    assert waits(made, workers, *alive) == expected
+
+
+def test_what_waits_in_another_queue_than_its_jobs_is_looked_at_too() -> None:
+    assert codes(job(), [worker(queues=("default",))], run(queue="mail")) == ["queue_not_served"]
+
+
+def test_what_a_process_runs_is_counted_and_not_as_old_as_its_heartbeat() -> None:
+    running = [run(str(number), state=State.RUNNING, owner="w") for number in range(10)]
+    (now,) = counted([worker(running=3)], running)
+    assert now.running == 10
+
+
+@pytest.mark.req("FLW-3")
+def test_what_waits_for_a_limit_names_it() -> None:
+    def told(key: str, **limit: Any) -> list[str]:
+        limits = msgspec.json.encode([{"key": key, **limit}]).decode()
+        return waits(job(), [FULL], run(parked=key, limits=limits, parent_id="p"))
+
+    assert told("api", rate=50.0) == [
+        "rate_limited: execution e waits for its turn: at most 50 a second may begin (api)"
+    ]
+    tenants = "3 tenants of execution p run, as many as tenant_concurrency allows"
+    assert told("fan-out:p", concurrency=3) == [f"limit_reached: execution e waits: {tenants}"]

@@ -9,13 +9,15 @@ from datetime import datetime
 
 import msgspec
 
+from ..model.errors import JobNotFound
+from ..model.execution import Execution, State
 from ..model.instants import SECOND, Micros, maybe_datetime, to_datetime
 from ..model.job import JobState
 from .node import Node
 from .ports import Clock, Store
 from .queries import Queries
 from .views import JobView
-from .why import Reason, facts, reasons
+from .why import Reason, facts, reasons, why_it_waits
 from .worked_out import WorkedOut
 
 STORE_PATIENCE = 2.0
@@ -53,6 +55,16 @@ class Overview:
     async def why(self, name: str) -> tuple[JobView, list[Reason]]:
         known = await facts(self._store, self._queries, name)
         return known.view, reasons(known)
+
+    async def why_waiting(self, execution: Execution) -> list[Reason]:
+        """Why one execution has not begun; nothing once it has, or when somebody is about to take it."""
+        if execution.state is not State.PENDING:
+            return []
+        try:
+            known = await facts(self._store, self._queries, execution.job, only=execution)
+        except JobNotFound:
+            return []  # removed meanwhile, and the execution with it
+        return why_it_waits(known, execution)
 
     # --- numbers ------------------------------------------------------------------------------------------
     async def metrics(self, node: Node | None) -> Metrics:

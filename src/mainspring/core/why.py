@@ -23,6 +23,8 @@ from .ports import Store
 from .queries import Queries
 from .views import JobView
 from .waiting_for import WaitingFor, waiting_for
+from .why_workers import Reason as Reason
+from .why_workers import all_busy, counted, nobody_for
 
 LOOKED_AT = 100
 LOOKED_AT_RUNNING = LOOKED_AT_WAITING = 1_000
@@ -30,15 +32,6 @@ PLACES = 5
 NAMED = 5
 LATE = 5_000_000
 """Microseconds after which a tick that nobody made is worth a word."""
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """`blocking` tells what keeps the job from running from what is merely so: it runs, or its time has not come."""
-
-    code: str
-    message: str
-    blocking: bool = True
-    details: dict[str, Any] = {}
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -66,29 +59,34 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Of a job that comes after others."""
 
 
-async def facts(store: Store, queries: Queries, name: str) -> Facts:
+async def facts(store: Store, queries: Queries, name: str, only: Execution | None = None) -> Facts:
+    """With `only`, of its executions that wait this one alone is looked at."""
     view = await queries.job(name)
-    alive = await store.find(ExecutionQuery(job_id=view.job.id, states=LIVE, limit=LOOKED_AT))
-    now = await store.now()
+    wanted = ExecutionQuery(job_id=view.job.id, states=LIVE, limit=LOOKED_AT)
+    if only is None:
+        alive = await store.find(wanted)
+    else:
+        alive = [only, *await store.find(msgspec.structs.replace(wanted, states=frozenset({State.RUNNING})))]
+    now, workers, holders = await store.now(), await queries.workers(), dict[str, list[Execution]]()
+    if any(each.state is State.PENDING for each in alive):
+        running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=LOOKED_AT_RUNNING))
+        holders = _holders(running, alive)
+        workers = counted(workers, running) if len(running) < LOOKED_AT_RUNNING else workers
     return Facts(
         view=view,
         now=now,
-        workers=await queries.workers(),
+        workers=workers,
         alive=alive,
-        holders=await _holders(store, alive),
+        holders=holders,
         places=await _places(store, alive, now),
-        waiting_for=await waiting_for(store, view.job) if view.after else WaitingFor(),
+        waiting_for=await waiting_for(store, view.job) if view.after and only is None else WaitingFor(),
     )
 
 
-async def _holders(store: Store, alive: Sequence[Execution]) -> dict[str, list[Execution]]:
+def _holders(running: Sequence[Execution], alive: Sequence[Execution]) -> dict[str, list[Execution]]:
     """Whatever job it belongs to: a limit is shared by all who name its key."""
-    keys = {each.parked for each in alive if each.parked is not None}
-    if not keys:
-        return {}
-    running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=LOOKED_AT_RUNNING))
-    held: dict[str, list[Execution]] = {key: [] for key in keys}
-    for each in running:
+    held: dict[str, list[Execution]] = {each.parked: [] for each in alive if each.parked is not None}
+    for each in running if held else ():
         for limit in decode_limits(each.limits) if each.limits is not None else ():
             if limit.key in held:
                 held[limit.key].append(each)
@@ -136,6 +134,17 @@ def reasons(known: Facts) -> list[Reason]:
         *_workers(known),
         *_running(known),
     ]
+
+
+def why_it_waits(known: Facts, waiting: Execution) -> list[Reason]:
+    """Why one execution that is pending has not begun; nothing when somebody is about to take it."""
+    if known.view.job.cancelled is not None:
+        return [Reason("cancelled", "its job is cancelled, and so will it be")]
+    held, ready = _waits(known, waiting), is_ready(waiting, known.now)
+    found = [held] if held is not None and held.blocking else []
+    nobody = nobody_for(waiting.handler, waiting.queue, known.workers)
+    full = all_busy(waiting.handler, waiting.queue, known.workers) if ready else None
+    return [*found, *(each for each in (nobody, full) if each is not None)]
 
 
 # ---------------------------------------------------------------- what operators did
@@ -248,23 +257,9 @@ def _in_vain(waits: WaitingFor) -> list[Reason]:
 
 def _held(known: Facts) -> list[Reason]:
     """What waits though it is there: for its time, for a retry, for the execution that holds the job's key."""
-    found = []
-    runs = [each for each in known.alive if each.state is State.RUNNING]
-    for waiting in (each for each in known.alive if each.state is State.PENDING):
-        if waiting.parked is not None:
-            found.append(_limited(waiting, waiting.parked, known.holders.get(waiting.parked, ())))
-        elif waiting.id in known.places:
-            found.append(_in_turn(waiting, known.places[waiting.id]))
-        elif waiting.staged and runs:
-            holder = runs[-1].id
-            message = f"execution {waiting.id} waits for {holder} to end (overlap {waiting.rules.overlap})"
-            found.append(Reason("overlap", message, details={"execution_id": waiting.id, "holder": holder}))
-        elif waiting.due > known.now:
-            code = "retry_wait" if waiting.failures else "start_later"
-            what = f"waits for try {waiting.attempt}" if waiting.failures else "is to start"
-            message = f"execution {waiting.id} {what} at {_text(waiting.due)}"
-            details = {"execution_id": waiting.id, "start_at": _text(waiting.due), "error": waiting.error}
-            found.append(Reason(code, message, details=details))
+    waiting = [each for each in known.alive if each.state is State.PENDING]
+    found = [told for each in waiting if (told := _waits(known, each)) is not None]
+    runs = _runs(known)
     job = known.view.job
     if job.spec.overlap == "skip" and known.alive and not runs and not found:
         holder = known.alive[-1].id
@@ -275,6 +270,28 @@ def _held(known: Facts) -> list[Reason]:
         message = f"{len(runs)} of at most {limit} executions run"
         found.append(Reason("limit_reached", message, details={"limit": limit, "running": len(runs)}))
     return found
+
+
+def _runs(known: Facts) -> list[Execution]:
+    return [each for each in known.alive if each.state is State.RUNNING]
+
+
+def _waits(known: Facts, waiting: Execution) -> Reason | None:
+    if waiting.parked is not None:
+        return _limited(waiting, waiting.parked, known.holders.get(waiting.parked, ()))
+    if waiting.id in known.places:
+        return _in_turn(waiting, known.places[waiting.id])
+    if waiting.staged and (runs := _runs(known)):
+        holder = runs[-1].id
+        message = f"execution {waiting.id} waits for {holder} to end (overlap {waiting.rules.overlap})"
+        return Reason("overlap", message, details={"execution_id": waiting.id, "holder": holder})
+    if waiting.due > known.now:
+        code = "retry_wait" if waiting.failures else "start_later"
+        what = f"waits for try {waiting.attempt}" if waiting.failures else "is to start"
+        message = f"execution {waiting.id} {what} at {_text(waiting.due)}"
+        details = {"execution_id": waiting.id, "start_at": _text(waiting.due), "error": waiting.error}
+        return Reason(code, message, details=details)
+    return None
 
 
 def _limited(waiting: Execution, key: str, holders: Sequence[Execution]) -> Reason:
@@ -307,26 +324,16 @@ def _in_turn(waiting: Execution, place: Place) -> Reason:
 
 
 def _workers(known: Facts) -> list[Reason]:
-    spec, workers = known.view.job.spec, _with_role(known.workers, "worker")
-    found = []
+    """For the job itself, and for what waits of it in other queues than its own."""
+    spec, found = known.view.job.spec, dict[str, Reason]()
     if known.view.orphaned:
-        found.append(Reason("orphaned", "no running process declares it: its code is gone, or not deployed yet"))
-    if not workers:
-        return [*found, Reason("no_worker", "no running process has the role worker")]
-    able = [worker for worker in workers if spec.handler in worker.handlers]
-    if not able:
-        message = f"none of {len(workers)} running worker(s) has the handler {spec.handler!r}, or they exclude it"
-        return [*found, Reason("no_handler", message, details={"handler": spec.handler})]
-    serving = [worker for worker in able if worker.queues is None or spec.queue in worker.queues]
-    if not serving:
-        message = f"no worker that has the handler takes from the queue {spec.queue!r}"
-        return [*found, Reason("queue_not_served", message, details={"queue": spec.queue})]
-    if all(worker.running >= worker.concurrency for worker in serving):
-        busy = sum(worker.running for worker in serving)
-        slots = sum(worker.concurrency for worker in serving)
-        message = f"all slots are busy: {busy} of {slots} on {len(serving)} worker(s)"
-        found.append(Reason("slots_busy", message, details={"running": busy, "slots": slots}))
-    return found
+        found["orphaned"] = Reason("orphaned", "no running process declares it: its code is gone, or not deployed yet")
+    ready = [(each.handler, each.queue) for each in known.alive if is_ready(each, known.now)]
+    for handler, queue in dict.fromkeys([(spec.handler, spec.queue), *ready]):
+        reason = nobody_for(handler, queue, known.workers) or all_busy(handler, queue, known.workers)
+        if reason is not None:
+            found.setdefault(reason.message, reason)
+    return list(found.values())
 
 
 def _running(known: Facts) -> list[Reason]:
