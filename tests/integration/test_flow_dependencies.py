@@ -185,6 +185,9 @@ async def test_a_paused_or_disabled_job_says_that_it_did_not_follow() -> None:
             "paused",
             "dependency_failed",
         ]
+        skipped = (await flow.app.why("mail"))[1][-1]
+        assert (skipped.code, skipped.blocking, skipped.details["reason"]) == ("skipped", False, "dependency_failed")
+        assert "was skipped: job 'report' did not complete" in skipped.message
         await flow.app.resume("report")
         await flow.app.enqueue("load")
         await kit.run_until_idle()

@@ -55,6 +55,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What runs under the keys that executions of the job wait for, on all jobs."""
     places: Mapping[str, Place] = {}
     """Where those of its executions stand that are ready and take turns with other shares, by id."""
+    newest: Execution | None = None
+    """The execution that was made last, whatever became of it."""
     waiting_for: WaitingFor = WaitingFor()
     """Of a job that comes after others."""
 
@@ -79,6 +81,7 @@ async def facts(store: Store, queries: Queries, name: str, only: Execution | Non
         alive=alive,
         holders=holders,
         places=await _places(store, alive, now),
+        newest=next(iter(await store.find(ExecutionQuery(job_id=view.job.id, limit=1))), None),
         waiting_for=await waiting_for(store, view.job) if view.after and only is None else WaitingFor(),
     )
 
@@ -133,6 +136,7 @@ def reasons(known: Facts) -> list[Reason]:
         *_held(known),
         *_workers(known),
         *_running(known),
+        *_passed_over(known),
     ]
 
 
@@ -349,6 +353,16 @@ def _running(known: Facts) -> list[Reason]:
         )
         for each in runs
     ]
+
+
+def _passed_over(known: Facts) -> list[Reason]:
+    """Who asks why it did not run last night is told what became of its turn."""
+    newest = known.newest
+    if newest is None or newest.state is not State.SKIPPED:
+        return []
+    because = newest.error or newest.reason
+    details = {"execution_id": newest.id, "reason": newest.reason}
+    return [Reason("skipped", f"its last execution, {newest.id}, was skipped: {because}", False, details)]
 
 
 def _with_role(workers: Sequence[WorkerInfo], role: str) -> list[WorkerInfo]:
