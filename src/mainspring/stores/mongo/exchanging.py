@@ -33,16 +33,17 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
         return await _without_claim(db, applied, left, topics)
     try:
         found = await claim_rows(db, claim, left)
+        cancelled = await repeated(lambda: stopped(db, found.rows)) if found.rows else frozenset()
     except PyMongoError as error:
         if not any(applied) or not is_unreachable(error):
             raise
         # The endings are safe, and whoever sent them must hear of it. The next claim meets the trouble on its own.
-        found = Claimed(more=True, now=max(change.at for change in changes))
+        found, cancelled = Claimed(more=True, now=max(change.at for change in changes)), frozenset()
     answer = Exchanged(
         applied=tuple(applied),
         claimed=tuple(found.rows),
         blocked=tuple(found.blocked),
-        stopped=await repeated(lambda: stopped(db, found.rows)) if found.rows else frozenset(),
+        stopped=cancelled,
         alone_waiting=found.alone_waiting,
         more=found.more,
         next_due=found.next_due,

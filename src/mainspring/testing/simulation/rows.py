@@ -153,8 +153,8 @@ def _wrong_count(row: Row, change: Change, end: str) -> str | None:
 
 
 def _wrong_state(row: Row, change: Change, end: str) -> str | None:
-    """Where each ending may lead. Being asked to stop turns every ending but success into `cancelled`; so does a job that
-    was cancelled before the claim."""
+    """Where each ending may lead. Being asked to stop turns every ending but success into `cancelled`; so does a job
+    that was cancelled before the claim."""
     rules = row.given.rules
     spent = change.failures >= rules.max_attempts
     if end == "completed" or change.to is State.COMPLETED:
