@@ -37,3 +37,15 @@ async def test_a_loop_that_fails_tries_again_within_three_seconds_and_forgets_it
     await loop._run()
     assert loop.slept == [0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0, 3.0, 3.0, 7.0, 0.1, 5.0, 0]
     assert [isinstance(event, Trouble) for event in loop.told] == [True] * 10
+
+
+@pytest.mark.req("OBS-7")
+async def test_trouble_that_goes_on_is_told_with_its_traceback_once() -> None:
+    gone, full = [ConnectionError("gone")] * 3, OSError("disk full")
+    loop = Recorded([*gone, full, full, 7.0, full])
+    await loop._run()
+    assert [event.traceback is not None for event in loop.told if isinstance(event, Trouble)] == [
+        *(True, False, False),
+        *(True, False),
+        True,  # it had worked meanwhile
+    ]

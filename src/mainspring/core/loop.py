@@ -32,8 +32,11 @@ def one_by_one(
     return done
 
 
-def trouble(where: str, error: Exception) -> Trouble:
-    return Trouble(where, f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+def trouble(where: str, error: Exception, told: str | None = None) -> Trouble:
+    """With the traceback, unless the same words were told a moment ago: while a server is away, each of a hundred
+    tries says that it is, and the first one says where."""
+    words = f"{type(error).__name__}: {error}"
+    return Trouble(where, words, None if words == told else "".join(traceback.format_exception(error)))
 
 
 def inside_event_loop() -> bool:
@@ -92,14 +95,16 @@ class Loop:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause = FIRST_PAUSE
+        pause, told = FIRST_PAUSE, None
         while not self._stopping:
             self._woken = False
             try:
                 delay = await self._step()
-                pause = FIRST_PAUSE
+                pause, told = FIRST_PAUSE, None
             except Exception as error:
-                self._emit(trouble(self.name, error))
+                event = trouble(self.name, error, told)
+                self._emit(event)
+                told = event.error
                 delay, pause = pause, min(pause * 2, LONGEST_PAUSE)
             await self._sleep(delay)
 
