@@ -28,7 +28,7 @@ MEANING = {
     "wakeups": "false: polling only",
     "uvloop": "the event loop of `mainspring run` and `app.run`: `auto` takes uvloop where it is installed",
     "stop_timeout": "how long a stop may take in all, in seconds",
-    "stop_reserve": "the last part of it, kept for cancelling and handing back",
+    "stop_reserve": "the last part of it, kept for cancelling and handing back; at most half of a shorter stop",
     "payload_limit": "the largest parameters, in bytes of JSON",
     "username": "`ctx.username`",
     "channel": "`ctx.channel`",
