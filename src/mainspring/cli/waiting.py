@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..app import Mainspring
 from ..core.why_workers import nobody_for
 from ..model.execution import Execution, State
@@ -10,7 +12,18 @@ from .output import note
 
 async def waits_for(app: Mainspring, execution: Execution) -> str:
     """What a pending execution waits for, in words; empty when somebody is about to take it."""
-    return "; ".join(reason.message for reason in await app.why_waiting(execution))
+    return "; ".join(without_itself(reason.message, execution.id) for reason in await app.why_waiting(execution))
+
+
+def without_itself(message: str, id: str) -> str:
+    """The words about an execution, where it is clear that they are about this one.
+
+    >>> without_itself("execution e1 waits for e0 to end (overlap queue)", "e1")
+    'e0 to end (overlap queue)'
+    >>> without_itself("execution e1 is to start at 2026-03-01T08:00:00Z", "e1")
+    'start at 2026-03-01T08:00:00Z'
+    """
+    return re.sub(rf"^execution {re.escape(id)} (waits: |waits for |is to |is )?", "", message)
 
 
 async def say_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
