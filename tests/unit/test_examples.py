@@ -1,16 +1,24 @@
-"""The examples in the docstrings of triggers, windows and values do what they say."""
+"""The examples in docstrings do what they say, in every file that has some."""
 
 from __future__ import annotations
 
 import doctest
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-MODULES = ["calendar_triggers", "cron_words", "interval_triggers", "trigger", "triggers", "values", "windows", "zones"]
+import mainspring
+
+PACKAGE = Path(mainspring.__file__).parent
+MODULES = [
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples(name):
-    outcome = doctest.testmod(import_module(f"mainspring.model.{name}"))
+def test_examples(name: str) -> None:
+    outcome = doctest.testmod(import_module(name.removesuffix(".__init__")))
     assert (outcome.failed, outcome.attempted > 0) == (0, True)

@@ -1,7 +1,7 @@
 """What jobs get that do not say otherwise: the application's settings, laid under the options of a declaration.
 
 >>> JobDefaults(retry="patient").under({"queue": "reports"})
-{'queue': 'reports', 'retry': 'patient'}
+{'retry': 'patient', 'queue': 'reports'}
 """
 
 from __future__ import annotations
