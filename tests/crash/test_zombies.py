@@ -35,14 +35,14 @@ async def test_nothing_that_a_zombie_writes_is_accepted(tmp_path: Path, processe
 
         woken = time.time_ns() // 1000
         zombie.go_on()
-        await until(lambda: _refused(app, zombie, "lease" if heart == "hears" else "log"), PATIENCE)
+        if heart == "hears":
+            await until(lambda: _told(app, zombie, executions), PATIENCE)  # of some it may hear a beat later than of others
+        else:
+            await until(lambda: _refused(app, zombie, "log"), PATIENCE)
         go(tmp_path, 1).touch()
         await until(lambda: len(app.ledger.lines("fenced", pid=zombie.pid)) == 4, PATIENCE)
         assert len(_refused(app, zombie, "ending")) == 4
-        if heart == "hears":
-            await until(lambda: _told(app, zombie, executions), PATIENCE)
-        else:
-            assert not _refused(app, zombie, "lease")
+        assert heart == "hears" or not _refused(app, zombie, "lease")
         assert len(await app.running(heir)) == 4
         assert await _said_by(app, executions, token=1, since=(halted + woken) // 2) == 0  # while it could say nothing
 
