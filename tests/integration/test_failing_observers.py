@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from mainspring import InvalidValue, JobContext, Mainspring, Retry, every
-from mainspring.model.events import Enqueued, Ticked
+from mainspring.model.events import Enqueued, Started, Ticked
 from mainspring.observe.background import BackgroundHandler
 from mainspring.observe.formats import JsonFormatter
 from mainspring.testing import harness
@@ -229,3 +229,25 @@ async def test_what_was_enqueued_is_told_only_if_somebody_listens(memory_nodes: 
 def test_what_is_no_tracer_provider_is_refused_where_it_is_given() -> None:
     with pytest.raises(InvalidValue, match="tracer_provider"):
         Mainspring("memory://", tracer_provider="jaeger")
+
+
+@pytest.mark.req("OBS-7")
+@pytest.mark.parametrize("handler", ["async", "plain"])
+async def test_a_start_is_told_before_its_handler_does_anything(handler: str) -> None:
+    """Also when many begin at once, and are told of together."""
+    app, story = Mainspring("memory://", concurrency=5), []  # type: ignore[var-annotated]
+    app.observe(lambda event: story.append(("told", event.execution.id)) if isinstance(event, Started) else None)
+
+    @app.job("async")
+    async def work(ctx: JobContext) -> None:
+        story.append(("ran", ctx.execution_id))
+
+    @app.job("plain")
+    def plain(ctx: JobContext) -> None:
+        story.append(("ran", ctx.execution_id))
+
+    async with app:
+        ids = await app.enqueue_many([(handler, None)] * 30)
+        await until(lambda: len(story) == 2 * len(ids))
+    for id in {id for _, id in story}:
+        assert [what for what, whose in story if whose == id] == ["told", "ran"]

@@ -261,3 +261,34 @@ def test_a_message_with_an_event_of_the_application_is_kept() -> None:
         handler.flush()
     line = json.loads(stream.getvalue())
     assert (line["message"], line["event"]) == ("paid", "payment")
+
+
+def test_many_events_make_the_lines_that_each_would_make_alone() -> None:
+    both = [RUN, TENANT, RUN]
+    for events in ([Started(each, 0) for each in both], [Ended(each, attempt=1, **COMPLETED) for each in both]):
+        for formatter in (JsonFormatter(), ConsoleFormatter()):
+            together, alone = io.StringIO(), io.StringIO()
+            for stream, many in ((together, True), (alone, False)):
+                handler = BackgroundHandler(stream)
+                handler.setFormatter(formatter)
+                with logger_to(handler) as logger:
+                    lines = LogLines(logger)
+                    if many:
+                        lines.hear_all(events)
+                    else:
+                        for event in events:
+                            lines(event)
+            texts = [re.sub(r"\d\d:\d\d:\d\d\.\d+", "", stream.getvalue()) for stream in (together, alone)]
+            assert texts[0] == texts[1]
+            assert texts[0].count("\n") == 3
+
+
+def test_of_many_lines_those_that_fit_are_written_and_the_others_counted() -> None:
+    stream = io.StringIO()
+    handler = json_handler(stream, room=2)
+    with logger_to(handler) as logger:
+        LogLines(logger).hear_all([Started(RUN, 0)] * 5)
+        handler.flush()
+    events = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert sorted(events) == ["job_start", "job_start", "log_lines_dropped"]
+    assert '"dropped": 3' in stream.getvalue()

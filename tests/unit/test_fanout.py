@@ -126,3 +126,65 @@ def test_an_observer_that_would_end_the_process_only_fails(caplog: pytest.LogCap
     told: list[object] = []
     Fanout(lambda event: sys.exit(3), told.append)("event")
     assert (told, len(caplog.records)) == (["event"], 1)
+
+
+class Many:
+    """Takes events all at once, or would not have them."""
+
+    def __init__(self, wanted: bool = True) -> None:
+        self.wanted, self.asked, self.heard = wanted, [], []  # type: ignore[var-annotated]
+
+    def wants_any(self, kind: type, executions: list[Execution]) -> bool:
+        self.asked.append((kind, list(executions)))
+        return self.wanted
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        raise AssertionError("asked one by one")
+
+    def hear_all(self, events: list[object]) -> None:
+        self.heard.append(list(events))
+
+    def __call__(self, event: object) -> None:
+        raise AssertionError("told one by one")
+
+
+OTHER = Execution(id="3", job="other", job_id="1", handler="crawl")
+BOTH = [Started(PLAIN, 0), Started(OTHER, 0)]
+
+
+def test_events_told_together_reach_everybody_as_they_want_them() -> None:
+    many, picky, one_by_one = Many(), Picky("other"), []  # type: ignore[var-annotated]
+    Fanout(many, picky, one_by_one.append).together(Started, [PLAIN, OTHER], lambda: BOTH)
+    assert (many.heard, picky.seen, one_by_one) == ([BOTH], [BOTH[1]], BOTH)
+    assert many.asked == [(Started, [PLAIN, OTHER])]
+
+
+def test_nothing_is_made_that_nobody_wants_together() -> None:
+    def make() -> list[object]:
+        raise AssertionError("made for nobody")
+
+    for nobody in (Fanout(), Fanout(Many(wanted=False), Picky("third"), lines(logging.WARNING), Pings(private=False))):
+        nobody.together(Started, [PLAIN, OTHER], make)
+
+
+def test_pings_want_a_batch_in_which_any_names_an_address() -> None:
+    told: list[object] = []
+    pings = Pings(private=False)
+    assert not pings.wants_any(Ended, [PLAIN, PLAIN])
+    assert pings.wants_any(Ended, [PLAIN, PINGED, PLAIN])
+    Fanout(told.append).together(Ended, [], lambda: told)
+    assert not told
+
+
+def test_who_fails_at_many_events_stops_nobody_and_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Many):
+        def hear_all(self, events: list[object]) -> None:
+            raise RuntimeError("too many")
+
+    told: list[object] = []
+    fanout = Fanout(Failing(), Broken(), told.append)
+    for _ in range(2):
+        fanout.together(Started, [PLAIN, OTHER], lambda: BOTH)
+    assert told == BOTH * 2
+    complaints = [record.getMessage().split()[1].rpartition(".")[2] for record in caplog.records]
+    assert complaints == ["Broken", "Failing"]

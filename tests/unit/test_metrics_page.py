@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mainspring.core import backlog
 from mainspring.core.declare import job_spec
 from mainspring.core.readings import JobReading, Reading
-from mainspring.model.execution import Execution
+from mainspring.model.events import Ended, Started
+from mainspring.model.execution import Execution, State
 from mainspring.model.ids import random_id
 from mainspring.model.job import Job, JobStats, LiveCounts, encode_spec
 from mainspring.observe.counting import ProcessCounts
@@ -101,3 +102,23 @@ def test_what_nobody_looked_at_is_left_out_and_not_0() -> None:
     assert samples(jobs, oldest, "idle", "job_name") == {"idle": {0.0}}
     assert samples(jobs, oldest, "unread", "job_name") == {}
     assert samples(jobs, "job_last_success_timestamp_seconds", "unread", "job_name") == {"unread": {0.0}}
+
+
+@pytest.mark.req("OBS-4")
+def test_many_events_count_as_each_would_alone() -> None:
+    runs = [Execution(id="1", job=job, job_id="1", handler="h", due=1_000_000) for job in ("one", "two", "one")]
+    starts = [Started(run, at) for run, at in zip(runs, (0, 9_000_000, 1_004_000), strict=True)]
+    times = zip(runs, (3.0, 10.0, 75_000_000.0), strict=True)
+    endings = [Ended(run, State.COMPLETED, 1, took, reason="completed") for run, took in times]
+    together, alone = ProcessCounts(10), ProcessCounts(10)
+    for events in (starts, endings):
+        together.hear_all(events)
+        for event in events:
+            alone(event)
+    assert together.jobs.keys() == alone.jobs.keys() == {"one", "two"}
+    for name, counts in together.jobs.items():
+        for mine, other in (
+            (counts.lateness, alone.jobs[name].lateness),
+            (counts.durations, alone.jobs[name].durations),
+        ):
+            assert (mine.counts, mine.total) == (other.counts, pytest.approx(other.total))

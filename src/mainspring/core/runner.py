@@ -184,6 +184,7 @@ class Runner:
             value, error = None, raised
             if scope is not None and scope.expired() and run.stopped is None:
                 run.stopped = "timeout"
+        run.task = None  # what belongs to it goes with it, not when the ending is settled, which is much later
         self._home.run(done, run, self._outcome(run, value, error, None))
 
     # --- parents ------------------------------------------------------------------------------------------
