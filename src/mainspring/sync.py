@@ -170,6 +170,9 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
     def why(self, name: str) -> tuple[JobView, list[Reason]]:
         return self._call(self._app.why(name))
 
+    def why_waiting(self, execution: Execution) -> list[Reason]:
+        return self._call(self._app.why_waiting(execution))
+
     def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
         return self._call(self._app.executions(job, **filters))
 
