@@ -212,6 +212,9 @@ def test_the_console_line_shows_time_level_event_and_fields() -> None:
         {"name": "mainspring.job", "msg": "page 1", "levelname": "INFO", "job": "crawl"}
     )
     assert ConsoleFormatter().format(handlers_own)[13:] == "INFO     crawl: page 1"
+    vars(handlers_own).update(execution_id="e1", trace_id="t1", tenant="acme", attempt=2)
+    ids = "tenant=acme attempt=2 trace_id=t1 execution_id=e1"
+    assert ConsoleFormatter().format(handlers_own)[13:] == f"INFO     crawl: page 1 {ids}"
     coloured = ConsoleFormatter(colour=True).format(one(Started(RUN, 0)))
     assert "\x1b[36mINFO" in coloured
 

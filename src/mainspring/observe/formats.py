@@ -82,7 +82,10 @@ class ConsoleFormatter(logging.Formatter):
         execution_id, trace_id = getattr(record, "execution_id", None), getattr(record, "trace_id", None)
         if execution_id is None:
             return text
-        return f"{text} {self._dim(f'trace_id={trace_id} execution_id={execution_id}')}"
+        tenant, attempt = getattr(record, "tenant", None), getattr(record, "attempt", None)
+        whose = "" if tenant is None else f"tenant={tenant} "
+        again = f"attempt={attempt} " if isinstance(attempt, int) and attempt > 1 else ""
+        return f"{text} {self._dim(f'{whose}{again}trace_id={trace_id} execution_id={execution_id}')}"
 
     def _dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self._colour else text
