@@ -214,8 +214,8 @@ class Store(LockBackend, Protocol):
           not claimed yet. `next_due` covers those instants too. A look that lies further ahead than 5 s is due: the
           clock was set back.
 
-        Rows are claimed whatever has become of their job; `stopped` names the jobs among theirs that are cancelled. It
-        is read after the claim: of a row that was added after its job had been cancelled, the claimer always hears it.
+        Rows are claimed whatever has become of their job; `stopped` names the jobs among theirs that are cancelled. Of
+        a row that was added after its job had been cancelled, the claimer always hears it.
 
         Staged rows are claimed one by one: their keys become the running keys and `staged` ends; when a running key
         is held by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone`

@@ -115,7 +115,7 @@ class Blocked(msgspec.Struct, frozen=True):
 class Exchanged(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to settle-then-claim. `next_due` is when the earliest future execution becomes ready, whoever may
     claim it; `more` says that ready rows this request could claim remain, `alone_waiting` that rows marked `alone` do.
-    `stopped` are the ids of cancelled jobs that rows were claimed of, looked for once the claim had been made.
+    `stopped` are the ids of cancelled jobs that rows were claimed of.
     """
 
     applied: tuple[bool, ...] = ()

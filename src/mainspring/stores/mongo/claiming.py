@@ -32,7 +32,8 @@ _ROUNDS = 12
 
 
 class Claimed(msgspec.Struct):
-    """`parked` rows were left for want of room under a limit; the first of them is looked at again at `look`."""
+    """`parked` rows were left for want of room under a limit; the first of them is looked at again at `look`.
+    `cancelled`: there are cancelled jobs, perhaps among those of the rows."""
 
     rows: list[Execution] = []
     blocked: list[Blocked] = []
@@ -44,6 +45,7 @@ class Claimed(msgspec.Struct):
     now: Micros = 0
     woken: bool = False
     passed_on: bool = False
+    cancelled: bool = False
 
     @property
     def used_up(self) -> int:
@@ -60,7 +62,7 @@ async def claim(db: Database, request: ClaimRequest, left: Sequence[Change]) -> 
         room = limit - before
         spread = 4 if tried else 1  # who was late once looks further ahead, where nobody else is
         outlook = await _look(db, request, room * spread + 1, left if tried == 0 else ())
-        answer.woken = answer.woken or outlook.woken
+        answer.woken, answer.cancelled = answer.woken or outlook.woken, answer.cancelled or outlook.cancelled
         candidates = outlook.wanted(request)
         chosen = _chosen(candidates, request.turn, room, skip=tried > 0)
         await _take(db, request, chosen, outlook, answer)

@@ -33,7 +33,7 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
         return await _without_claim(db, applied, left, topics)
     try:
         found = await claim_rows(db, claim, left)
-        cancelled = await repeated(lambda: stopped(db, found.rows)) if found.rows else frozenset()
+        cancelled = await repeated(lambda: stopped(db, found.rows)) if found.rows and found.cancelled else frozenset()
     except PyMongoError as error:
         if not any(applied) or not is_unreachable(error):
             raise

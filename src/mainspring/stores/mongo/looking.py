@@ -28,7 +28,7 @@ _NAMED_LANES = 200
 
 class Outlook(msgspec.Struct):
     """`lanes` are those the request may claim from, `staged` the ids among them that trade keys, `limited` those that
-    have limits. `next_look` is when parked rows have to be looked at."""
+    have limits. `next_look` is when parked rows have to be looked at. `cancelled`: there are cancelled jobs."""
 
     now: Micros = 0
     next_due: Micros | None = None
@@ -36,6 +36,7 @@ class Outlook(msgspec.Struct):
     flow: bool = False
     waiters: bool = False
     woken: bool = False
+    cancelled: bool = False
     lanes: dict[str, list[Candidate[str]]] = {}
     alone: dict[str, list[Candidate[str]]] = {}
     staged: set[str] = set()
@@ -72,7 +73,7 @@ async def _asked(db: Database, request: ClaimRequest | None, most: int, around: 
     if request is None or not request.handlers or request.queues == frozenset():
         return await db.meta.aggregate([*now, *around])
     clock = {"$unionWith": {"coll": db.meta.name, "pipeline": now}}
-    return await db.executions.aggregate([*ready_pipeline(db, request, most), clock, *around])
+    return await db.executions.aggregate([*ready_pipeline(db, request, most), clock, *around, _cancelled(db)])
 
 
 def _read(outlook: Outlook, doc: dict[str, Any]) -> None:
@@ -84,6 +85,8 @@ def _read(outlook: Outlook, doc: dict[str, Any]) -> None:
         outlook.next_look = int(doc["again"])
     elif "waits" in doc:
         outlook.waiters = True
+    elif "cancelled" in doc:
+        outlook.cancelled = True
     else:
         name, rows = doc["_id"], doc["rows"]
         alone = name.endswith(ALONE)
@@ -122,6 +125,13 @@ def _waiters(db: Database) -> dict[str, Any]:
     found = {"$project": {"_id": 0, "waits": {"$literal": True}}}
     pipeline = [{"$match": {"waits_for": {"$lt": TOKENS}}}, {"$limit": 1}, found]
     return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
+
+
+def _cancelled(db: Database) -> dict[str, Any]:
+    """Asked after the rows: where no job is cancelled then, none of these rows was added after its job had been."""
+    found = {"$project": {"_id": 0, "cancelled": {"$literal": True}}}
+    pipeline = [{"$match": {"cancelled": {"$exists": True}}}, {"$limit": 1}, found]
+    return {"$unionWith": {"coll": db.jobs.name, "pipeline": pipeline}}
 
 
 def ready_pipeline(db: Database, request: ClaimRequest, most: int) -> list[dict[str, Any]]:
