@@ -36,7 +36,7 @@ TRACEBACK_LIMIT = 32_768
 RESULT_LIMIT = 262_144
 
 STORE_PAUSE = 1.0
-UNKNOWN_PAUSE = 60.0
+LONGEST_UNKNOWN_PAUSE = 60.0
 """Seconds until a parent is looked at again that could not be spread here, through no fault of its own."""
 
 StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
@@ -204,7 +204,7 @@ class Runner:
             in_thread, in_task = partial(self._listing_in_thread, run, fan_outs.threads), partial(self._listing, run)
             value = FannedOut(await fan_outs.spread(run.context, in_thread, in_task))
         except (StoreError, TenantsUnknown) as raised:
-            delay = STORE_PAUSE if isinstance(raised, StoreError) else UNKNOWN_PAUSE
+            delay = STORE_PAUSE if isinstance(raised, StoreError) else unknown_pause(run.execution.token)
             error = RetryAfter(delay, describe_error(raised))
         except BaseException as raised:
             error = raised
@@ -329,6 +329,16 @@ def _finished(value: Any) -> Any:
         value.close()
         raise NonRetryable("the handler returned a coroutine that nobody awaits: declare it with async def")
     return value
+
+
+def unknown_pause(claims: int) -> float:
+    """Seconds until somebody else may take a parent whose tenants this process does not know. Short at first, since a
+    process that knows them may run beside this one; longer each time, since there may be none.
+
+    >>> [unknown_pause(claims) for claims in (1, 2, 3, 7, 1000)]
+    [1.0, 2.0, 4.0, 60.0, 60.0]
+    """
+    return min(LONGEST_UNKNOWN_PAUSE, 2.0 ** min(claims - 1, 10))
 
 
 async def _said(call: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
