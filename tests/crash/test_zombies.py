@@ -36,7 +36,7 @@ async def test_nothing_that_a_zombie_writes_is_accepted(tmp_path: Path, processe
         woken = time.time_ns() // 1000
         zombie.go_on()
         if heart == "hears":
-            await until(lambda: _told(app, zombie, executions), PATIENCE)  # of some it may hear a beat later than of others
+            await until(lambda: _told(app, zombie, executions), PATIENCE)  # of some a beat later than of others
         else:
             await until(lambda: _refused(app, zombie, "log"), PATIENCE)
         go(tmp_path, 1).touch()
