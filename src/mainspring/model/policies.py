@@ -45,7 +45,8 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
     def __post_init__(self) -> None:
         preset = _PRESETS.get(self.initial, {}) if isinstance(self.initial, str) else {}
         if isinstance(self.initial, str) and self.initial.isalpha() and not preset:
-            raise InvalidValue("retry", self.initial, f"{one_of(map(repr, _PRESETS))}, or a first pause such as '2s'")
+            allowed = f"{one_of(map(repr, _PRESETS))}, or a first pause such as '2s'"
+            raise InvalidValue("retry.initial", self.initial, allowed)
         initial = duration("retry.initial", preset.get("initial", self.initial), allow_zero=True)
         multiplier = preset.get("multiplier", 2.0) if self.multiplier is None else self.multiplier
         limit = preset.get("max") if self.max is None else self.max
