@@ -55,9 +55,7 @@ async def test_the_reason_of_a_cancelled_job_is_that_of_its_executions(nodes: No
 async def test_what_is_added_to_a_job_just_cancelled_elsewhere_never_runs(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        catalogue, "FRESH_FOR", NEVER
-    )  # one process knows the job of before
+    monkeypatch.setattr(catalogue, "FRESH_FOR", NEVER)  # one process knows the job of before
     stale, other = nodes.app(), nodes.app()
     ran: list[str] = []
     for app in (stale, other):
