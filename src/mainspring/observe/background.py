@@ -28,8 +28,6 @@ LINGER = 0.02
 LAST_WAIT = 1.0
 """Seconds that the end of a process waits for lines still on their way; once."""
 WRITE_AT_ONCE = 65_536
-WRITE_TOGETHER = 250
-"""Lines that become one text: few enough to be still at hand when they are written."""
 BUSY_PAUSE = 0.05
 
 
@@ -153,7 +151,7 @@ class Lines:
 
     def _write_all(self) -> None:
         while self._queue:
-            lines = [self._queue.popleft() for _ in range(min(len(self._queue), WRITE_TOGETHER))]
+            lines = [self._queue.popleft() for _ in range(min(len(self._queue), 1_000))]
             dropped, self.dropped = self.dropped, 0
             try:
                 told = [self._tell_dropped(dropped)] if dropped else []
