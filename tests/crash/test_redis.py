@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from mainspring import any_of, once
 from tests.crash.handlers import UNDISTURBED, Witnessed
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.redis_node import build_guarded
+from tests.crash.ticking import with_ticking_jobs
 from tests.valkey_server import Valkey, new_valkey
 
 NODES = 3
 JOBS = 4
 TICKS = 40
 PERIOD = timedelta(milliseconds=70)
-START_IN = 3.0  # enough to declare the jobs before, on a busy machine too
 
 
 @pytest.mark.req("LCK-1", "LCK-3", "REL-1", "TIM-1")
@@ -32,7 +31,7 @@ async def test_no_fault_of_redis_doubles_a_tick_or_an_ending(tmp_path: Path, pro
     await app.open()
     started = [processes.start("redis_node", f"redis_url={url}", *undisturbed) for _ in range(NODES)]
     await until(lambda: _taking_part(app), PATIENCE)
-    await _with_ticking_jobs(tmp_path, url)
+    await with_ticking_jobs(lambda: build_guarded(tmp_path, redis_url=url), JOBS, TICKS, PERIOD)
     wanted = 0
     for fault in (_flushed, _frozen, _killed, _flushed):
         wanted += 20
@@ -70,17 +69,6 @@ async def _some_ticks(app: Witnessed) -> None:
     """Ticks go on without Redis, unless all of them have been."""
     wanted = min(len(app.ledger.lines("began")) + 5, JOBS * TICKS)
     await until(lambda: len(app.ledger.lines("began")) >= wanted, PATIENCE, "ticks go on without Redis")
-
-
-async def _with_ticking_jobs(folder: Path, url: str) -> None:
-    app = build_guarded(folder, redis_url=url)
-    await app.open()  # which may take a while
-    start = datetime.now(UTC) + timedelta(seconds=START_IN)
-    instants = [once(start + number * PERIOD) for number in range(TICKS)]
-    for number in range(JOBS):
-        app.schedule(f"ticks-{number}", "tick", any_of(*instants), overlap="allow", grace="10m")
-    await app.open()
-    await app.close()
 
 
 async def _taking_part(app: Witnessed) -> bool:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from mainspring import Retention, any_of, once
+from mainspring import Retention
 from tests.crash.handlers import UNDISTURBED, Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import due_jobs, known
+from tests.crash.ticking import with_ticking_jobs
 
 SCHEDULERS = 10
 JOBS = 20
 TICKS_PER_JOB = 50
 TICKS = JOBS * TICKS_PER_JOB
 PERIOD = timedelta(milliseconds=100)
-START_IN = 4.0  # enough to declare all jobs before, on a busy machine too
 
 
 @pytest.mark.req("REL-1", "TIM-1", "TIM-6")
@@ -30,7 +30,8 @@ async def test_a_thousand_ticks_are_a_thousand_executions(tmp_path: Path, proces
         schedulers = [processes.node("scheduler") for _ in range(SCHEDULERS)]
         processes.node("worker", concurrency=50, **UNDISTURBED)
         await until(lambda: _taking_part(quiet, SCHEDULERS + 1), PATIENCE)
-        await _with_ticking_jobs(tmp_path)
+        retention = Retention(keep_success=False)
+        await with_ticking_jobs(lambda: build(tmp_path), JOBS, TICKS_PER_JOB, PERIOD, retention=retention)
         for done in (TICKS // 4, TICKS // 2, TICKS * 3 // 4):
             await until(lambda done=done: len(quiet.ledger.lines("began")) >= done, PATIENCE)
             schedulers.pop().kill()
@@ -40,19 +41,6 @@ async def test_a_thousand_ticks_are_a_thousand_executions(tmp_path: Path, proces
         await _judge(quiet)
     finally:
         await quiet.close()
-
-
-async def _with_ticking_jobs(folder: Path) -> None:
-    """All jobs tick at the same instants: whoever is awake goes for all of them at once."""
-    app = build(folder)
-    await app.open()  # which may take a while
-    start = datetime.now(UTC) + timedelta(seconds=START_IN)
-    ticks = [once(start + number * PERIOD) for number in range(TICKS_PER_JOB)]
-    for number in range(JOBS):
-        retention = Retention(keep_success=False)
-        app.schedule(f"ticks-{number}", "tick", any_of(*ticks), overlap="allow", grace="10m", retention=retention)
-    await app.open()
-    await app.close()
 
 
 async def _taking_part(app: Witnessed, nodes: int) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
-from mainspring import Execution, any_of, once
+from mainspring import Execution
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import due_jobs, ended, live
+from tests.crash.ticking import with_ticking_jobs
 
 JOBS = 4
 PERIOD = timedelta(milliseconds=100)
@@ -39,7 +40,7 @@ class Load:
         for _ in range(nodes):
             processes.node("scheduler,worker", concurrency=4, **settings)
         await until(lambda: self._taking_part(nodes), PATIENCE, "all nodes take part")
-        await _with_ticking_jobs(self.folder, self._ticks, start_in=4.0)
+        await with_ticking_jobs(lambda: build(self.folder), JOBS, self._ticks, PERIOD, max_attempts=100)
         for seconds in (0.01, 0.05, 0.2, 0.3):
             items = [("work", {"n": n, "seconds": seconds}) for n in range(self._executions // 4)]
             self._acknowledge(await self.app.enqueue_many(items))
@@ -138,17 +139,6 @@ class Load:
     def __str__(self) -> str:
         runs, tries = self.begun(), len({line["id"] for line in self.app.ledger.lines("began")})
         return f"{len(self.acknowledged)} acknowledged, {self.refused} refused, {runs} runs of {tries}"
-
-
-async def _with_ticking_jobs(folder: Path, ticks: int, start_in: float) -> None:
-    app = build(folder)
-    await app.open()  # which may take a while
-    start = datetime.now(UTC) + timedelta(seconds=start_in)
-    instants = [once(start + number * PERIOD) for number in range(ticks)]
-    for number in range(JOBS):
-        app.schedule(f"ticks-{number}", "tick", any_of(*instants), overlap="allow", grace="10m", max_attempts=100)
-    await app.open()
-    await app.close()
 
 
 async def _all(app: Witnessed) -> list[Execution]:
