@@ -108,16 +108,16 @@ time-full: $(INSTALLED)
 
 flow-full: $(INSTALLED)
 	@FLOW_SEEDS=1000 FLOW_FULL=1 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/simulation/test_fan_out*.py \
-	    tests/simulation/test_dependencies*.py tests/integration/test_flow_chain.py $(ARGS)
+	    tests/simulation/test_dependencies*.py tests/integration/core/dependencies/test_chain.py $(ARGS)
 
 crash-full: $(INSTALLED)
 	@CRASH_FULL=1 $(RUN) -m pytest -q -o timeout=3600 tests/crash/test_kills.py $(ARGS)
 
 plans: $(INSTALLED)
-	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/test_postgres_plans.py $(ARGS)
+	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/stores/postgres/test_plans.py $(ARGS)
 
 copy-check: $(INSTALLED)
-	@COPY_ROWS=$(or $(ROWS),100000) $(RUN) -m pytest -q -s tests/integration/test_moving.py -k journey $(ARGS)
+	@COPY_ROWS=$(or $(ROWS),100000) $(RUN) -m pytest -q -s tests/integration/admin/test_copy.py -k journey $(ARGS)
 
 BENCH := $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(POSTGRES),--postgres $(POSTGRES))
 

@@ -10,14 +10,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from mainspring import JobContext, Mainspring, every
-from mainspring.assembly import SystemClock, make_store
-from mainspring.config import load
-from mainspring.model.changes import Audit
+from mainspring.app.parts import SystemClock, make_store
+from mainspring.config.settings import load
 from mainspring.model.execution import Execution, State
-from mainspring.model.ids import random_id
-from mainspring.model.instants import SECOND
 from mainspring.model.job import Job, JobStats
-from mainspring.model.records import ExecutionRecord, Incarnation, Record, RecordKind
+from mainspring.model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind
+from mainspring.model.store.messages import Audit
+from mainspring.model.time.instants import SECOND
+from mainspring.model.values.ids import random_id
 
 BATCH = 2_000
 SPAN = 30 * 86_400 * SECOND

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from mainspring import Mainspring
-from mainspring.assembly import SystemClock
-from mainspring.model.changes import Added, Beat, BeatReply, Change, ClaimRequest, Exchanged
+from mainspring.app.parts import SystemClock
 from mainspring.model.execution import Execution, State
+from mainspring.model.store.messages import Added, Beat, BeatReply, Change, ClaimRequest, Exchanged
 from mainspring.stores.memory import MemoryStore
 
 

@@ -31,10 +31,10 @@ from typing import Any
 import psycopg
 
 from mainspring import JobContext, Mainspring, cron, every
-from mainspring.assembly import SystemClock, make_store
-from mainspring.config import load
+from mainspring.app.parts import SystemClock, make_store
+from mainspring.config.settings import load
 from mainspring.model.events import Ticked
-from mainspring.model.triggers import Trigger
+from mainspring.model.triggers.combined import Trigger
 from tests.servers import new_postgres
 
 PROJECT = Path(__file__).resolve().parent.parent

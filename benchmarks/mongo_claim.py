@@ -20,11 +20,11 @@ from bson import ObjectId
 from pymongo import AsyncMongoClient, ReturnDocument
 
 from benchmarks.mongo_raw import OWNER, executions
-from mainspring.model.changes import ClaimRequest
+from mainspring.model.store.messages import ClaimRequest
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.claiming import claim
-from mainspring.stores.mongo.database import Database
-from mainspring.stores.mongo.taking import taken
+from mainspring.stores.mongo.connection.database import Database
+from mainspring.stores.mongo.executions.claim import claim
+from mainspring.stores.mongo.executions.claim_update import taken
 from tests.mongo_server import KINDS, mongo
 
 BATCH = 100

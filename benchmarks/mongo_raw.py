@@ -21,14 +21,13 @@ from typing import Any
 from bson import ObjectId
 from pymongo import AsyncMongoClient, UpdateOne, WriteConcern
 
-from mainspring.core import decide
-from mainspring.model.changes import Change, ClaimRequest
-from mainspring.model.execution import Execution, encode_policy
-from mainspring.model.ids import random_id
-from mainspring.model.outcomes import Outcome
+from mainspring.core.rules import transitions
+from mainspring.model.execution import Execution, Outcome, encode_policy
 from mainspring.model.policies import RunPolicy
+from mainspring.model.store.messages import Change, ClaimRequest
+from mainspring.model.values.ids import random_id
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.documents import document
+from mainspring.stores.mongo.executions.documents import document
 from tests.mongo_server import KINDS, mongo
 
 BATCH, CHUNK = 100, 500
@@ -84,7 +83,7 @@ class Store:
 
 def _completed(row: Execution) -> Change:
     now = time.time_ns() // 1000
-    change = decide.after_attempt(row, Outcome(end="completed", started=now, ended=now, worker=OWNER), 0.5)
+    change = transitions.after_attempt(row, Outcome(end="completed", started=now, ended=now, worker=OWNER), 0.5)
     return change
 
 

@@ -41,10 +41,10 @@ from opentelemetry.trace import (
 )
 
 from mainspring import Mainspring
-from mainspring.observe.background import BackgroundHandler
-from mainspring.observe.counting import ProcessCounts
-from mainspring.observe.fanout import Fanout
-from mainspring.observe.formats import JsonFormatter
+from mainspring.observe.dispatch import Fanout
+from mainspring.observe.logs.background import BackgroundHandler
+from mainspring.observe.logs.formats import JsonFormatter
+from mainspring.observe.metrics.process_counters import ProcessCounts
 
 MODES = ("bare", "off", "logs", "metrics", "traces", "all", "callers", "sampled", "sdk")
 TRACED = ("traces", "all", "callers", "sampled", "sdk")

@@ -17,8 +17,8 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.postgres_store import OWNER, execution
-from mainspring.model.changes import JobWrite
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.store.messages import JobWrite
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.statements import in_schema
 from tests.servers import new_postgres

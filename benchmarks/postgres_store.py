@@ -22,13 +22,12 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from mainspring.core.decide import after_attempt
 from mainspring.core.ports import Topic
-from mainspring.model.changes import ClaimRequest, JobWrite
-from mainspring.model.execution import Execution, encode_policy
-from mainspring.model.ids import random_id
+from mainspring.core.rules.transitions import after_attempt
+from mainspring.model.execution import Execution, Outcome, encode_policy
 from mainspring.model.job import Job, JobSpec, encode_spec
-from mainspring.model.outcomes import Outcome
+from mainspring.model.store.messages import ClaimRequest, JobWrite
+from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from tests.servers import Postgres, new_postgres
 

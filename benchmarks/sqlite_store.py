@@ -24,13 +24,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mainspring.core import decide
-from mainspring.model.changes import Change, ClaimRequest
-from mainspring.model.execution import Execution, encode_policy
-from mainspring.model.ids import random_id
-from mainspring.model.instants import Micros
-from mainspring.model.outcomes import Outcome
+from mainspring.core.rules import transitions
+from mainspring.model.execution import Execution, Outcome, encode_policy
 from mainspring.model.policies import RunPolicy
+from mainspring.model.store.messages import Change, ClaimRequest
+from mainspring.model.time.instants import Micros
+from mainspring.model.values.ids import random_id
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore
 
@@ -96,7 +95,7 @@ def executions(count: int, lanes: int = 1, **fields: Any) -> list[Execution]:
 
 
 def completed(row: Execution, now: Micros) -> Change:
-    return decide.after_attempt(row, Outcome(end="completed", started=now, ended=now + 15, worker=OWNER))
+    return transitions.after_attempt(row, Outcome(end="completed", started=now, ended=now + 15, worker=OWNER))
 
 
 async def fill(store: Store, rows: Sequence[Execution]) -> Measured:

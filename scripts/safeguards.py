@@ -94,7 +94,7 @@ SETTLE = "applied = settle(tx, changes, ours)"
 AS_SEEN = "(row.state, row.token, row.owner) == (change.expect, change.token, change.owner)"
 NEW_ID = "follow_up_id(backfill_id, TRIGGER, str(position), str(id(object())))"
 RENEWED_UNCHECKED = Edit(
-    "stores/sqlite/working.py",
+    "stores/sqlite/executions/live.py",
     "{id: seq for id, token, seq in running if asked[id] == token}",
     "{id: seq for id, _, seq in running}",
 )
@@ -103,17 +103,17 @@ SAFEGUARDS = (
     # --- the fence: what a worker without a lease writes changes nothing
     Safeguard(
         "token check on endings",
-        (Edit("stores/shared.py", AS_SEEN, "(row.state, row.owner) == (change.expect, change.owner)"),),
+        (Edit("stores/common/rows.py", AS_SEEN, "(row.state, row.owner) == (change.expect, change.owner)"),),
         (LOST_REPLIES, SIMULATION),
     ),
     Safeguard(
         "owner check on endings",
-        (Edit("stores/shared.py", AS_SEEN, "(row.state, row.token) == (change.expect, change.token)"),),
+        (Edit("stores/common/rows.py", AS_SEEN, "(row.state, row.token) == (change.expect, change.token)"),),
         (SIMULATION, CONFORMANCE),
     ),
     Safeguard(
         "fence on endings: token and owner",
-        (Edit("stores/shared.py", AS_SEEN, "row.state == change.expect"),),
+        (Edit("stores/common/rows.py", AS_SEEN, "row.state == change.expect"),),
         (DEAF_ZOMBIE, SIMULATION),
     ),
     Safeguard(
@@ -130,14 +130,14 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "token that grows with every claim",
-        (Edit("stores/shared.py", "token=row.token + 1,", "token=row.token,"),),
+        (Edit("stores/common/rows.py", "token=row.token + 1,", "token=row.token,"),),
         (SIMULATION, CONFORMANCE),
     ),
     Safeguard(
         "fence on notes (SQLite)",
         (
             Edit(
-                "stores/sqlite/working.py",
+                "stores/sqlite/executions/live.py",
                 "(row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner)",
                 "row.state is not State.RUNNING",
             ),
@@ -164,19 +164,19 @@ SAFEGUARDS = (
     # --- leases
     Safeguard(
         "rescue only what has expired",
-        (Edit("stores/shared.py", "as_seen and (not change.rescue or lease_over(row, now))", "as_seen"),),
+        (Edit("stores/common/rows.py", "as_seen and (not change.rescue or lease_over(row, now))", "as_seen"),),
         (f"{ZOMBIES}::test_a_rescue_that_comes_after_the_renewal_changes_nothing", SIMULATION),
     ),
     Safeguard(
         "lease judged in store time, not by the janitor's clock",
         (
             Edit(
-                "stores/shared.py",
+                "stores/common/rows.py",
                 "not change.rescue or lease_over(row, now)",
                 "not change.rescue or lease_over(row, change.at)",
             ),
             Edit(
-                "core/janitor.py",
+                "core/engine/janitor.py",
                 "expired = await self._store.expired(BATCH)",
                 "from ..model.changes import ExecutionQuery\n"
                 "            running_ones = ExecutionQuery(states=frozenset({State.RUNNING}), limit=BATCH)\n"
@@ -184,11 +184,11 @@ SAFEGUARDS = (
                 "            expired = [row for row in running if (row.lease or 0) <= self._clock.now()]",
             ),
             Edit(
-                "core/janitor.py",
+                "core/engine/janitor.py",
                 "now = await self._store.now() lost = one_by_one(",
                 "now = self._clock.now()\n        lost = one_by_one(",
             ),
-            Edit("core/storetime.py", "if self._heard is None:", "if True:"),
+            Edit("core/store_clock.py", "if self._heard is None:", "if True:"),
         ),
         (SIMULATION,),
     ),
@@ -196,7 +196,7 @@ SAFEGUARDS = (
         "heartbeats from a thread of their own",
         (
             Edit(
-                "core/heart.py",
+                "core/engine/heartbeat.py",
                 "self._beat() self._nudge.wait(self._interval)",
                 "self._loop.call_soon_threadsafe(self._beat)\n            self._nudge.wait(self._interval)",
             ),
@@ -205,22 +205,28 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "a worker that is cut off stops its handlers",
-        (Edit("core/heart.py", "if silent and suspected:", "if False:"),),
+        (Edit("core/engine/heartbeat.py", "if silent and suspected:", "if False:"),),
         (f"{ZOMBIES}::test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers",),
     ),
     Safeguard(
         "a janitor that was paused gives others time for a beat",
-        (Edit("core/janitor.py", "return late or abs(", "return abs("),),
+        (Edit("core/engine/janitor.py", "return late or abs(", "return abs("),),
         (f"{ZOMBIES}::test_a_process_that_was_paused_does_not_rescue_from_itself",),
     ),
     Safeguard(
         "a claim made anew ends the hold of the earlier run",
-        (Edit("core/slots.py", "self.lose(self.runs[id])\n        self._ahead.pop(id)", "pass"),),
+        (Edit("core/engine/slots.py", "self.lose(self.runs[id])\n        self._ahead.pop(id)", "pass"),),
         (SIMULATION, ZOMBIES),
     ),
     Safeguard(
         "only the lease of that very claim is given up",
-        (Edit("core/heart.py", "if self.held.get(execution.id) == execution.token:", "if execution.id in self.held:"),),
+        (
+            Edit(
+                "core/engine/heartbeat.py",
+                "if self.held.get(execution.id) == execution.token:",
+                "if execution.id in self.held:",
+            ),
+        ),
         (f"{ZOMBIES}::test_a_worker_that_claims_its_own_lost_execution_anew_keeps_the_two_runs_apart", SIMULATION),
     ),
     # --- ticks
@@ -237,7 +243,7 @@ SAFEGUARDS = (
     # --- the database
     Safeguard(
         "BEGIN IMMEDIATE",
-        (Edit("stores/sqlite/connect.py", '"BEGIN IMMEDIATE"', '"BEGIN"'),),
+        (Edit("stores/sqlite/threads/connect.py", '"BEGIN IMMEDIATE"', '"BEGIN"'),),
         (CLIENTS, KILLS),
     ),
     Safeguard(
@@ -258,34 +264,48 @@ SAFEGUARDS = (
     Safeguard(
         "settle, then claim (SQLite)",
         (
-            Edit("stores/sqlite/claiming.py", "applied = settle(tx, changes, ours)", "applied: tuple[bool, ...] = ()"),
-            Edit("stores/sqlite/claiming.py", "if request is None:", f"if request is None:\n        {SETTLE}"),
-            Edit("stores/sqlite/claiming.py", "claim.take()", f"claim.take()\n    {SETTLE}"),
+            Edit(
+                "stores/sqlite/executions/claim.py",
+                "applied = settle(tx, changes, ours)",
+                "applied: tuple[bool, ...] = ()",
+            ),
+            Edit("stores/sqlite/executions/claim.py", "if request is None:", f"if request is None:\n        {SETTLE}"),
+            Edit("stores/sqlite/executions/claim.py", "claim.take()", f"claim.take()\n    {SETTLE}"),
         ),
         (CONFORMANCE,),
     ),
     # --- jobs after jobs
     Safeguard(
         "hand-over: what follows known by its parents",
-        (Edit("core/dependencies.py", "DEPENDENCY, job.id, *ids)", "DEPENDENCY, job.id, *ids, str(id(object())))"),),
+        (
+            Edit(
+                "core/dependencies/rules.py",
+                "DEPENDENCY, job.id, *ids)",
+                "DEPENDENCY, job.id, *ids, str(id(object())))",
+            ),
+        ),
         (DEPENDENCIES,),
     ),
     Safeguard(
         "hand-over: endings of several parents entered by compare-and-set",
-        (Edit("core/joins.py", "EntryWrite(entry=entry, seen_version=version)", "EntryWrite(entry=entry)"),),
+        (
+            Edit(
+                "core/dependencies/joins.py", "EntryWrite(entry=entry, seen_version=version)", "EntryWrite(entry=entry)"
+            ),
+        ),
         (DEPENDENCIES,),
     ),
     Safeguard(
         "hand-over: a skip that is passed on keeps its mark until it is",
-        (Edit("core/dependencies.py", '"todo": feeds', '"todo": False'),),
+        (Edit("core/dependencies/rules.py", '"todo": feeds', '"todo": False'),),
         (DEPENDENCIES,),
     ),
     Safeguard(
         "hand-over: the same tenants, listed before the execution is there",
         (
             Edit(
-                "core/hand_over.py",
-                "decided = await tenant_lists.made(store, row, names, writer_of(names), now)",
+                "core/dependencies/hand_over.py",
+                "decided = await rosters.made(store, row, names, writer_of(names), now)",
                 "return row",
             ),
         ),
@@ -294,35 +314,35 @@ SAFEGUARDS = (
     # --- windows and backfills
     Safeguard(
         "rows of a backfill known by their place in it",
-        (Edit("core/backfill_rules.py", "follow_up_id(backfill_id, TRIGGER, str(position))", NEW_ID),),
+        (Edit("core/backfills/rules.py", "follow_up_id(backfill_id, TRIGGER, str(position))", NEW_ID),),
         (BACKFILLS,),
     ),
     Safeguard(
         "room counted by what is in flight",
-        (Edit("core/backfill_rules.py", "backfill.concurrency - backfill.running,", "backfill.concurrency,"),),
+        (Edit("core/backfills/rules.py", "backfill.concurrency - backfill.running,", "backfill.concurrency,"),),
         (BACKFILLS,),
     ),
     Safeguard(
         "places of a cancelled backfill that nobody can take any more",
-        (Edit("core/backfill_driver.py", "range(record.position, last)", "range(0)"),),
+        (Edit("core/backfills/driver.py", "range(record.position, last)", "range(0)"),),
         (BACKFILLS,),
     ),
     Safeguard(
         "endings entered in the ledger once",
-        (Edit("core/ledger.py", "if execution.id in known.ids:", "if execution.id in ():"),),
+        (Edit("core/rules/window_ledger.py", "if execution.id in known.ids:", "if execution.id in ():"),),
         (BACKFILLS,),
     ),
     # --- tenants
     Safeguard(
         "a list of tenants that was stored is used again",
-        (Edit("core/fan_out.py", "known = await tenant_lists.stored(self._store, parent.id)", "known = None"),),
+        (Edit("core/tenants/fan_out.py", "known = await rosters.stored(self._store, parent.id)", "known = None"),),
         (FAN_OUT,),
     ),
     Safeguard(
         "the first list of tenants counts",
         (
             Edit(
-                "core/tenant_lists.py",
+                "core/tenants/rosters.py",
                 "key=HEADER, body=_body(known)), seen_version=0)",
                 "key=HEADER, body=_body(known)))",
             ),
@@ -333,7 +353,7 @@ SAFEGUARDS = (
         "a parent that was cancelled leaves no tenant without a record",
         (
             Edit(
-                "core/tenant_endings.py",
+                "core/tenants/endings.py",
                 "if sum((await store.children(parent.id)).values()) < known.total:",
                 "if False:",
             ),
@@ -344,7 +364,7 @@ SAFEGUARDS = (
         "tenants that ended before their parent began to wait are noticed",
         (
             Edit(
-                "core/tenant_endings.py",
+                "core/tenants/endings.py",
                 "if await settle_parent(store, parent_id, now, emit):\n        return True",
                 "",
             ),
@@ -354,14 +374,14 @@ SAFEGUARDS = (
     # --- follow-ups
     Safeguard(
         "follow-up mark",
-        (Edit("core/decide.py", "if to.final and needs_follow_up(execution):", "if False:"),),
+        (Edit("core/rules/transitions.py", "if to.final and needs_follow_up(execution):", "if False:"),),
         (FOLLOW_UPS, SIMULATION),
     ),
     Safeguard(
         "the mark is cleared after the follow-ups, not before",
         (
             Edit(
-                "core/followups.py",
+                "core/engine/follow_ups.py",
                 "self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)",
                 "await self._store.todo_done([execution.id])\n"
                 "                self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)",
@@ -372,17 +392,17 @@ SAFEGUARDS = (
     # --- stopping, and payloads that kill
     Safeguard(
         "no claim while draining",
-        (Edit("core/worker.py", "if slots.draining or self._unheard", "if self._unheard"),),
+        (Edit("core/engine/worker.py", "if slots.draining or self._unheard", "if self._unheard"),),
         (f"{STOP}::test_ten_long_handlers_come_back_uncounted",),
     ),
     Safeguard(
         "watchdog over a stop",
-        (Edit("signals.py", "start_watchdog(self._stop_timeout)", "pass"),),
+        (Edit("app/signals.py", "start_watchdog(self._stop_timeout)", "pass"),),
         (f"{STOP}::test_a_handler_that_blocks_the_event_loop_for_good_does_not_keep_the_process",),
     ),
     Safeguard(
         "what crashed twice runs alone",
-        (Edit("core/decide.py", "alone=crashes >= ALONE_AFTER", "alone=False"),),
+        (Edit("core/rules/transitions.py", "alone=crashes >= ALONE_AFTER", "alone=False"),),
         (SIMULATION, "tests/crash/test_poison.py"),
     ),
 )
@@ -423,7 +443,7 @@ class Copy:
     def _red_seed(self) -> str | None:
         for first in range(0, SEEDS, SEEDS_AT_ONCE):
             arguments = ["--seed", str(first), "--count", str(SEEDS_AT_ONCE)]
-            done = self._run("mainspring.testing.simulation", *arguments)
+            done = self._run("tests.simulator", *arguments)
             if done is None:
                 return f"{SIMULATION}: seeds {first} to {first + SEEDS_AT_ONCE - 1} came to no end"
             if done.returncode != 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mainspring.config import PREFIX, RULES, Settings
+from mainspring.config.settings import PREFIX, RULES, Settings
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- end of settings -->"

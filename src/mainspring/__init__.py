@@ -11,15 +11,16 @@ async def hello(ctx: JobContext) -> None:
 app.run()
 """
 
-from .app import Mainspring
-from .core.already_running import AlreadyRunning
-from .core.context import ExecutionCancelled, JobContext
+from .app.mainspring import Mainspring
+from .core.commands.tenant_retries import TenantRun
+from .core.declaring.context import ExecutionCancelled, JobContext
 from .core.locks import LockTaken
-from .core.tenant_context import current_tenant
-from .core.tenant_runs import TenantRun
-from .core.views import JobView
+from .core.queries.job_view import JobView
+from .core.tenants.context import current_tenant
 from .model.backfill import Backfill, Windows, WindowStatus
+from .model.calendars.hours import Hours
 from .model.errors import (
+    AlreadyRunning,
     BackfillNotFound,
     CommandRefused,
     ConfigurationError,
@@ -37,11 +38,10 @@ from .model.errors import (
     StoreError,
 )
 from .model.execution import Attempt, Execution, State
-from .model.hours import Hours
 from .model.job import JobState
 from .model.limits import Limit
 from .model.policies import CatchUp, Retention, Retry, Unique
-from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
+from .model.triggers.combined import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
 from .model.windows import Window, limited, offset
 from .version import VERSION
 

@@ -19,9 +19,9 @@ import pytest
 
 from mainspring import Mainspring, Retry, every
 from mainspring.cli import main
-from mainspring.cli.run import OrphanWatch
-from mainspring.model.changes import WorkerInfo
+from mainspring.cli.commands.run import OrphanWatch
 from mainspring.model.execution import Execution
+from mainspring.model.store.messages import WorkerInfo
 from tests.support import until
 
 URL = "--database-url=sqlite:///shop.db"

@@ -22,8 +22,8 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from mainspring.config import Settings
-from mainspring.core.tokens import Token, digest_of
+from mainspring.config.settings import Settings
+from mainspring.core.access.api_tokens import Token, digest_of
 from mainspring.server.access import Guard, Role, limited_to_sys, required_role
 from tests.api.access_support import SECRET, STRANGER, ask_status, public_pem, rsa_key, settings, signed
 

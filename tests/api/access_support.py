@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from mainspring.config import Settings, load
+from mainspring.config.settings import Settings, load
 from mainspring.server.access import Guard, Principal, Refused, Role, anyone, needs, sys_access
 from tests.support import DEADLINE
 

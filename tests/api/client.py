@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from starlette.routing import Match
 
 from mainspring import Mainspring
-from mainspring.server.outputs import Error
+from mainspring.server.models.answers import Error
 
 LOCAL = ("127.0.0.1", 50_000)
 

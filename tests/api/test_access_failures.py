@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mainspring.core.tokens import Token, digest_of
+from mainspring.core.access.api_tokens import Token, digest_of
 from mainspring.server.access import Guard, Refused, Role
 from mainspring.server.access import failures as module
 from mainspring.server.access.failures import FailedLogins

@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 from mainspring import JobContext, Mainspring, State
-from mainspring.core.bulk import EXECUTION_COMMANDS, JOB_COMMANDS
+from mainspring.core.commands.bulk import EXECUTION_COMMANDS, JOB_COMMANDS
 from mainspring.server.api import create_api
 from tests.api.access_support import SECRET, STRANGER, Answer, ask, signed
 from tests.support import ended

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from mainspring.config import Settings
+from mainspring.config.settings import Settings
 from mainspring.model.errors import ConfigurationError
 from mainspring.server.access import Guard
 from tests.api.access_support import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from mainspring.config import Settings
+from mainspring.config.settings import Settings
 from mainspring.model.errors import ConfigurationError
 from mainspring.server.access import UVICORN_OPTIONS, Guard, may_listen
 from tests.api.access_support import SECRET, STRANGER, Answer, ask, settings, signed, tiny_api

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from mainspring import Mainspring
-from mainspring.config import Settings, load
-from mainspring.config_security import RULES, SecuritySettings
+from mainspring.config.security import RULES, SecuritySettings
+from mainspring.config.settings import Settings, load
 from mainspring.model.errors import ConfigurationError, InvalidValue
-from mainspring.model.secret import HIDDEN, Secret
+from mainspring.model.values.secret import HIDDEN, Secret
 from tests.api.access_support import SECRET, settings
 
 pytestmark = pytest.mark.req("SEC-2")

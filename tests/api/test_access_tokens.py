@@ -17,10 +17,10 @@ import msgspec
 import pytest
 
 from mainspring import Mainspring
-from mainspring.core.tokens import Token, Tokens, digest_of, parts_of
+from mainspring.core.access.api_tokens import Token, Tokens, digest_of, parts_of
 from mainspring.model.errors import CommandRefused, ConfigurationError, InvalidValue, NotFound, StoreError
-from mainspring.model.instants import SECOND
-from mainspring.model.shelf import Entry, EntryWrite
+from mainspring.model.store.entries import Entry, EntryWrite
+from mainspring.model.time.instants import SECOND
 from mainspring.server.access import Guard
 from mainspring.server.access.tokens import FRESH_FOR, MOST_KEPT, NOTE_EVERY, TokenVerifier
 from tests.api.access_support import STRANGER, Answer, ask, settings, tiny_api
@@ -299,7 +299,7 @@ async def test_an_entry_of_another_release_opens_nothing(nodes: Nodes) -> None:
 
 
 async def test_many_tokens_are_listed_oldest_first(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.core.tokens.PAGE", 3)
+    monkeypatch.setattr("mainspring.core.access.api_tokens.PAGE", 3)
     async with nodes.client() as app:
         made = [(await app.create_token(f"t{number}", "viewer")).token for number in range(10)]
         assert {token.id for token in await app.tokens()} == {token.id for token in made}

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mainspring.core.queries import Queries
+from mainspring.core.queries.queries import Queries
 from mainspring.model.errors import StoreError
-from mainspring.server.frame import MOST_BYTES, request_id_of
+from mainspring.server.middleware import MOST_BYTES, request_id_of
 from tests.api.client import client_of
 from tests.support import Nodes
 

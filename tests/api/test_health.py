@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.core.overview import CHECK_SLACK, CHECKS_MISSED
+from mainspring.core.monitoring.totals import CHECK_SLACK, CHECKS_MISSED
 from mainspring.model.errors import SchemaMismatch
 from mainspring.stores.memory import MemoryStore
 from tests.api.client import client_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.idempotency import ABANDONED_AFTER, KEPT_FOR, Answer, Begun, Idempotency, StillAtWork
-from mainspring.model.instants import SECOND
+from mainspring.core.commands.idempotency import ABANDONED_AFTER, KEPT_FOR, Answer, Begun, Idempotency, StillAtWork
+from mainspring.model.time.instants import SECOND
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import FakeClock
 from tests.api.client import client_of

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.core.creating import OPTION_OF
-from mainspring.core.declare import OPTIONS
+from mainspring.core.commands.job_creation import OPTION_OF
+from mainspring.core.declaring.options import OPTIONS
 from mainspring.model.errors import InvalidValue
-from mainspring.server.job_models import JobFields
+from mainspring.server.models.jobs import JobFields
 from tests.api.access_support import SECRET
 from tests.api.client import client_of
 from tests.api.test_roles import Someone

@@ -8,7 +8,7 @@ import pytest
 from msgspec.json import encode
 
 from mainspring import Mainspring, every
-from mainspring.core.shapes import attempt_shape, execution_shape
+from mainspring.core.render.entities import attempt_shape, execution_shape
 from mainspring.model.errors import InvalidValue
 from mainspring.model.execution import Attempt, Execution
 from mainspring.server.api import create_api

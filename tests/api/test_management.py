@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.core import audit_lists
+from mainspring.core.queries import audit_lists
 from tests.api.access_support import SECRET
 from tests.api.client import client_of
 from tests.api.test_roles import Someone

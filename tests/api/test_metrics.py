@@ -12,11 +12,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mainspring import JobContext, Mainspring, Retry, every
-from mainspring.core import backlog
-from mainspring.core.backlog import LISTED
+from mainspring.core.monitoring import oldest_waiting
+from mainspring.core.monitoring.oldest_waiting import LISTED
 from mainspring.model.events import Ended, Fenced, Rescued, Skipped, Started
 from mainspring.model.execution import Execution, State
-from mainspring.observe.counting import DURATIONS, OTHERS, ProcessCounts
+from mainspring.observe.metrics.process_counters import DURATIONS, OTHERS, ProcessCounts
 from mainspring.testing import FakeClock
 from tests.api.client import client_of
 from tests.support import ON_A_FAKE_CLOCK, Nodes, run_once, until
@@ -130,7 +130,7 @@ async def page_of(app: Mainspring) -> Page:
 
 @pytest.mark.req("OBS-4")
 async def test_what_lives_now(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backlog, "ALL", 0)  # as if much more were waiting
+    monkeypatch.setattr(oldest_waiting, "ALL", 0)  # as if much more were waiting
     clock = FakeClock()
     app = with_jobs(nodes.app(clock=clock, **ON_A_FAKE_CLOCK))
     try:
@@ -160,7 +160,7 @@ async def test_the_oldest_of_a_long_queue_is_followed_from_scrape_to_scrape(
 ) -> None:
     clock = FakeClock()
     app = with_jobs(memory_nodes.app(clock=clock, **ON_A_FAKE_CLOCK))
-    monkeypatch.setattr(backlog, "ALL", 0)  # as if much more were waiting
+    monkeypatch.setattr(oldest_waiting, "ALL", 0)  # as if much more were waiting
 
     async def waited() -> float:
         oldest = (await page(app)).value("job_oldest_waiting_timestamp_seconds", job_name="good")

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from mainspring import InvalidValue, Mainspring, every
-from mainspring.cli.watch import watch
-from mainspring.core import missed_runs
-from mainspring.core.missed_runs import Told, entry_key, write_told
-from mainspring.model.changes import WorkerInfo
-from mainspring.model.instants import to_micros
-from mainspring.model.shelf import Entry, EntryWrite
+from mainspring.cli.commands.watch import watch
+from mainspring.core.monitoring import missed_runs
+from mainspring.core.monitoring.missed_runs import Told, entry_key, write_told
+from mainspring.model.store.entries import Entry, EntryWrite
+from mainspring.model.store.messages import WorkerInfo
+from mainspring.model.time.instants import to_micros
 from mainspring.testing.clock import FakeClock
 from tests.api.client import client_of
 from tests.support import ON_A_FAKE_CLOCK, Nodes

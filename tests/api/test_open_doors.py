@@ -10,8 +10,8 @@ import pytest
 from fastapi.requests import HTTPConnection
 
 from mainspring import Mainspring
-from mainspring.core import login_failures
-from mainspring.core.login_failures import LoginFailures
+from mainspring.core.access import login_failures
+from mainspring.core.access.login_failures import LoginFailures
 from mainspring.model.errors import StoreError
 from mainspring.server import stream
 from mainspring.server.access import Guard, Role, failures, tokens

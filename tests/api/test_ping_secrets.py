@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.cli.job_screen import print_job
-from mainspring.core.ping_secrets import masked
-from mainspring.core.pinging import check_ping
-from mainspring.core.shapes import job_shape
+from mainspring.cli.screens.jobs import print_job
+from mainspring.core.render.entities import job_shape
+from mainspring.core.render.masking import masked
+from mainspring.core.rules.pings import check_ping
 from mainspring.model.errors import InvalidValue
 from tests.api.access_support import SECRET
 from tests.api.test_roles import Someone

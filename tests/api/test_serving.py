@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from mainspring import ConfigurationError, Mainspring, every
 from mainspring.model.events import Running
-from mainspring.server.outputs import Error
+from mainspring.server.models.answers import Error
 from tests.integration.gate import Gate
 from tests.support import DEADLINE, Nodes, until
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.core import audit_lists, queries
+from mainspring.core.queries import audit_lists, queries
 from tests.api.client import Client, client_of
 from tests.support import Nodes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring import every, once
-from mainspring.core import queries
+from mainspring.core.queries import queries
 from tests.api.client import client_of
 from tests.support import Nodes, ended
 

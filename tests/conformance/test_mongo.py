@@ -16,7 +16,7 @@ import pymongo
 
 from mainspring.core.ports import Clock, Store
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.database import COLLECTIONS
+from mainspring.stores.mongo.connection.database import COLLECTIONS
 from mainspring.testing.conformance import StoreConformance
 from tests.mongo_server import mongo
 

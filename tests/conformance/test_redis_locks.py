@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.ports import Clock, Store
-from mainspring.locks.redis import RedisLocks
-from mainspring.model.changes import Audit, LockRow
-from mainspring.redis_client import split_prefix
+from mainspring.model.store.messages import Audit, LockRow
+from mainspring.redis.client import split_prefix
+from mainspring.redis.locks import RedisLocks
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.locks import Locks

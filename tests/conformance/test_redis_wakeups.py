@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from mainspring.core.ports import Clock, Store, Topic, Unsubscribe
+from mainspring.redis.announcing_store import AnnouncingStore
+from mainspring.redis.wakeups import RedisWakeups
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.conformance.adding import Adding
 from mainspring.testing.conformance.cancelling import Cancelling
 from mainspring.testing.conformance.jobs import JobDeletion, JobWrites
 from mainspring.testing.conformance.settling import Settling
 from mainspring.testing.conformance.wakeups import WakeUps
-from mainspring.wakeups.redis import RedisWakeups
-from mainspring.wakeups.store import AnnouncingStore
 from tests.valkey_server import valkey
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from mainspring import Execution, JobContext, Limit, Mainspring, Retry, State
 from mainspring.core.ports import Store
-from mainspring.model.changes import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
 from mainspring.model.errors import StoreError
+from mainspring.model.store.messages import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
 from tests.crash.ledger import Ledger
 from tests.crash.processes import PATIENCE, Process, until
 from tests.crash.tables import address_in, is_locked

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from mainspring import Execution, JobContext, Mainspring, Retry, State
-from mainspring.assembly import make_store
+from mainspring.app.parts import make_store
 from mainspring.core.ports import Store
-from mainspring.model.changes import Change, ClaimRequest, Exchanged
 from mainspring.model.errors import StoreError
+from mainspring.model.store.messages import Change, ClaimRequest, Exchanged
 from tests.crash.handlers import FAST
 from tests.crash.processes import PATIENCE, until
 from tests.mongo_server import mongo

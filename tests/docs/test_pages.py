@@ -12,7 +12,7 @@ import click
 import pytest
 
 from mainspring.cli.root import root
-from mainspring.core.declare import OPTIONS
+from mainspring.core.declaring.options import OPTIONS
 from mainspring.model.policies import _PRESETS as PRESETS
 from mainspring.model.windows import NAMES as WINDOWS
 

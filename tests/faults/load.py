@@ -18,7 +18,7 @@ from tests.crash.ticking import with_ticking_jobs
 JOBS = 4
 PERIOD = timedelta(milliseconds=100)
 CLAIM_WITHIN = 5.0
-"""Seconds after which work is claimed again. No loop sleeps for more than three of them (tests/unit/test_loops.py)."""
+"""Seconds after which work is claimed again. No loop sleeps for more than three of them (test_loops.py)."""
 
 
 class Load:

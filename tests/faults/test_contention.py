@@ -13,13 +13,13 @@ import psycopg
 import pytest
 
 from mainspring import CommandRefused, Execution, State, every
-from mainspring.core import decide
 from mainspring.core.cancelling import cancel_all
-from mainspring.core.janitor import PRUNE_BATCH
-from mainspring.model.changes import ClaimRequest, PruneRule
+from mainspring.core.engine.janitor import PRUNE_BATCH
+from mainspring.core.rules import transitions
 from mainspring.model.execution import FINAL
+from mainspring.model.store.messages import ClaimRequest, PruneRule
 from mainspring.stores.postgres import PostgresStore, schema
-from mainspring.stores.postgres.connections import PsycopgSession
+from mainspring.stores.postgres.connection.pool import PsycopgSession
 from tests.crash.handlers import UNDISTURBED, Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import ended, live
@@ -166,7 +166,7 @@ async def _rescue(app: Witnessed, store: PostgresStore) -> None:
     for _ in range(3):
         lost = await store.expired(ROWS)
         now = await store.now()
-        await store.exchange([decide.after_attempt(each, decide.lost(each, now)) for each in lost], None)
+        await store.exchange([transitions.after_attempt(each, transitions.lost(each, now)) for each in lost], None)
 
 
 async def _cancel(store: PostgresStore, executions: list[Execution]) -> None:

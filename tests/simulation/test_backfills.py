@@ -14,15 +14,14 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.core import decide
-from mainspring.core.backfill_driver import PLANNING_PATIENCE, BackfillDriver, drive
-from mainspring.core.followups import do_follow_ups, enter_windows
-from mainspring.model.changes import ClaimRequest, ExecutionQuery, PruneRule
+from mainspring.core.backfills.driver import PLANNING_PATIENCE, BackfillDriver, drive
+from mainspring.core.engine.follow_ups import do_follow_ups, enter_windows
+from mainspring.core.rules import transitions
 from mainspring.model.errors import CommandRefused
-from mainspring.model.execution import LIVE, Execution, State
-from mainspring.model.ids import random_id
-from mainspring.model.instants import Micros, seconds_to_micros
-from mainspring.model.outcomes import Outcome
+from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.store.messages import ClaimRequest, ExecutionQuery, PruneRule
+from mainspring.model.time.instants import Micros, seconds_to_micros
+from mainspring.model.values.ids import random_id
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.recording import immediately
 from mainspring.testing.virtual import run
@@ -142,7 +141,7 @@ class World:
         asked = await self.store.cancels("w")
         stop = "cancelled" if execution.id in asked else "failed" if failed else "completed"
         outcome = Outcome(end=stop, started=now, ended=now, worker="w")
-        change = decide.after_attempt(await row_of(self.store, execution.id), outcome)
+        change = transitions.after_attempt(await row_of(self.store, execution.id), outcome)
         await self.store.exchange([change], None)
 
     async def among(self, test: Callable[[], Any], drivers: int = 3, workers: int = 2) -> Any:
@@ -342,7 +341,7 @@ async def test_rows_that_retention_took_are_counted_from_the_ledger() -> None:
         )
     ).claimed[0]
     outcome = Outcome(end="completed", started=clock.now(), ended=clock.now(), worker="w")
-    await store.exchange([decide.after_attempt(execution, outcome)], None)
+    await store.exchange([transitions.after_attempt(execution, outcome)], None)
     await enter_windows(store, await store.todo(10), unheard)
     await store.todo_done([execution.id])
     job = (await app.job_view("report")).job

@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.core import decide
-from mainspring.core.followups import do_follow_ups
-from mainspring.model.changes import ClaimRequest, ExecutionQuery
+from mainspring.core.engine.follow_ups import do_follow_ups
+from mainspring.core.rules import transitions
 from mainspring.model.errors import CommandRefused
-from mainspring.model.execution import LIVE, Execution, State
-from mainspring.model.outcomes import Outcome
+from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing, unheard
@@ -110,7 +109,7 @@ async def claim(store: MemoryStore, limit: int) -> list[Execution]:
 
 async def end(store: MemoryStore, execution: Execution, clock: Clock, well: bool) -> None:
     outcome = Outcome(end="completed" if well else "failed", started=clock.now(), ended=clock.now(), worker="w")
-    assert (await store.exchange([decide.after_attempt(execution, outcome)], None)).applied == (True,)
+    assert (await store.exchange([transitions.after_attempt(execution, outcome)], None)).applied == (True,)
 
 
 def check(rows: list[Execution]) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.core import decide, tenant_lists
-from mainspring.core.fan_out import Tenants
-from mainspring.core.followups import do_follow_ups
-from mainspring.core.tenant_endings import look_at_open
-from mainspring.model.changes import ClaimRequest, ExecutionQuery
-from mainspring.model.execution import LIVE, Execution, State
-from mainspring.model.outcomes import Outcome
+from mainspring.core.engine.follow_ups import do_follow_ups
+from mainspring.core.rules import transitions
+from mainspring.core.tenants import rosters
+from mainspring.core.tenants.endings import look_at_open
+from mainspring.core.tenants.fan_out import Tenants
+from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing, unheard
@@ -62,17 +62,17 @@ class World:
         elif self.fails(execution):
             end = "failed"
         outcome = Outcome(end=end, started=now, ended=self.clock.now(), worker="w")  # type: ignore[arg-type]
-        await self.store.exchange([decide.after_attempt(execution, outcome)], None)
+        await self.store.exchange([transitions.after_attempt(execution, outcome)], None)
 
     def fails(self, execution: Execution) -> bool:
         return execution.job == "load" and execution.tenant in self.bad
 
     async def _spread(self, parent: Execution, now: int) -> None:
-        known = await tenant_lists.stored(self.store, parent.id)
+        known = await rosters.stored(self.store, parent.id)
         if known is None:
             assert parent.job in self.listed, "what comes after finds its list"
-            known = await tenant_lists.made(self.store, parent, EVERYBODY, "w", now)
-        async for names in tenant_lists.names_of(self.store, parent.id, known):
+            known = await rosters.made(self.store, parent, EVERYBODY, "w", now)
+        async for names in rosters.names_of(self.store, parent.id, known):
             await self.store.add([Tenants(parent, None).child(name, now) for name in names])
 
     async def follow_once(self, store: Any) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.model.changes import ExecutionQuery
 from mainspring.model.errors import CommandRefused
 from mainspring.model.execution import Execution, State
+from mainspring.model.store.messages import ExecutionQuery
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.core import decide
-from mainspring.core.followups import BATCH, FollowUps
-from mainspring.model.changes import ClaimRequest
+from mainspring.core.engine.follow_ups import BATCH, FollowUps
+from mainspring.core.rules import transitions
 from mainspring.model.errors import StoreError
 from mainspring.model.events import Trouble
-from mainspring.model.outcomes import Outcome
+from mainspring.model.execution import Outcome
+from mainspring.model.store.messages import ClaimRequest
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock
@@ -65,7 +65,7 @@ class World:
         request = ClaimRequest(owner="w", handlers=frozenset(names), queues=None, limit=1_000, lease=1e6)
         for each in (await self.store.exchange([], request)).claimed:
             outcome = Outcome(end="completed", started=self.clock.now(), ended=self.clock.now(), worker="w")
-            await self.store.exchange([decide.after_attempt(each, outcome)], None)
+            await self.store.exchange([transitions.after_attempt(each, outcome)], None)
 
     async def followed(self) -> Counter[str]:
         return Counter([each.job for each in await self.app.executions(limit=1_000) if each.trigger == "dependency"])

@@ -18,17 +18,17 @@ import msgspec
 import pytest
 
 from mainspring import Mainspring, Retry
-from mainspring.core import decide, fan_out, tenant_endings, tenant_lists
-from mainspring.core.context import JobContext
-from mainspring.core.fan_out import FanOuts
-from mainspring.core.followups import do_follow_ups
-from mainspring.core.tenant_endings import look_at_open
-from mainspring.model.changes import ClaimRequest, ExecutionQuery
+from mainspring.core.declaring.context import JobContext
+from mainspring.core.engine.follow_ups import do_follow_ups
+from mainspring.core.rules import transitions
+from mainspring.core.tenants import endings, fan_out, rosters
+from mainspring.core.tenants.endings import look_at_open
+from mainspring.core.tenants.fan_out import FanOuts
 from mainspring.model.errors import CommandRefused
 from mainspring.model.events import Ended
-from mainspring.model.execution import LIVE, Execution, State
-from mainspring.model.ids import tenant_id
-from mainspring.model.outcomes import Outcome
+from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
+from mainspring.model.values.ids import tenant_id
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing, unheard
@@ -43,9 +43,9 @@ CRASH_POINTS = 400
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that few tenants take many steps."""
     monkeypatch.setattr(fan_out, "BATCH", 2)
-    monkeypatch.setattr(tenant_lists, "CHUNK", 3)
-    monkeypatch.setattr(tenant_lists, "PAGE", 2)
-    monkeypatch.setattr(tenant_endings, "PAGE", 2)
+    monkeypatch.setattr(rosters, "CHUNK", 3)
+    monkeypatch.setattr(rosters, "PAGE", 2)
+    monkeypatch.setattr(endings, "PAGE", 2)
 
 
 class World:
@@ -110,7 +110,7 @@ class World:
     async def execute(self, store: Any, execution: Execution, owner: str) -> None:
         started = self.clock.now()
         outcome = await (self.spread if execution.fans_out else self.handle)(store, execution, owner)
-        change = decide.after_attempt(execution, outcome(started, self.clock.now()))
+        change = transitions.after_attempt(execution, outcome(started, self.clock.now()))
         applied = (await store.exchange([change], None)).applied[0]
         if applied and change.to is State.COMPLETED and execution.tenant is not None:
             self.completed[execution.tenant] += 1
@@ -135,7 +135,9 @@ class World:
         expired = await store.expired(10)
         now = self.clock.now()
         if expired:
-            await store.exchange([decide.after_attempt(each, decide.lost(each, now)) for each in expired], None)
+            await store.exchange(
+                [transitions.after_attempt(each, transitions.lost(each, now)) for each in expired], None
+            )
 
     async def follow(self, store: Any) -> None:
         await do_follow_ups(store, self.clock.now(), self.hear)
@@ -165,7 +167,7 @@ class World:
             assert names in [sorted(listing) for listing in self.listings], "one list, and every tenant of it once"
         for child in children:
             self.judge_tenant(child)
-        if parent.reason in (None, decide.BY_CHILDREN):
+        if parent.reason in (None, transitions.BY_CHILDREN):
             self.judge_counts(parent, children)
         else:
             assert parent.state in (State.CANCELLED, State.FAILED)
@@ -377,7 +379,7 @@ def test_tenants_that_end_before_their_parent_waits_are_seen_when_it_does(stops:
             await do_follow_ups(world.store, world.clock.now(), unheard)
         else:  # the mark of the failure is gone, and its siblings came afterwards
             await world.store.todo_done([each.id for each in await world.store.todo(10)])
-        change = decide.after_attempt(claimed, outcome(began, world.clock.now()))
+        change = transitions.after_attempt(claimed, outcome(began, world.clock.now()))
         await world.store.exchange([change], None)
         assert await world.store.todo(10) == []
         for _ in range(2):

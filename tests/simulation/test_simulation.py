@@ -15,8 +15,9 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from mainspring.core import storetime
-from mainspring.model.changes import (
+from mainspring.core import store_clock
+from mainspring.model.execution import Execution
+from mainspring.model.store.messages import (
     Added,
     Audit,
     Beat,
@@ -27,10 +28,9 @@ from mainspring.model.changes import (
     JobWrite,
     JobWritten,
 )
-from mainspring.model.execution import Execution
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import virtual
-from mainspring.testing.simulation import simulate
+from tests.simulator import simulate
 
 CHUNK = 20
 SEEDS = 100
@@ -98,7 +98,7 @@ def test_a_seed_gives_the_same_run_in_another_process() -> None:
 
 
 def _digest(hash_seed: str) -> str:
-    command = [sys.executable, "-m", "mainspring.testing.simulation", "--seed", "7"]
+    command = [sys.executable, "-m", "tests.simulator", "--seed", "7"]
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     return next(line for line in done.stdout.splitlines() if line.startswith("digest"))
@@ -176,7 +176,7 @@ def test_a_store_that_does_wrong_turns_seeds_red(store: type[MemoryStore]) -> No
 
 @pytest.mark.req("TIM-7")
 def test_a_process_that_trusts_its_own_clock_turns_seeds_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storetime.StoreTime, "now", lambda time: time._clock.now())
+    monkeypatch.setattr(store_clock.StoreTime, "now", lambda time: time._clock.now())
     assert any(simulate(seed).violation for seed in range(40))
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from mainspring.core import tick_records, ticks
-from mainspring.model.changes import JobWrite, JobWritten
-from mainspring.model.instants import SECOND
+from mainspring.core.rules import ticks
+from mainspring.core.rules import ticks as tick_records
+from mainspring.model.store.messages import JobWrite, JobWritten
+from mainspring.model.time.instants import SECOND
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import virtual
 from tests.simulation.thousand_days import World

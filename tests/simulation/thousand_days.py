@@ -19,15 +19,15 @@ from typing import Any
 
 import msgspec
 
-from mainspring.core import commands
-from mainspring.core.scheduler import Scheduler
-from mainspring.model.changes import DuePage, ExecutionQuery, JobWrite, JobWritten
+from mainspring.core.engine.scheduler import Scheduler
+from mainspring.core.rules import job_commands
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import Execution
-from mainspring.model.instants import SECOND, Micros, to_micros
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.policies import CatchUp
-from mainspring.model.triggers import cron, encode_trigger
+from mainspring.model.store.messages import DuePage, ExecutionQuery, JobWrite, JobWritten
+from mainspring.model.time.instants import SECOND, Micros, to_micros
+from mainspring.model.triggers.combined import cron, encode_trigger
 from mainspring.stores.memory import MemoryStore
 from tests.time import oracle
 
@@ -256,12 +256,14 @@ class World:
 
     async def _pause(self) -> None:
         job = self.chance.choice([*self.jobs.values()])
-        await self._write(job.name, lambda row, now: commands.pause(row, now, by="operator", note=None, resume=None))
+        await self._write(
+            job.name, lambda row, now: job_commands.pause(row, now, by="operator", note=None, resume=None)
+        )
         job.is_paused = True
         self.counters["pauses"] += 1
         await self._until_half_past(self.chance.choice([5, 300, 5_000]) + self.chance.randrange(30))
         self._all_kept_up()
-        await self._write(job.name, lambda row, now: commands.resume(row, now, self.chance))
+        await self._write(job.name, lambda row, now: job_commands.resume(row, now, self.chance))
         job.resumed(self._now())
 
     async def _edit(self) -> None:
@@ -271,7 +273,7 @@ class World:
         fields = {"trigger": encode_trigger(cron(timing[0])), "tz": timing[1]}
         await self._write(
             job.name,
-            lambda row, now: commands.close_plan(row, commands.override(row, fields, now), now, self.chance),
+            lambda row, now: job_commands.close_plan(row, job_commands.override(row, fields, now), now, self.chance),
         )
         job.edited(timing, self._now())
         self.counters["edits"] += 1
@@ -296,7 +298,7 @@ class World:
                 missed_while_paused=RULES[paused],
             )
             job = Job(name=name, id=f"id-{number}", declared=encode_spec(spec), anchor=now * SECOND)
-            write = commands.declare(None, job, now * SECOND)
+            write = job_commands.declare(None, job, now * SECOND)
             assert write is not None
             await self.store.write_jobs([write])
             self.jobs[name] = Expected(name, timing, grace, missed, paused, now)

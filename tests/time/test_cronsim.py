@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo, available_timezones
 import pytest
 from cronsim import CronSim
 
-from mainspring.model import timeline
-from mainspring.model.triggers import cron
+from mainspring.model.time import timeline
+from mainspring.model.triggers.combined import cron
 from tests.time.oracle import Clock
 
 YEARS = range(2024, 2028)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mainspring.model.calendars import Calendar, calendar
+from mainspring.model.calendars.calendar import Calendar, calendar
+from mainspring.model.calendars.hours import Hours, encode_hours, hours_of
+from mainspring.model.calendars.timetable import OpenHours
 from mainspring.model.errors import InvalidValue
-from mainspring.model.hours import Hours, encode_hours, hours_of
-from mainspring.model.open_hours import OpenHours
 
 MINUTE = timedelta(minutes=1)
 NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mainspring.model.cron import rule
-from mainspring.model.triggers import cron, daily_at
+from mainspring.model.triggers.combined import cron, daily_at
+from mainspring.model.triggers.cron import rule
 from tests.time.walls import DAY, SECOND, instant_of, near_changes, shift_between
 
 EXAMPLES = 5_000 if os.environ.get("TIME_FULL") else 400

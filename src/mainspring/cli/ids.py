@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..app import Mainspring
+from ..app.mainspring import Mainspring
 from ..model.errors import ExecutionNotFound, InvalidValue
 from ..model.execution import Execution
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ..app import Mainspring
-from ..core.creating import OPTION_OF, options_of
-from ..core.edits import EDITABLE
+from ..app.mainspring import Mainspring
+from ..core.commands.job_creation import OPTION_OF, options_of
+from ..core.declaring.edits import EDITABLE
 from ..model.errors import InvalidValue, nearest
 from .parameters import read_params, textual_parameters
 from .session import Session

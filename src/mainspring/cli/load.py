@@ -9,7 +9,7 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-from ..app import Mainspring
+from ..app.mainspring import Mainspring
 from ..model.errors import InvalidValue, MainspringError, nearest
 
 

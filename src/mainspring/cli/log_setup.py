@@ -16,14 +16,16 @@ def configure_logging(log_format: str, level: str, process: int | None = None) -
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {
-                "json": {"()": "mainspring.observe.formats.JsonFormatter", "process": process},
+                "json": {"()": "mainspring.observe.logs.formats.JsonFormatter", "process": process},
                 "console": {
-                    "()": "mainspring.observe.formats.ConsoleFormatter",
+                    "()": "mainspring.observe.logs.formats.ConsoleFormatter",
                     "colour": _coloured(),
                     "process": process,
                 },
             },
-            "handlers": {"stderr": {"()": "mainspring.observe.background.BackgroundHandler", "formatter": log_format}},
+            "handlers": {
+                "stderr": {"()": "mainspring.observe.logs.background.BackgroundHandler", "formatter": log_format}
+            },
             "root": {"handlers": ["stderr"], "level": "INFO" if level == "DEBUG" else level},
             "loggers": {"mainspring": {"level": level}},
         }

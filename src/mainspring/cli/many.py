@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import click
 
-from ..app import Mainspring
-from ..core.bulk import BulkInterrupted, BulkItem, BulkResult, Told
-from ..core.flow_shapes import bulk_shape
+from ..app.mainspring import Mainspring
+from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, Told
+from ..core.render.entities import bulk_shape
 from ..model.errors import StoreError, shown
-from .output import note
+from .screens.output import note
+from .screens.table import Way, print_table
 from .session import Session
-from .table import Way, print_table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

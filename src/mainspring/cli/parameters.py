@@ -9,7 +9,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from ..app import Mainspring
+from ..app.mainspring import Mainspring
 from ..model.errors import InvalidValue, shown
 
 _TEXT_OR_NONE = {str, type(None)}

@@ -40,8 +40,8 @@ COMMANDS = {
     "cron": "cron:cron",
     "simulate": "simulate:simulate",
     "watch": "watch:watch",
-    "alerts": "alerts:alerts",
-    "grafana": "grafana:grafana",
+    "alerts": "exports:alerts",
+    "grafana": "exports:grafana",
     "db": "database:db",
 }
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."
@@ -70,7 +70,7 @@ class Root(CommandGroup):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
+        command: click.Command = getattr(import_module(f"{__package__}.commands.{module}"), name)
         return command
 
 

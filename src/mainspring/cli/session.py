@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import click
 
-from ..app import Mainspring
-from ..config import load, parse_url
+from ..app.mainspring import Mainspring
+from ..config.settings import load, parse_url
 from ..model.errors import ConfigurationError
 from .load import load_app
-from .output import print_json
+from .screens.output import print_json
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.changes import CancelRequest, Change, Exchanged, ExecutionQuery
 from ..model.events import Ended
 from ..model.execution import LIVE, Execution, State
 from ..model.job import Job
-from . import commands, decide
-from .loop import Emit
+from ..model.store.messages import CancelRequest, Change, Exchanged, ExecutionQuery
+from .loops import Emit
 from .ports import Store
+from .rules import job_commands, transitions
 
 BATCH = 100
 JOB_CANCELLED = "the job was cancelled"
@@ -23,7 +23,7 @@ async def cancel_all(store: Store, executions: list[Execution], reason: str, emi
         return 0
     now = await store.now()
     decisions = [
-        (execution, decide.cancel(execution, now, execution.cancel_reason or reason)) for execution in executions
+        (execution, transitions.cancel(execution, now, execution.cancel_reason or reason)) for execution in executions
     ]
     changes = [(execution, each) for execution, each in decisions if isinstance(each, Change)]
     requests = [each for _, each in decisions if isinstance(each, CancelRequest)]
@@ -65,4 +65,21 @@ async def sweep_job(store: Store, job: Job, emit: Emit, reason: str = JOB_CANCEL
         missed += len(unasked) - await cancel_all(store, unasked, reason, emit)
         before = alive[-1].id
     if not missed:
-        await store.write_jobs([commands.swept(job)])
+        await store.write_jobs([job_commands.swept(job)])
+
+
+BUSY = frozenset({State.RUNNING, State.WAITING})
+
+
+async def cancel_superseded(store: Store, new: Execution, emit: Emit) -> None:
+    """Ask every execution of the job that is at work to stop. If we crash before, a blocked claim asks again."""
+    query = ExecutionQuery(job_id=new.job_id, states=BUSY, limit=100)
+    older = [execution for execution in await store.find(query) if execution.id != new.id and is_superseded(execution)]
+    await cancel_all(store, older, f"superseded by {new.id}", emit)
+
+
+def is_superseded(execution: Execution) -> bool:
+    """Whether this one has to make way: it runs, or waits for its tenants, who are stopped with it. The execution of a
+    single tenant does not: the overlap rule is about parents."""
+    apart = execution.tenant is not None and execution.parent_id is not None
+    return execution.state in BUSY and not apart

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ..model.changes import Audit, LockRow
 from ..model.errors import InvalidValue, LeaseLost, MainspringError, NotFound
-from ..model.values import duration
-from .loop import Emit, trouble
+from ..model.store.messages import Audit, LockRow
+from ..model.values.reading import duration
+from .loops import Emit, trouble
 from .ports import Clock, LockBackend
 
 POLL = 0.2

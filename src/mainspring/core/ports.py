@@ -12,7 +12,11 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol
 
-from ..model.changes import (
+from ..model.execution import Execution, Outcome, State
+from ..model.job import Job, JobStats, LiveCounts
+from ..model.store.copy_records import Record, RecordKind
+from ..model.store.entries import Entry, EntryWrite, ShelfKind
+from ..model.store.messages import (
     Added,
     Audit,
     Beat,
@@ -33,12 +37,7 @@ from ..model.changes import (
     PruneRule,
     WorkerInfo,
 )
-from ..model.execution import Execution, State
-from ..model.instants import Micros
-from ..model.job import Job, JobStats, LiveCounts
-from ..model.outcomes import Outcome
-from ..model.records import Record, RecordKind
-from ..model.shelf import Entry, EntryWrite, ShelfKind
+from ..model.time.instants import Micros
 
 
 class Clock(Protocol):
@@ -312,7 +311,7 @@ class Store(LockBackend, Protocol):
 
     # --- moving house -------------------------------------------------------------------------------------
     async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
-        """The next records of this kind by key (`model.records.key_of`, in the order of code points) after this one:
+        """The next records of this kind by key (`copy_records.key_of`, in code point order) after this one:
         jobs with their version and last number, executions live and finished with number, attempts, log lines and all,
         incarnations that have given a number or have statistics (exact ones, as `stats`), audit records, shelf entries.
         """

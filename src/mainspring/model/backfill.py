@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from .instants import Micros, maybe_datetime, to_datetime
+from .time.instants import Micros, maybe_datetime, to_datetime
 from .windows import Window
 
 WindowState: TypeAlias = Literal["done", "failed", "missing", "running"]

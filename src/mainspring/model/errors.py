@@ -1,4 +1,4 @@
-"""Every error Mainspring raises on purpose.
+"""Every error that Mainspring raises on purpose.
 
 Arguments are kept on the exception as attributes and in `args`, so that errors survive pickling between processes.
 """
@@ -8,7 +8,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .execution import Execution
+
 
 _SHOWN = 80
 
@@ -55,7 +59,7 @@ class RetryAfter(MainspringError):
     """
 
     def __init__(self, delay: float | timedelta | str, message: str = "") -> None:
-        from .values import duration  # values needs InvalidValue from this module
+        from .values.reading import duration  # values needs InvalidValue from this module
 
         super().__init__(delay, message)
         self.delay = duration("delay", delay, allow_zero=True)
@@ -131,6 +135,20 @@ class CommandRefused(MainspringError):
     def __str__(self) -> str:
         possible = f"possible when {one_of(self.allowed)}" if self.allowed else "never possible"
         return f"cannot {self.command} {self.subject}: it is {self.state}; {self.command} is {possible}"
+
+
+class AlreadyRunning(CommandRefused):
+    """A trigger that was skipped because the job's overlap policy admits no second execution now."""
+
+    def __init__(self, job: str, execution: Execution, holder: str | None) -> None:
+        super().__init__("trigger", "running", ["no execution of it is alive"], f"job {job!r}")
+        self.execution, self.holder = execution, holder
+
+    def __str__(self) -> str:
+        return (
+            f"job {self.execution.job!r} is already running as execution {self.holder}; "
+            f"this one was recorded as skipped ({self.execution.id})"
+        )
 
 
 class LeaseLost(MainspringError):

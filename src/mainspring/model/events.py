@@ -8,12 +8,12 @@ import msgspec
 
 from .backfill import Backfill
 from .execution import Execution, State
-from .instants import Micros
+from .time.instants import Micros
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """An execution was made that no tick asked for: enqueued, triggered, retried by hand, one of a backfill, for one of
-    many tenants, or after another job; its `trigger` says which. Told only if somebody listens: see `core.telling`.
+    many tenants, or after another job; its `trigger` says which. Told only if somebody listens: see `core.emitting`.
     """
 
     execution: Execution

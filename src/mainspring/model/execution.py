@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from .instants import Micros, maybe_datetime, to_datetime
 from .policies import RunPolicy
+from .time.instants import Micros, maybe_datetime, to_datetime
 
 
 class State(StrEnum):
@@ -111,7 +111,7 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     share: str | None = None
     weight: int = 1
     limits: str | None = None  # JSON list of `model.limits.Limit`, keys filled in
-    flow: str | None = None  # what executions that follow from one another have in common: see core.dependencies
+    flow: str | None = None  # what executions that follow from one another have in common: see core.dependencies.rules
 
     token: int = 0
     owner: str | None = None
@@ -151,6 +151,12 @@ class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def fans_out(self) -> bool:
         """Whether this is a parent: its handler runs once for each tenant, in executions of their own."""
         return self.tenant is None and self.rules.fan_out is not None
+
+    @property
+    def from_backfill(self) -> bool:
+        """A backfill made this execution, so its parent is a backfill. A tenant's child of such an execution has that
+        execution as its parent."""
+        return self.trigger == "backfill" and self.tenant is None
 
     @property
     def for_some(self) -> bool:
@@ -250,3 +256,24 @@ def encode_attempts(attempts: list[Attempt]) -> str:
 
 def _json(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The end of one try. `retryable` matters for failures, `delay` for snoozes, the JSON texts for every end."""
+
+    end: AttemptEnd
+    started: Micros
+    ended: Micros
+    worker: str
+    error: str | None = None
+    traceback: str | None = None
+    reason: str | None = None
+    retryable: bool = True
+    delay: float = 0.0
+    cpu_ms: float | None = None
+    memory_mb: float | None = None
+    result_json: str | None = None
+    counters_json: str | None = None
+    metadata_json: str | None = None
+    begun: bool = True
+    """False for a claim that was given back, or stopped, before the handler was called."""

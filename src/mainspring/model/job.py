@@ -10,15 +10,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from .calendars.hours import Hours, Outside, hours_of
 from .errors import InvalidValue
 from .execution import State, encode_policy
-from .hours import Hours, Outside, hours_of
-from .instants import Micros, maybe_datetime, to_datetime
 from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
 from .policies import CatchUp, FailedParent, FanOut, Missed, Overlap, Retention, Retry, RunPolicy
-from .triggers import Trigger, decode_trigger
-from .values import zone
+from .time.instants import Micros, maybe_datetime, to_datetime
+from .triggers.combined import Trigger, decode_trigger
+from .values.reading import zone
 
 Origin: TypeAlias = Literal["code", "api"]
 
@@ -64,7 +64,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trigger_role: str | None = None
     limits: tuple[Limit, ...] = ()
     weights: dict[str, int] = {}
-    tenants: bool = False  # who they are, the code says: see core.registry
+    tenants: bool = False  # who they are, the code says: see core.declaring.registry
     continue_on_failure: bool = True
     tenant_concurrency: int | None = None
     tenant_max_attempts: int = 3

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from .errors import InvalidValue
-from .option_fields import OptionFields
-from .values import whole
+from .values.option_fields import OptionFields
+from .values.reading import whole
 
 MAX_LIMITS = 4
 MAX_CONCURRENCY = 100_000

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from .instants import Micros, maybe_datetime, to_datetime, to_micros
-from .trigger import REFERENCE, Trigger
+from .time.instants import Micros, maybe_datetime, to_datetime, to_micros
+from .triggers.base import REFERENCE, Trigger
 
 FIELD = "@occurrences"
 _INSTANT = timedelta(microseconds=1)

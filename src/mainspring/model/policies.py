@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from .errors import InvalidValue, one_of
-from .option_fields import OptionFields
-from .payload import presentable
-from .values import choice, duration, whole
+from .values.option_fields import OptionFields
+from .values.payload import presentable
+from .values.reading import choice, duration, whole
 
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
 Missed: TypeAlias = Literal["skip", "latest", "all"]
@@ -245,7 +245,7 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     fail_fast: bool = False
     """Of a tenant: when it has failed for good, those of its parent that have not started are cancelled."""
     ping: tuple[tuple[str, str], ...] = ()
-    """Addresses that are asked for when it starts, succeeds or fails: see `core.pinging`."""
+    """Addresses that are asked for when it starts, succeeds or fails: see `core.rules.pings`."""
 
 
 def check_retry(field: str, value: Any) -> Retry:

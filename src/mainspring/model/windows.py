@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from .errors import InvalidValue, nearest
-from .trigger import Trigger, instant_text, utc
-from .triggers import daily_at, hourly_at, monthly_at, weekly_at
-from .values import choice, duration, duration_text, instant
-from .zones import zone, zone_name
+from .time.zones import zone, zone_name
+from .triggers.base import Trigger, instant_text, utc
+from .triggers.combined import daily_at, hourly_at, monthly_at, weekly_at
+from .values.reading import choice, duration, duration_text, instant
 
 Unit = Literal["hour", "day", "week", "month"]
 

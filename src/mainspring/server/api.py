@@ -10,7 +10,7 @@ from ..version import VERSION
 from . import errors
 from .access import Guard
 from .engine import Application
-from .frame import Frame
+from .middleware import Frame
 from .openapi import document
 from .routes import (
     audit,

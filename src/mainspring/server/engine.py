@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ..config import Settings
-from ..core.audit_lists import AuditLists
-from ..core.backfills import Backfills
-from ..core.bulk import Bulk
-from ..core.calendars import Calendars
-from ..core.client import Client
-from ..core.control import Control
-from ..core.creating import Creation
-from ..core.idempotency import Idempotency
-from ..core.job_lists import JobLists
+from ..config.settings import Settings
+from ..core.access.api_tokens import Tokens
+from ..core.backfills.commands import Backfills
+from ..core.backfills.windows import WindowQueries
+from ..core.commands.bulk import Bulk
+from ..core.commands.enqueue import Client
+from ..core.commands.idempotency import Idempotency
+from ..core.commands.job_creation import Creation
+from ..core.commands.steering import Control
+from ..core.commands.templates import Templates
+from ..core.commands.tenant_retries import TenantRuns
+from ..core.declaring.registry import Registry
+from ..core.engine.node import Node
+from ..core.jobs.calendars import Calendars
 from ..core.locks import Locks
-from ..core.node import Node
-from ..core.overview import Overview
-from ..core.queries import Queries
-from ..core.registry import Registry
-from ..core.templates import Templates
-from ..core.tenant_runs import TenantRuns
-from ..core.tokens import Tokens
-from ..core.watching import Watch
-from ..core.window_queries import WindowQueries
+from ..core.monitoring.totals import Overview
+from ..core.monitoring.watchdog import Watch
+from ..core.queries.audit_lists import AuditLists
+from ..core.queries.job_lists import JobLists
+from ..core.queries.queries import Queries
 
 
 class Engine(Protocol):

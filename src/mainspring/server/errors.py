@@ -17,15 +17,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ..core.already_running import AlreadyRunning
-from ..core.bulk import BulkInterrupted
-from ..core.control import JobChanged
-from ..core.idempotency import Answer, KeyReused, StillAtWork
+from ..core.commands.bulk import BulkInterrupted
+from ..core.commands.idempotency import Answer, KeyReused, StillAtWork
+from ..core.commands.steering import JobChanged
 from ..core.locks import LockTaken
-from ..core.ping_secrets import FIELD
-from ..core.pinging import HIDDEN
-from ..core.request import REQUEST_ID
+from ..core.render.masking import FIELD
+from ..core.request_context import REQUEST_ID
+from ..core.rules.pings import HIDDEN
 from ..model.errors import (
+    AlreadyRunning,
     CommandRefused,
     InvalidValue,
     LockUnavailable,
@@ -36,7 +36,7 @@ from ..model.errors import (
     shown,
 )
 from .access import Refused
-from .known_fields import known_fields
+from .models.known_fields import known_fields
 
 logger = logging.getLogger("mainspring.server")
 

@@ -9,11 +9,11 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from ..config_security import SecuritySettings
-from ..core.registry import Handler, Registry
-from ..core.signature import json_schema
+from ..config.security import SecuritySettings
+from ..core.declaring.registry import Handler, Registry
+from ..core.declaring.signature import json_schema
 from .access import access_extra
-from .docs import MEANING
+from .responses import MEANING
 from .routes.run_handler import PATH
 
 ALWAYS = (401, 403, 429, 500, 503)

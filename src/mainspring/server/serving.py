@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import uvicorn
 from fastapi import FastAPI
 
-from ..config import Settings
+from ..config.settings import Settings
 from ..model.errors import ConfigurationError
 from .access import UVICORN_OPTIONS, may_listen
 from .stream import Streams

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 
-from ..core.queries import Queries
-from ..core.shapes import execution_shape, log_shape
+from ..core.queries.queries import Queries
+from ..core.render.entities import execution_shape, log_shape
 from ..model.errors import MainspringError
 from ..model.execution import Execution
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ..model.instants import Micros, seconds_to_micros, to_datetime, to_micros
-from ..model.values import duration, instant
+from ..model.time.instants import Micros, seconds_to_micros, to_datetime, to_micros
+from ..model.values.reading import duration, instant
 
 START: Micros = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
 

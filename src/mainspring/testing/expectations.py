@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from ..model.execution import Execution
-from ..model.instants import SECOND, Micros, seconds_to_micros, to_micros
 from ..model.policies import Unique
-from ..model.trigger import instant_text
-from ..model.values import duration, duration_text, instant
+from ..model.time.instants import SECOND, Micros, seconds_to_micros, to_micros
+from ..model.triggers.base import instant_text
+from ..model.values.reading import duration, duration_text, instant
 
 MOST_LINES = 20
 

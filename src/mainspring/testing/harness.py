@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..core.loop import inside_event_loop
+from ..core.loops import inside_event_loop
 from ..model.errors import InvalidValue
-from ..model.payload import presentable
-from ..model.values import instant
+from ..model.values.payload import presentable
+from ..model.values.reading import instant
 from .clock import FakeClock
 from .kit import BlockingKit, Kit, KitBase
 from .recording import RecordingStore, immediately
 
 if TYPE_CHECKING:
-    from ..app import Mainspring, Parts  # type: ignore[attr-defined]
+    from ..app.mainspring import Mainspring, Parts  # type: ignore[attr-defined]
 
 FOR_A_TEST: dict[str, Any] = {
     "database_url": "memory://",
@@ -131,7 +131,7 @@ class harness:
 
 
 def _checked(app: Any) -> Mainspring:
-    from ..app import Mainspring
+    from ..app.mainspring import Mainspring
 
     if not isinstance(app, Mainspring):
         remedy = "Import the object that your jobs are declared on: from shop.jobs import app"
@@ -145,7 +145,7 @@ def _clock(app: Mainspring, start: datetime | str | None) -> FakeClock:
 
 def _seeded_parts(app: Mainspring, store: RecordingStore, seed: int) -> Parts:
     """Made here instead of by the application, so that the very first ids come out of the seed."""
-    from ..app import Parts  # type: ignore[attr-defined]
+    from ..app.mainspring import Parts  # type: ignore[attr-defined]
 
     parts: Parts = Parts(store, app.registry, app.settings, app.clock, app.emit, app.tracer_provider)
     parts.chance.seed(seed)

@@ -16,9 +16,9 @@ import msgspec
 
 from ..model.errors import InvalidValue, JobNotFound
 from ..model.execution import Execution, State
-from ..model.instants import Micros, seconds_to_micros, to_micros
-from ..model.trigger import instant_text
-from ..model.values import choice, duration, instant
+from ..model.time.instants import Micros, seconds_to_micros, to_micros
+from ..model.triggers.base import instant_text
+from ..model.values.reading import choice, duration, instant
 from .clock import FakeClock
 from .expectations import UNSET, Expected, expected_times, how_often, mismatch, plain, times
 from .one_by_one import Ran
@@ -26,7 +26,7 @@ from .recording import RecordingStore, immediately
 from .stepping import Stepper
 
 if TYPE_CHECKING:
-    from ..app import Mainspring
+    from ..app.mainspring import Mainspring
 
 _STATES = tuple(state.value for state in State)
 

@@ -12,19 +12,18 @@ from typing import Any
 
 import msgspec
 
-from ..core import decide
-from ..core.context import JobContext
-from ..core.fan_out import FanOuts
-from ..core.loop import Emit
+from ..core.declaring.context import JobContext
+from ..core.declaring.registry import Handler, Registry
+from ..core.engine.runner import Run, Runner
+from ..core.engine.thread_pool import Threads
+from ..core.loops import Emit
 from ..core.ports import Clock, Store
-from ..core.registry import Handler, Registry
-from ..core.runner import Run, Runner
-from ..core.threads import Threads
-from ..model.changes import Change, ClaimRequest, Note
+from ..core.rules import transitions
+from ..core.tenants.fan_out import FanOuts
 from ..model.events import Ended, Started
-from ..model.execution import Execution, State
-from ..model.ids import Chance
-from ..model.outcomes import Outcome
+from ..model.execution import Execution, Outcome, State
+from ..model.store.messages import Change, ClaimRequest, Note
+from ..model.values.ids import Chance
 
 OWNER = "testing-kit"
 LEASE = 365 * 86_400.0
@@ -155,7 +154,7 @@ class OneByOne:
         asked = (await self._store.cancels(OWNER)).get(run.execution.id)
         if asked is not None:
             run.cancel(asked, self._clock.now())
-        decided = decide.after_attempt(run.execution, outcome, self._chance.random())
+        decided = transitions.after_attempt(run.execution, outcome, self._chance.random())
         change = msgspec.structs.replace(decided, keep=True)
         await self._store.exchange([change], None)
         self._emit(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from ..model.changes import Added, Audit, JobWrite, JobWritten
 from ..model.execution import Execution
+from ..model.store.messages import Added, Audit, JobWrite, JobWritten
 from ..stores.memory import MemoryStore
 
 T = TypeVar("T")

@@ -11,13 +11,13 @@ from random import Random
 from typing import Any
 
 from ..core.cancelling import BATCH, cancel_all, sweep_job
-from ..core.followups import do_follow_ups
-from ..core.registry import Registry
-from ..core.scheduler import Scheduler
-from ..core.tenant_endings import look_at_open
+from ..core.declaring.registry import Registry
+from ..core.engine.follow_ups import do_follow_ups
+from ..core.engine.scheduler import Scheduler
+from ..core.tenants.endings import look_at_open
 from ..model.events import Trouble
 from ..model.execution import Execution, State
-from ..model.instants import SECOND, Micros
+from ..model.time.instants import SECOND, Micros
 from .clock import FakeClock
 from .one_by_one import OneByOne, Ran
 from .recording import RecordingStore

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from starlette.requests import HTTPConnection
 
-from ...config_security import SecuritySettings
+from ...config.security import SecuritySettings
 from ...model.errors import ConfigurationError, MainspringError
-from ...model.instants import Micros
-from ...model.roles import Role
+from ...model.time.instants import Micros
+from ...model.values.roles import Role
 from .addresses import Client, Networks, client_of
 from .browsers import check_browser
 from .failures import FailedLogins, FailureSource

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from ...config_security import SecuritySettings
+from ...config.security import SecuritySettings
 from ...model.errors import ConfigurationError
 
 LOG = logging.getLogger("mainspring.access")

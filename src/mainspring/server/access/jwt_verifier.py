@@ -11,10 +11,10 @@ from typing import Any
 
 import jwt
 
-from ...config_security import SecuritySettings
+from ...config.security import SecuritySettings
 from ...model.errors import InvalidValue
-from ...model.roles import Role
-from ...model.values import words
+from ...model.values.reading import words
+from ...model.values.roles import Role
 from .jwt_keys import Key, key_source
 from .principals import Principal
 from .refusals import Unproven

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...config_security import SecuritySettings
+from ...config.security import SecuritySettings
 from ...model.errors import ConfigurationError
 from .addresses import parse_address
 

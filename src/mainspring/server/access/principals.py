@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ...core import job_roles
-from ...core.job_roles import role_for
+from ...core.rules import job_commands
+from ...core.rules.job_commands import role_for
 from ...model.job import Job
-from ...model.roles import Role
+from ...model.values.roles import Role
 from .refusals import forbidden
 
 Kind: TypeAlias = Literal["loopback", "token", "jwt"]
@@ -45,7 +45,7 @@ def check_role(principal: Principal, needed: Role) -> None:
 
 
 def may_steer(principal: Principal, job: Job) -> None:
-    """Refuse who may not steer this job, in whichever way: see `core.job_roles`."""
+    """Refuse who may not steer this job, in whichever way: see `core.rules.job_commands`."""
     if not covers(principal, job):
         message = f"job {job.name!r} needs the role {role_for(job)}; {principal.actor} has {principal.role}"
         raise forbidden("role_too_low", message)
@@ -53,4 +53,4 @@ def may_steer(principal: Principal, job: Job) -> None:
 
 def covers(principal: Principal, job: Job) -> bool:
     """Whether they may steer this job."""
-    return job_roles.may_steer(principal.role, job)
+    return job_commands.may_steer(principal.role, job)

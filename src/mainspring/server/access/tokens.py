@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from ...core.tokens import Token, parts_of
-from ...model.instants import SECOND, Micros
+from ...core.access.api_tokens import Token, parts_of
+from ...model.time.instants import SECOND, Micros
 from .principals import Principal
 from .refusals import Unproven
 

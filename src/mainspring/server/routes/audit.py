@@ -7,15 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from ...core.audit_lists import AuditFilter
-from ...core.shapes import audit_shape
-from ...model.instants import to_micros
-from .. import management_outputs as outputs
-from ..call import Viewing, json
-from ..docs import answers
+from ...core.queries.audit_lists import AuditFilter
+from ...core.render.entities import audit_shape
+from ...model.time.instants import to_micros
 from ..errors import respond
-from ..management_models import AuditList
-from ..paging import check_paging, check_range
+from ..models import management_answers as outputs
+from ..models.management import AuditList
+from ..models.paging import check_paging, check_range
+from ..request import Viewing, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 

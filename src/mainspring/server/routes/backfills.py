@@ -9,17 +9,18 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from ...core.idempotency import Answer
-from ...core.queries import EXECUTION_ID
-from ...core.window_shapes import backfill_shape
+from ...core.commands.idempotency import Answer
+from ...core.queries.queries import EXECUTION_ID
+from ...core.render.entities import backfill_shape
 from ...model.backfill import Backfill
 from ...model.errors import BackfillNotFound, JobNotFound
-from .. import lists, outputs
-from ..call import Call, Posting, Viewing, json
-from ..docs import answers
 from ..errors import respond
-from ..lists import listed
-from ..models import BackfillCreate, Cancel, Empty
+from ..models import answers as outputs
+from ..models import short_lists
+from ..models.commands import BackfillCreate, Cancel, Empty
+from ..models.short_lists import listed
+from ..request import Call, Posting, Viewing, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/backfills", tags=["backfills"])
 
@@ -73,8 +74,8 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     return await call.once(work)
 
 
-@router.get("", operation_id="list_backfills", responses=answers({200: (lists.Backfills, "Backfills.")}))
-async def list_backfills(call: Viewing, wanted: Annotated[lists.BackfillList, Query()]) -> Response:
+@router.get("", operation_id="list_backfills", responses=answers({200: (short_lists.Backfills, "Backfills.")}))
+async def list_backfills(call: Viewing, wanted: Annotated[short_lists.BackfillList, Query()]) -> Response:
     """Those under way, and the newest 1,000 that are over; newest first."""
     found = await call.engine.backfills.list(wanted.job, MOST_OVER)
     return respond(json(listed(map(backfill_shape, found), wanted)))

@@ -11,16 +11,15 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...core.bulk import BulkItem
-from ...core.bulk_filters import execution_filters, job_filter
-from ...core.flow_shapes import bulk_shape
-from ...core.idempotency import Answer
-from .. import outputs
-from ..bulk_models import ExecutionBulk, ExecutionBulkFilter, JobBulk, JobBulkFilter
-from ..call import Call, Posting, json
-from ..docs import answers
+from ...core.commands.bulk import BulkItem, execution_filters, job_filter
+from ...core.commands.idempotency import Answer
+from ...core.render.entities import bulk_shape
 from ..errors import problem_of
-from ..paging import check_range
+from ..models import answers as outputs
+from ..models.bulk import ExecutionBulk, ExecutionBulkFilter, JobBulk, JobBulkFilter
+from ..models.paging import check_range
+from ..request import Call, Posting, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/bulk", tags=["bulk"])
 

@@ -9,20 +9,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from ...core.calendar_shapes import calendar_shape
-from ...core.calendars import CalendarView
-from ...core.idempotency import Answer
-from ...model.calendars import Calendar, calendar
+from ...core.commands.idempotency import Answer
+from ...core.jobs.calendars import CalendarView
+from ...core.render.entities import calendar_shape
+from ...model.calendars.calendar import Calendar, calendar
 from ...model.errors import InvalidValue
 from ...model.job import Job
-from .. import lists
-from .. import management_outputs as outputs
-from ..call import Call, Operating, Posting, Viewing, json
-from ..docs import answers
 from ..errors import respond
-from ..lists import listed
-from ..management_models import CalendarSet
-from ..models import Empty
+from ..models import management_answers as outputs
+from ..models import short_lists
+from ..models.commands import Empty
+from ..models.management import CalendarSet
+from ..models.short_lists import listed
+from ..request import Call, Operating, Posting, Viewing, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/calendars", tags=["calendars"])
 
@@ -33,9 +33,11 @@ _ICS = "the text of an .ics file, which begins with BEGIN:VCALENDAR"
 
 
 @router.get(
-    "", operation_id="list_calendars", responses=answers({200: (lists.Calendars, "Calendars without their entries.")})
+    "",
+    operation_id="list_calendars",
+    responses=answers({200: (short_lists.Calendars, "Calendars without their entries.")}),
 )
-async def list_calendars(call: Viewing, wanted: Annotated[lists.CalendarList, Query()]) -> Response:
+async def list_calendars(call: Viewing, wanted: Annotated[short_lists.CalendarList, Query()]) -> Response:
     """How many entries each has, and who set it."""
     return respond(json(listed(map(_summary, await call.engine.calendars.all()), wanted)))
 

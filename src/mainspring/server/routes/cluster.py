@@ -7,30 +7,32 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from ...core.idempotency import Answer
+from ...core.commands.idempotency import Answer
 from ...core.locks import LockNotFound, lock_name
-from ...core.shapes import handler_shape, lock_shape, worker_shape
+from ...core.render.entities import handler_shape, lock_shape, worker_shape
 from ...model.errors import InvalidValue
-from .. import lists
-from ..call import Administering, Viewing, json
-from ..docs import answers
 from ..errors import respond
-from ..lists import listed
+from ..models import short_lists
+from ..models.short_lists import listed
+from ..request import Administering, Viewing, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1", tags=["cluster"])
 
 
 @router.get(
-    "/workers", operation_id="list_workers", responses=answers({200: (lists.Workers, "Processes that take part.")})
+    "/workers",
+    operation_id="list_workers",
+    responses=answers({200: (short_lists.Workers, "Processes that take part.")}),
 )
-async def list_workers(call: Viewing, wanted: Annotated[lists.WorkerList, Query()]) -> Response:
+async def list_workers(call: Viewing, wanted: Annotated[short_lists.WorkerList, Query()]) -> Response:
     """Processes that are alive."""
     found = await call.engine.queries.workers()
     return respond(json(listed(map(worker_shape, found), wanted)))
 
 
-@router.get("/handlers", operation_id="list_handlers", responses=answers({200: (lists.Handlers, "Handlers.")}))
-async def list_handlers(call: Viewing, wanted: Annotated[lists.HandlerList, Query()]) -> Response:
+@router.get("/handlers", operation_id="list_handlers", responses=answers({200: (short_lists.Handlers, "Handlers.")}))
+async def list_handlers(call: Viewing, wanted: Annotated[short_lists.HandlerList, Query()]) -> Response:
     """Code that this process knows, and code that running workers have."""
     registry = call.application.registry
     running = [worker for worker in await call.engine.queries.workers() if "worker" in worker.roles]
@@ -46,8 +48,8 @@ async def list_handlers(call: Viewing, wanted: Annotated[lists.HandlerList, Quer
     return respond(json(listed(items, wanted)))
 
 
-@router.get("/locks", operation_id="list_locks", responses=answers({200: (lists.Locks, "Locks that are held.")}))
-async def list_locks(call: Viewing, wanted: Annotated[lists.LockList, Query()]) -> Response:
+@router.get("/locks", operation_id="list_locks", responses=answers({200: (short_lists.Locks, "Locks that are held.")}))
+async def list_locks(call: Viewing, wanted: Annotated[short_lists.LockList, Query()]) -> Response:
     """Who holds which lock, since when, and until when."""
     return respond(json(listed(map(lock_shape, await call.engine.locks.backend.locks()), wanted)))
 

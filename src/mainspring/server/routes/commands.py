@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...core.idempotency import Answer
-from ...core.shapes import execution_shape
-from .. import outputs
-from ..call import Commanding, TraceParent, json
-from ..docs import answers
-from ..models import Cancel, Empty, Pause, Trigger
-from ..waiting import Wait, ended, seconds
+from ...core.commands.idempotency import Answer
+from ...core.render.entities import execution_shape
+from ..models import answers as outputs
+from ..models.commands import Cancel, Empty, Pause, Trigger
+from ..request import Commanding, TraceParent, json
+from ..responses import answers
+from ..wait_parameter import Wait, ended, seconds
 from .jobs import JobId
 
 router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"])

@@ -9,22 +9,21 @@ from fastapi import APIRouter, Header, Path, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from ...core.idempotency import Answer
-from ...core.queries import EXECUTION_ID
-from ...core.shapes import execution_shape, log_shape
-from ...core.tenant_runs import tenant_shape
+from ...core.commands.idempotency import Answer
+from ...core.commands.tenant_retries import tenant_shape
+from ...core.queries.queries import EXECUTION_ID
+from ...core.render.entities import execution_shape, log_shape
 from ...model.errors import ExecutionNotFound
 from ...model.execution import Execution
-from .. import outputs
 from ..access import Role, guard_of
-from ..call import Call, Posting, Viewing, json
-from ..docs import answers
 from ..errors import respond
-from ..models import Cancel, Empty, ExecutionList, LogList
-from ..paging import execution_page, page
+from ..models import answers as outputs
+from ..models.commands import Cancel, Empty, ExecutionList, LogList, TenantList
+from ..models.paging import execution_page, page
+from ..request import Call, Posting, Viewing, json
+from ..responses import answers
 from ..stream import Admission, Streams
-from ..tenant_list import TenantList
-from ..waiting import Wait, ended, seconds
+from ..wait_parameter import Wait, ended, seconds
 
 router = APIRouter(prefix="/api/v1/executions", tags=["executions"])
 

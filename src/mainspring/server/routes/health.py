@@ -6,11 +6,11 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from ...model.errors import MainspringError
-from .. import outputs
 from ..access import anyone
-from ..call import json
-from ..docs import answers
 from ..errors import logger, respond
+from ..models import answers as outputs
+from ..request import json
+from ..responses import answers
 
 router = APIRouter(tags=["health"], dependencies=[Depends(anyone)])
 

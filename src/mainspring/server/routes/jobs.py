@@ -9,18 +9,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from ...core.creating import options_of
-from ...core.idempotency import Answer
-from ...core.job_lists import JobFilter
-from ...core.shapes import job_stats_shape, why_shape
+from ...core.commands.idempotency import Answer
+from ...core.commands.job_creation import options_of
+from ...core.queries.job_lists import JobFilter
+from ...core.render.entities import job_stats_shape, why_shape
 from ...model.errors import HandlerNotFound, InvalidValue
-from .. import outputs
-from ..call import Changing, Posting, Viewing, etag, json
-from ..docs import answers
 from ..errors import respond
-from ..job_models import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate
-from ..models import JobExecutionList
-from ..paging import check_paging, execution_page, page
+from ..models import answers as outputs
+from ..models.commands import JobExecutionList
+from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate
+from ..models.paging import check_paging, execution_page, page
+from ..request import Changing, Posting, Viewing, etag, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
-from ..call import Viewing
+from ..request import Viewing
 
 router = APIRouter(tags=["metrics"])
 

@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from ...core.missed_runs import missed_filter
-from ...core.shapes import missed_shape
-from .. import management_outputs as outputs
-from ..call import Viewing, json
-from ..docs import answers
+from ...core.monitoring.missed_runs import missed_filter
+from ...core.render.entities import missed_shape
 from ..errors import respond
-from ..management_models import MissedRunList
-from ..paging import check_paging, check_range
+from ..models import management_answers as outputs
+from ..models.management import MissedRunList
+from ..models.paging import check_paging, check_range
+from ..request import Viewing, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/missed-runs", tags=["missed runs"])
 

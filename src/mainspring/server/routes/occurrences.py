@@ -7,12 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from ...core.window_shapes import status_shape
-from .. import management_outputs, outputs
-from ..call import Commanding, Viewing, json
-from ..docs import answers
+from ...core.render.entities import status_shape
 from ..errors import respond
-from ..management_models import OccurrenceAt, OccurrenceMove, WindowList
+from ..models import answers as outputs
+from ..models import management_answers
+from ..models.management import OccurrenceAt, OccurrenceMove, WindowList
+from ..request import Commanding, Viewing, json
+from ..responses import answers
 from .jobs import JobId
 
 router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"])
@@ -41,7 +42,7 @@ async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) ->
 @router.get(
     "/windows",
     operation_id="list_windows",
-    responses=answers({200: (management_outputs.Windows, "Windows of the range, oldest first.")}, 404),
+    responses=answers({200: (management_answers.Windows, "Windows of the range, oldest first.")}, 404),
 )
 async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Query()]) -> Response:
     """What became of every window that the schedule has asked for so far: done, failed, missing or running. Without a

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Path
 from starlette.responses import Response
 
-from ...core.idempotency import Answer
+from ...core.commands.idempotency import Answer
 from ...model.errors import HandlerNotFound, JobNotFound
 from ...model.execution import Execution, State
-from .. import outputs
-from ..call import Call, Posting, TraceParent, json
-from ..docs import answers
 from ..errors import Problem
-from ..waiting import Wait, ended, seconds
+from ..models import answers as outputs
+from ..request import Call, Posting, TraceParent, json
+from ..responses import answers
+from ..wait_parameter import Wait, ended, seconds
 
 router = APIRouter(tags=["handlers"])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...core.shapes import metrics_shape
-from .. import outputs
-from ..call import Viewing, json
-from ..docs import answers
+from ...core.render.entities import metrics_shape
 from ..errors import respond
+from ..models import answers as outputs
+from ..request import Viewing, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/scheduler", tags=["scheduler"])
 

@@ -8,15 +8,15 @@ import msgspec
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from ...core.idempotency import Answer
-from ...core.shapes import sys_job_shape
-from .. import outputs
+from ...core.commands.idempotency import Answer
+from ...core.render.entities import sys_job_shape
 from ..access import sys_access
-from ..call import Posting, TraceParent, Viewing, json
-from ..docs import answers
 from ..errors import respond
-from ..management_models import SysJobList
-from ..models import Empty
+from ..models import answers as outputs
+from ..models.commands import Empty
+from ..models.management import SysJobList
+from ..request import Posting, TraceParent, Viewing, json
+from ..responses import answers
 from .jobs import JobId
 
 router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_access)])

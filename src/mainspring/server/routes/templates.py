@@ -10,17 +10,18 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from ...core.creating import OPTION_OF, options_of
-from ...core.flow_shapes import template_shape
-from ...core.idempotency import Answer
+from ...core.commands.idempotency import Answer
+from ...core.commands.job_creation import OPTION_OF, options_of
+from ...core.render.entities import template_shape
 from ...model.errors import HandlerNotFound, InvalidValue
-from .. import lists, outputs
-from ..call import Operating, Posting, Viewing, etag, json
-from ..docs import answers
 from ..errors import respond
-from ..job_models import JobFields
-from ..lists import listed
-from ..template_models import Template, TemplateCreate, TemplateJob, TemplateUpdate
+from ..models import answers as outputs
+from ..models import short_lists
+from ..models.jobs import JobFields
+from ..models.short_lists import listed
+from ..models.templates import Template, TemplateCreate, TemplateJob, TemplateUpdate
+from ..request import Operating, Posting, Viewing, etag, json
+from ..responses import answers
 from .jobs import given, named_as_given
 
 router = APIRouter(prefix="/api/v1/templates", tags=["templates"])
@@ -50,8 +51,8 @@ def _named_as_given() -> Iterator[None]:
         raise InvalidValue("handler", error.name, "a handler that is registered", str(error)) from None
 
 
-@router.get("", operation_id="list_templates", responses=answers({200: (lists.Templates, "Templates.")}))
-async def list_templates(call: Viewing, wanted: Annotated[lists.TemplateList, Query()]) -> Response:
+@router.get("", operation_id="list_templates", responses=answers({200: (short_lists.Templates, "Templates.")}))
+async def list_templates(call: Viewing, wanted: Annotated[short_lists.TemplateList, Query()]) -> Response:
     found = await call.engine.templates.all()
     return respond(json(listed((template_shape(each, whole=call.operates) for each in found), wanted)))
 

@@ -7,23 +7,23 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from ...core.idempotency import Answer
-from ...core.tokens import NewToken, token_shape
-from .. import lists
-from .. import management_outputs as outputs
-from ..call import Administering, AdminPosting, json
-from ..docs import answers
+from ...core.access.api_tokens import NewToken, token_shape
+from ...core.commands.idempotency import Answer
 from ..errors import respond
-from ..lists import listed
-from ..management_models import TokenCreate
+from ..models import management_answers as outputs
+from ..models import short_lists
+from ..models.management import TokenCreate
+from ..models.short_lists import listed
+from ..request import Administering, AdminPosting, json
+from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
 TokenId = Annotated[str, Path(max_length=100, description="The id of the token.", examples=["9f86d081884c7d65"])]
 
 
-@router.get("", operation_id="list_tokens", responses=answers({200: (lists.Tokens, "Tokens without secrets.")}))
-async def list_tokens(call: Administering, wanted: Annotated[lists.TokenList, Query()]) -> Response:
+@router.get("", operation_id="list_tokens", responses=answers({200: (short_lists.Tokens, "Tokens without secrets.")}))
+async def list_tokens(call: Administering, wanted: Annotated[short_lists.TokenList, Query()]) -> Response:
     """Every token there is or was, oldest first, without its secret."""
     tokens, now = await call.engine.tokens.all(), await call.engine.queries.now()
     return respond(json(listed((token_shape(token, now) for token in tokens), wanted)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, cast
 
-from ...model.changes import Audit
 from ...model.errors import StoreError
 from ...model.job import Job
-from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, key_of
-from ...model.shelf import Entry
+from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, key_of
+from ...model.store.entries import Entry
+from ...model.store.messages import Audit
+from .entries import ShelfTable
 from .executions import ExecutionTable
 from .jobs import JobTable
-from .shelf import ShelfTable
 from .statistics import Statistics
 
 R = TypeVar("R", bound=Record)

@@ -8,14 +8,13 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from ...model.changes import Added, CancelRequest, Change, ExecutionQuery, Note
 from ...model.execution import Execution, State
-from ...model.instants import Micros
-from ...model.records import ExecutionRecord
-from ..shared import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
+from ...model.store.copy_records import ExecutionRecord
+from ...model.store.messages import Added, CancelRequest, Change, ExecutionQuery, Note
+from ...model.time.instants import Micros
+from ..common.rows import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
 from .history import Catalogue, History, LogBook
 from .live import LiveTable
-from .queries import matches
 from .statistics import Statistics
 
 
@@ -165,3 +164,21 @@ class ExecutionTable:
         for id in ids:
             self._catalogue.remove(self.history.remove(id))
             self.logs.remove(id)
+
+
+def matches(query: ExecutionQuery, row: Execution) -> bool:
+    """Everything but the cursor and the paging."""
+    wanted = (
+        (query.job, row.job),
+        (query.job_id, row.job_id),
+        (query.trigger, row.trigger),
+        (query.tenant, row.tenant),
+        (query.trace_id, row.trace_id),
+        (query.parent_id, row.parent_id),
+    )
+    return (
+        all(value is None or value == actual for value, actual in wanted)
+        and (query.states is None or row.state in query.states)
+        and (query.created_from is None or row.created >= query.created_from)
+        and (query.created_to is None or row.created < query.created_to)
+    )

@@ -9,9 +9,9 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from ...model.changes import LogLine, PruneRule
 from ...model.execution import Execution, State
-from ..shared import LOG_LINES_KEPT
+from ...model.store.messages import LogLine, PruneRule
+from ..common.rows import LOG_LINES_KEPT
 
 
 class History:

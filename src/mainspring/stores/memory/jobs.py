@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable
 
-from ...model.changes import JobWrite
 from ...model.execution import Execution
-from ...model.instants import Micros
 from ...model.job import Job
+from ...model.store.messages import JobWrite
+from ...model.time.instants import Micros
 
 
 class JobTable:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ...model.execution import Execution
-from ...model.instants import Micros
 from ...model.limits import Limit, decode_limits
-from ..flow import (
+from ...model.time.instants import Micros
+from ..common.limits import (
     Bucket,
     Kind,
     Wait,
@@ -24,7 +24,7 @@ from ..flow import (
     tokens_in,
     wait_of,
 )
-from .lines import Lines
+from .wait_lines import Lines
 
 _KINDS: tuple[Kind, ...] = ("slot", "token")
 

@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ...model.changes import Blocked, ClaimRequest
 from ...model.execution import Execution, State, lane
-from ...model.instants import Micros, seconds_to_micros
 from ...model.limits import Limit
-from ..flow import next_tag
-from ..shared import claimed, deferred, picked
+from ...model.store.messages import Blocked, ClaimRequest
+from ...model.time.instants import Micros, seconds_to_micros
+from ..common.limits import next_tag
+from ..common.rows import claimed, deferred, picked
 from .limits import Limits
-from .lines import Place
 from .shares import Shares
 from .sorted_queue import SortedQueue
+from .wait_lines import Place
 
 
 class Lane(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ...model.changes import LockRow
-from ...model.instants import Micros, seconds_to_micros
+from ...model.store.messages import LockRow
+from ...model.time.instants import Micros, seconds_to_micros
 
 
 class LockTable:

@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable
 
 from ...model.execution import Execution, State
 from ...model.job import JobStats, LiveCounts
-from ...model.records import Incarnation
-from ..shared import merge_stats
+from ...model.store.copy_records import Incarnation
+from ..common.rows import merge_stats
 
 
 class Statistics:

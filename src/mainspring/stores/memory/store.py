@@ -9,7 +9,11 @@ from threading import RLock
 from msgspec.structs import replace
 
 from ...core.ports import Clock, Topic, Unsubscribe
-from ...model.changes import (
+from ...model.execution import Execution, State
+from ...model.job import Job, JobStats, LiveCounts
+from ...model.store.copy_records import Record, RecordKind
+from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.messages import (
     Added,
     Audit,
     Beat,
@@ -30,19 +34,15 @@ from ...model.changes import (
     PruneRule,
     WorkerInfo,
 )
-from ...model.execution import Execution, State
-from ...model.instants import Micros, seconds_to_micros
-from ...model.job import Job, JobStats, LiveCounts
-from ...model.records import Record, RecordKind
-from ...model.shelf import Entry, EntryWrite, ShelfKind
+from ...model.time.instants import Micros, seconds_to_micros
+from ..common.listeners import Listeners
 from .copying import Copying
+from .entries import ShelfTable
 from .executions import ExecutionTable
-from .job_finding import find_jobs
+from .job_lists import find_jobs
 from .jobs import JobTable
 from .locks import LockTable
-from .shelf import ShelfTable
 from .statistics import Statistics, live_counts
-from .wakeups import Listeners
 
 
 class MemoryStore:

@@ -7,19 +7,19 @@ from typing import Any, cast
 
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from ...model.changes import Audit, LogLine
 from ...model.errors import StoreError
 from ...model.job import Job, JobStats
-from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind
-from ...model.shelf import Entry
-from . import shelf
-from .auditing import keep, move_all, pushed
-from .database import Collection, Database, duplicate_index, repeated
-from .documents import audit_of, document, execution_of
-from .finding import SEEN, line_id, lines_of
-from .incarnations import register
-from .jobs import job_document, jobs_after
-from .statistics import stats, stats_document
+from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind
+from ...model.store.entries import Entry
+from ...model.store.messages import Audit, LogLine
+from . import entries
+from .audit import keep, move_all, pushed
+from .connection.database import Collection, Database, duplicate_index, repeated
+from .executions.documents import audit_of, document, execution_of
+from .executions.lists import SEEN, line_id, lines_of
+from .jobs.documents import job_document, jobs_after
+from .jobs.incarnations import register
+from .jobs.statistics import stats, stats_document
 
 _DUPLICATE = 11000
 _PAGE = 500
@@ -36,7 +36,7 @@ async def copy_out(db: Database, kind: RecordKind, after: str, limit: int) -> li
             await move_all(db)
             return [audit_of(doc) async for doc in db.audits.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)]
         case "entries":
-            return list(await shelf.entries_after(db, after, limit))
+            return list(await entries.entries_after(db, after, limit))
         case "jobs":
             return list(await jobs_after(db, after, limit))
 
@@ -50,7 +50,7 @@ async def copy_in(db: Database, kind: RecordKind, records: Sequence[Record]) -> 
         case "audits":
             return await keep(db, pushed(cast(Sequence[Audit], records)))
         case "entries":
-            return await shelf.restore(db, cast(Sequence[Entry], records))
+            return await entries.restore(db, cast(Sequence[Entry], records))
         case "jobs":
             return sum([await _add_job(db, job) for job in cast(Sequence[Job], records)])
 

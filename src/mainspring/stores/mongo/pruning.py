@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...model.changes import PruneRule
 from ...model.execution import State
-from .database import Database, repeated
-from .documents import SLACK, first_id
-from .finding import RARE, SEEN
-from .statistics import delete_logs, finish_folding
+from ...model.store.messages import PruneRule
+from .connection.database import Database, repeated
+from .executions.documents import SLACK, first_id
+from .executions.lists import RARE, SEEN
+from .jobs.statistics import delete_logs, finish_folding
 
 PURGED_AT_ONCE = 500
 _UNCOUNTED = {"delta": True}

@@ -12,9 +12,9 @@ from pymongo import IndexModel
 from pymongo.errors import OperationFailure, PyMongoError
 
 from ...model.errors import SchemaMismatch, StoreError
-from .database import Collection, Database, explained
-from .job_finding import fill
-from .waking import unpark_strays
+from .connection.database import Collection, Database, explained
+from .jobs.lists import fill
+from .limits.waking import unpark_strays
 
 NEWEST = 4
 _MIGRATE = "run `mainspring db migrate`"

@@ -9,7 +9,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from pymongo.errors import PyMongoError
 
 from ...core.ports import Topic, Unsubscribe
-from ...model.changes import (
+from ...model.errors import StoreError
+from ...model.execution import Execution, State
+from ...model.job import Job, JobStats, LiveCounts
+from ...model.store.copy_records import Record, RecordKind
+from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.messages import (
     Added,
     Audit,
     Beat,
@@ -30,33 +35,21 @@ from ...model.changes import (
     PruneRule,
     WorkerInfo,
 )
-from ...model.errors import StoreError
-from ...model.execution import Execution, State
-from ...model.instants import Micros
-from ...model.job import Job, JobStats, LiveCounts
-from ...model.records import Record, RecordKind
-from ...model.shelf import Entry, EntryWrite, ShelfKind
-from ..memory.wakeups import Listeners
-from . import (
-    adding,
-    auditing,
-    caller,
-    copying,
-    embryos,
-    exchanging,
-    finding,
-    job_finding,
-    jobs,
-    locking,
-    pruning,
-    running,
-    shelf,
-    statistics,
-    writing,
-)
-from .clock import ServerTime, Time
-from .database import Database, explained
-from .opened import Opened, Source, open_source
+from ...model.time.instants import Micros
+from ..common.listeners import Listeners
+from . import audit as auditing
+from . import copying, pruning
+from . import entries as shelf
+from . import locks as locking
+from .connection import caller_transaction
+from .connection.clock import ServerTime, Time
+from .connection.database import Database, explained
+from .connection.opening import Opened, Source, open_source
+from .executions import exchange as exchanging
+from .executions import insert, lists, live, pending_ticks
+from .jobs import documents, statistics
+from .jobs import lists as job_lists
+from .jobs import write as writing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -154,7 +147,7 @@ class MongoStore:
 
     @told
     async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
-        deleted = await jobs.delete_job(self._db, name, seen_version, purge, audit)
+        deleted = await documents.delete_job(self._db, name, seen_version, purge, audit)
         if deleted and purge:
             await pruning.purge_all(self._db)
         self._tell({Topic.JOBS} if deleted else set())
@@ -162,21 +155,21 @@ class MongoStore:
 
     @told
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
-        return await jobs.jobs(self._db, names)
+        return await documents.jobs(self._db, names)
 
     @told
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
-        return await jobs.jobs_after(self._db, name, limit)
+        return await documents.jobs_after(self._db, name, limit)
 
     @told
     async def count_jobs(self, cap: int) -> int:
-        return await jobs.count_jobs(self._db, cap)
+        return await documents.count_jobs(self._db, cap)
 
     async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
-        return await job_finding.find_jobs(self._db, query, cap)
+        return await job_lists.find_jobs(self._db, query, cap)
 
     async def due_jobs(self, limit: int) -> DuePage:
-        return await jobs.due_jobs(self._db, limit)
+        return await documents.due_jobs(self._db, limit)
 
     @told
     async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
@@ -188,7 +181,7 @@ class MongoStore:
 
     @told
     async def swept(self, limit: int) -> list[Job]:
-        return await jobs.swept(self._db, limit)
+        return await documents.swept(self._db, limit)
 
     # --- executions ---------------------------------------------------------------------------------------------
 
@@ -196,13 +189,13 @@ class MongoStore:
     async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
         parts = self._open_parts
         await parts.incarnations.know(parts.db, executions)
-        added = await adding.add(parts.db, executions, audit)
+        added = await insert.add(parts.db, executions, audit)
         self._tell({Topic.WORK} if added else set())
         return added
 
     def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:
         parts, rows = self._open_parts, list(executions)
-        return caller.add_in(parts.place, connection, rows, parts.incarnations.unknown(rows))
+        return caller_transaction.add_in(parts.place, connection, rows, parts.incarnations.unknown(rows))
 
     @told
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
@@ -212,32 +205,32 @@ class MongoStore:
 
     @told
     async def expired(self, limit: int) -> list[Execution]:
-        return await running.expired(self._db, limit)
+        return await live.expired(self._db, limit)
 
     @told
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
-        asked = await running.request_cancel(self._db, requests)
+        asked = await live.request_cancel(self._db, requests)
         self._tell({Topic.CANCEL})
         return asked
 
     @told
     async def cancels(self, owner: str) -> dict[str, str]:
-        return await running.cancels(self._db, owner)
+        return await live.cancels(self._db, owner)
 
     @told
     async def cancel_strays(self, limit: int) -> list[Execution]:
-        return await running.cancel_strays(self._db, limit)
+        return await live.cancel_strays(self._db, limit)
 
     def beat(self, beat: Beat) -> BeatReply:
         return self._open_parts.beats.beat(beat)
 
     @told
     async def note(self, notes: Sequence[Note]) -> list[bool]:
-        return await running.note(self._db, notes)
+        return await live.note(self._db, notes)
 
     @told
     async def todo(self, limit: int, after: str = "") -> list[Execution]:
-        return await running.todo(self._db, limit, after)
+        return await live.todo(self._db, limit, after)
 
     @told
     async def todo_done(self, ids: Sequence[str]) -> None:
@@ -245,23 +238,23 @@ class MongoStore:
 
     @told
     async def children(self, parent_id: str) -> dict[State, int]:
-        return await running.children(self._db, parent_id)
+        return await live.children(self._db, parent_id)
 
     @told
     async def execution(self, id: str) -> Execution | None:
-        return await finding.execution(self._db, id)
+        return await lists.execution(self._db, id)
 
     @told
     async def find(self, query: ExecutionQuery) -> list[Execution]:
-        return await finding.find(self._db, query)
+        return await lists.find(self._db, query)
 
     @told
     async def count(self, query: ExecutionQuery, cap: int) -> int:
-        return await finding.count(self._db, query, cap)
+        return await lists.count(self._db, query, cap)
 
     @told
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
-        return await finding.logs(self._db, id, after)
+        return await lists.logs(self._db, id, after)
 
     # --- housekeeping -------------------------------------------------------------------------------------------
 
@@ -270,7 +263,7 @@ class MongoStore:
         """Also what processes that died have left half done."""
         parts = self._open_parts
         await parts.leftovers.finish(parts.db, _LEFTOVERS_AT_ONCE)
-        await embryos.forget_old_embryos(parts.db, _LEFTOVERS_AT_ONCE)
+        await pending_ticks.forget_old_embryos(parts.db, _LEFTOVERS_AT_ONCE)
         await auditing.move_all(parts.db)
         await shelf.forget_all_removed(parts.db)
         await pruning.purge_all(parts.db)
@@ -282,15 +275,15 @@ class MongoStore:
 
     @told
     async def prune_workers(self, silent_for: float) -> int:
-        return await running.prune_workers(self._db, silent_for)
+        return await live.prune_workers(self._db, silent_for)
 
     @told
     async def workers(self) -> list[WorkerInfo]:
-        return await running.workers(self._db)
+        return await live.workers(self._db)
 
     @told
     async def remove_worker(self, id: str) -> None:
-        await running.remove_worker(self._db, id)
+        await live.remove_worker(self._db, id)
 
     @told
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:

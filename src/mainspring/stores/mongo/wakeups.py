@@ -17,8 +17,8 @@ from typing import Any
 from pymongo.errors import OperationFailure, PyMongoError
 
 from ...core.ports import Topic
-from ..loops import end_task
-from .database import Database
+from ..common.event_loops import end_task
+from .connection.database import Database
 
 INTERVAL = 0.05  # seconds between two announcements of one process
 POLL = 1.0  # seconds between two looks where there is no change stream

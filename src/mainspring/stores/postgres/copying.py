@@ -11,16 +11,16 @@ from typing import Any, cast
 
 from msgspec.structs import asdict, replace
 
-from ...model.changes import Audit, LogLine
 from ...model.execution import Execution
 from ...model.job import Job
-from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
-from ...model.shelf import Entry
-from . import shelf
-from .arrays import numbers, storable, texts
+from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
+from ...model.store.entries import Entry
+from ...model.store.messages import Audit, LogLine
+from . import entries
 from .database import Database
-from .jobs import job_row, jobs_after, stats
-from .rows import as_json, first_id, incoming
+from .executions.literals import numbers, storable, texts
+from .executions.rows import as_json, first_id, incoming
+from .jobs.rows import job_row, jobs_after, stats
 
 
 async def copy_out(db: Database, kind: RecordKind, after: str, limit: int) -> list[Record]:
@@ -33,7 +33,7 @@ async def copy_out(db: Database, kind: RecordKind, after: str, limit: int) -> li
             rows = await db.rows("audits_after", after, limit, repeat=True)
             return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]
         case "entries":
-            return list(await shelf.entries_after(db, place_of(after), limit))
+            return list(await entries.entries_after(db, place_of(after), limit))
         case "jobs":
             return list(await jobs_after(db, after, limit))
 
@@ -53,7 +53,7 @@ async def _add(db: Database, kind: RecordKind, records: Sequence[Record]) -> Any
         case "audits":
             return await db.value("audits_restore", as_json(records), repeat=True)
         case "entries":
-            return await shelf.restore(db, cast(Sequence[Entry], records))
+            return await entries.restore(db, cast(Sequence[Entry], records))
         case "jobs":
             rows = [job_row(job, job.version) for job in cast(Sequence[Job], records)]
             return await db.value("jobs_restore", as_json(rows), repeat=True)

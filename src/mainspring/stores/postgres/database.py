@@ -16,8 +16,8 @@ from typing import Any
 
 from ...model.errors import MainspringError, StoreError
 from ...model.execution import Execution
-from .connections import Row, Source
-from .rows import executions
+from .connection.pool import Row, Source
+from .executions.rows import executions
 from .statements import sql
 
 TRIES = 8

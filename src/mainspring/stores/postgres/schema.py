@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from ...model.errors import SchemaMismatch
-from .arrays import texts
-from .connections import Session, Source
+from .connection.pool import Session, Source
 from .database import explained
+from .executions.literals import texts
 from .statements import migrations
 
 _LOCK_SPACE = 0x6D61696E  # "main"

@@ -6,7 +6,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from ...core.ports import Topic, Unsubscribe
-from ...model.changes import (
+from ...model.errors import StoreError
+from ...model.execution import Execution, State
+from ...model.job import Job, JobStats, LiveCounts
+from ...model.store.copy_records import Record, RecordKind
+from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.messages import (
     Added,
     Audit,
     Beat,
@@ -27,15 +32,16 @@ from ...model.changes import (
     PruneRule,
     WorkerInfo,
 )
-from ...model.errors import StoreError
-from ...model.execution import Execution, State
-from ...model.instants import Micros, seconds_to_micros
-from ...model.job import Job, JobStats, LiveCounts
-from ...model.records import Record, RecordKind
-from ...model.shelf import Entry, EntryWrite, ShelfKind
-from . import adding, caller, copying, exchanging, finding, job_finding, jobs, locking, running, shelf
+from ...model.time.instants import Micros, seconds_to_micros
+from . import copying, locks_audit
+from . import entries as shelf
+from .connection import caller_transaction
+from .connection.opening import Opened, Place, open_place
 from .database import Database
-from .opened import Opened, Place, open_place
+from .executions import exchange as exchanging
+from .executions import insert, lists, live
+from .jobs import lists as job_lists
+from .jobs import rows as jobs
 from .wakeups import Listeners
 
 
@@ -120,7 +126,7 @@ class PostgresStore:
         return await jobs.count_jobs(self._db, cap)
 
     async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
-        return await job_finding.find_jobs(self._db, query, cap)
+        return await job_lists.find_jobs(self._db, query, cap)
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await jobs.due_jobs(self._db, limit)
@@ -137,16 +143,16 @@ class PostgresStore:
     # --- executions ---------------------------------------------------------------------------------------------
 
     async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
-        if executions and not audit and adding.all_bare(executions):
+        if executions and not audit and insert.all_bare(executions):
             added = await self._open_parts.gatherers.here().add(executions)
             self._listeners.tell([Topic.WORK])
         else:
-            added = await adding.add(self._db, executions, audit)
+            added = await insert.add(self._db, executions, audit)
             self._tell({Topic.WORK} if added else set())
         return added
 
     def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:
-        return caller.add_in(self.schema, connection, list(executions))
+        return caller_transaction.add_in(self.schema, connection, list(executions))
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         answer, topics = await exchanging.exchange(self._db, changes, claim)
@@ -157,12 +163,12 @@ class PostgresStore:
         return await self._db.executions("expired", limit)
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
-        asked = await running.request_cancel(self._db, requests)
+        asked = await live.request_cancel(self._db, requests)
         self._tell({Topic.CANCEL})
         return asked
 
     async def cancels(self, owner: str) -> dict[str, str]:
-        return await running.cancels(self._db, owner)
+        return await live.cancels(self._db, owner)
 
     async def cancel_strays(self, limit: int) -> list[Execution]:
         return await self._db.executions("cancel_strays", limit)
@@ -171,28 +177,28 @@ class PostgresStore:
         return self._open_parts.beats.beat(beat)
 
     async def note(self, notes: Sequence[Note]) -> list[bool]:
-        return await running.note(self._db, notes)
+        return await live.note(self._db, notes)
 
     async def todo(self, limit: int, after: str = "") -> list[Execution]:
-        return await self._db.executions("todo", limit, after or running.BEFORE_ALL)
+        return await self._db.executions("todo", limit, after or live.BEFORE_ALL)
 
     async def todo_done(self, ids: Sequence[str]) -> None:
-        await self._db.value("todo_done", running.ids_literal(ids), repeat=True)
+        await self._db.value("todo_done", live.ids_literal(ids), repeat=True)
 
     async def children(self, parent_id: str) -> dict[State, int]:
-        return await running.children(self._db, parent_id)
+        return await live.children(self._db, parent_id)
 
     async def execution(self, id: str) -> Execution | None:
-        return await finding.execution(self._db, id)
+        return await lists.execution(self._db, id)
 
     async def find(self, query: ExecutionQuery) -> list[Execution]:
-        return await finding.find(self._db, query)
+        return await lists.find(self._db, query)
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:
-        return await finding.count(self._db, query, cap)
+        return await lists.count(self._db, query, cap)
 
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
-        return await finding.logs(self._db, id, after)
+        return await lists.logs(self._db, id, after)
 
     # --- housekeeping -------------------------------------------------------------------------------------------
 
@@ -203,19 +209,19 @@ class PostgresStore:
         return int(await self._db.value("fold", limit))
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
-        return await finding.prune(self._db, rule, limit)
+        return await lists.prune(self._db, rule, limit)
 
     async def prune_workers(self, silent_for: float) -> int:
         return int(await self._db.value("workers_prune", seconds_to_micros(silent_for)))
 
     async def workers(self) -> list[WorkerInfo]:
-        return await running.workers(self._db)
+        return await live.workers(self._db)
 
     async def remove_worker(self, id: str) -> None:
         await self._db.value("worker_remove", id, repeat=True)
 
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
-        return await locking.audits(self._db, target, limit, before)
+        return await locks_audit.audits(self._db, target, limit, before)
 
     async def prune_audits(self, before: str, limit: int) -> int:
         return int(await self._db.value("audits_prune", before, max(limit, 0)))
@@ -244,15 +250,15 @@ class PostgresStore:
     # --- locks --------------------------------------------------------------------------------------------------
 
     async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
-        return await locking.lock_take(self._db, name, owner, ttl)
+        return await locks_audit.lock_take(self._db, name, owner, ttl)
 
     async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
-        return await locking.lock_renew(self._db, name, token, ttl)
+        return await locks_audit.lock_renew(self._db, name, token, ttl)
 
     async def lock_release(
         self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
     ) -> bool:
-        return await locking.lock_release(self._db, name, token, keep_for, audit)
+        return await locks_audit.lock_release(self._db, name, token, keep_for, audit)
 
     async def locks(self) -> list[LockRow]:
-        return await locking.locks(self._db)
+        return await locks_audit.locks(self._db)

@@ -18,10 +18,10 @@ import psycopg
 
 from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
-from ..loops import end_task
-from .connections import Options, connect
+from ..common.event_loops import end_task
+from .connection.pool import Options, connect
+from .connection.wire import Line
 from .database import Database
-from .lines import Line
 from .statements import sql
 
 SHORTEST, LONGEST = 0.01, 0.05  # seconds between two notifications of one process

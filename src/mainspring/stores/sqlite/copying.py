@@ -9,17 +9,17 @@ from typing import cast
 import msgspec
 from msgspec.structs import astuple
 
-from ...model.changes import Audit, LogLine
 from ...model.errors import StoreError
 from ...model.execution import Execution, State
 from ...model.job import Job
-from ...model.records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
-from ...model.shelf import Entry
-from . import shelf
-from .finding import read
+from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
+from ...model.store.entries import Entry
+from ...model.store.messages import Audit, LogLine
+from . import entries
+from .executions.lists import read
+from .executions.rows import execution_row, history_row, is_plain, live_row, plain_row
 from .jobs import jobs_after, restore_job, stats
-from .limits import hold_slots
-from .rows import execution_row, history_row, is_plain, live_row, plain_row
+from .limits.limits import hold_slots
 from .transaction import Transaction, as_json
 
 _ids = msgspec.json.Decoder(list[str]).decode
@@ -35,7 +35,7 @@ def copy_out(tx: Transaction, kind: RecordKind, after: str, limit: int) -> list[
             rows = tx.rows("audits_after", after, limit)
             return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]
         case "entries":
-            return list(shelf.entries_after(tx, place_of(after), limit))
+            return list(entries.entries_after(tx, place_of(after), limit))
         case "jobs":
             return list(jobs_after(tx, after, limit))
 
@@ -49,7 +49,7 @@ def copy_in(tx: Transaction, kind: RecordKind, records: Sequence[Record]) -> int
         case "audits":
             return sum(tx.run("audit_insert", *astuple(audit)) for audit in cast(Sequence[Audit], records))
         case "entries":
-            return sum(shelf.restore(tx, entry) for entry in cast(Sequence[Entry], records))
+            return sum(entries.restore(tx, entry) for entry in cast(Sequence[Entry], records))
         case "jobs":
             return sum(restore_job(tx, job) for job in cast(Sequence[Job], records))
 

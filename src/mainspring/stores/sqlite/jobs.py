@@ -9,13 +9,13 @@ from itertools import islice
 import msgspec
 
 from ...core.ports import Topic
-from ...model.changes import Audit, DuePage, JobWrite, JobWritten
 from ...model.job import Job, JobStats, LiveCounts
-from .adding import add
-from .job_finding import listed
-from .rows import Row
+from ...model.store.messages import Audit, DuePage, JobWrite, JobWritten
+from .executions.insert import add
+from .executions.live import delete_finished
+from .executions.rows import Row
+from .job_lists import listed
 from .transaction import Transaction, as_json, stats_of
-from .working import delete_finished
 
 _COLUMNS = (
     *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),

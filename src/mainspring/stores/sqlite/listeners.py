@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...core.ports import Topic, Unsubscribe
-from .calls import Post
+from .threads.calls import Post
 
 
 class Listeners:

@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 
 from ...model.errors import SchemaMismatch
-from .connect import Hurry, begin, explained, no_hurry, patiently
 from .statements import migrations
+from .threads.connect import Hurry, begin, explained, no_hurry, patiently
 
 
 def migrate(connection: sqlite3.Connection, path: str, patience: float, hurry: Hurry = no_hurry) -> None:

@@ -14,7 +14,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ...core.ports import Clock, Topic, Unsubscribe
-from ...model.changes import (
+from ...model.errors import StoreError
+from ...model.execution import Execution, State
+from ...model.job import Job, JobStats, LiveCounts
+from ...model.store.copy_records import Record, RecordKind
+from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.messages import (
     Added,
     Audit,
     Beat,
@@ -35,33 +40,19 @@ from ...model.changes import (
     PruneRule,
     WorkerInfo,
 )
-from ...model.errors import StoreError
-from ...model.execution import Execution, State
-from ...model.instants import Micros
-from ...model.job import Job, JobStats, LiveCounts
-from ...model.records import Record, RecordKind
-from ...model.shelf import Entry, EntryWrite, ShelfKind
-from . import (
-    adding,
-    caller,
-    claiming,
-    copying,
-    finding,
-    forks,
-    job_finding,
-    jobs,
-    locking,
-    pruning,
-    schema,
-    shelf,
-    working,
-)
-from .calls import Call, Work
-from .claimed import ClaimedRows
-from .connect import Hurry, checked_path, checked_synchronous, connect
-from .connection_thread import ConnectionThread
+from ...model.time.instants import Micros
+from . import caller_transaction, copying, job_lists, jobs, locks_audit, schema
+from . import entries as shelf
+from .executions import claim as claiming
+from .executions import insert, live, pruning
+from .executions import lists as finding
+from .executions.claimed import ClaimedRows
 from .listeners import Listeners
-from .threads import Reader, Writer
+from .threads import forks
+from .threads.calls import Call, Work
+from .threads.connect import Hurry, checked_path, checked_synchronous, connect
+from .threads.connection_thread import ConnectionThread
+from .threads.threads import Reader, Writer
 
 T = TypeVar("T")
 
@@ -233,7 +224,7 @@ class SqliteStore:
         return await self._read(lambda tx: jobs.count_jobs(tx, cap))
 
     async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
-        return await self._list(lambda tx: job_finding.find_jobs(tx, query, cap))
+        return await self._list(lambda tx: job_lists.find_jobs(tx, query, cap))
 
     async def due_jobs(self, limit: int) -> DuePage:
         return await self._read(lambda tx: jobs.due_jobs(tx, limit))
@@ -250,10 +241,10 @@ class SqliteStore:
     # --- executions ---------------------------------------------------------------------------------------------
 
     async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
-        return await self._write(adding.Add(executions, audit))
+        return await self._write(insert.Add(executions, audit))
 
     def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added]:
-        return caller.add_in(self.path, self._clock, connection, list(executions))
+        return caller_transaction.add_in(self.path, self._clock, connection, list(executions))
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         return await self._write(lambda tx: claiming.exchange(tx, changes, claim, self._ours))
@@ -262,31 +253,31 @@ class SqliteStore:
         return await self._read(lambda tx: tx.executions("expired", tx.now, limit))
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
-        return await self._write(lambda tx: working.request_cancel(tx, requests))
+        return await self._write(lambda tx: live.request_cancel(tx, requests))
 
     async def cancels(self, owner: str) -> dict[str, str]:
-        return await self._read(lambda tx: working.cancels(tx, owner))
+        return await self._read(lambda tx: live.cancels(tx, owner))
 
     async def cancel_strays(self, limit: int) -> list[Execution]:
         return await self._read(lambda tx: tx.executions("cancel_strays", limit))
 
     def beat(self, beat: Beat) -> BeatReply:
-        call = Call(lambda tx: working.beat(tx, beat), None)
+        call = Call(lambda tx: live.beat(tx, beat), None)
         self._threads().writer.mailbox.put(call, urgent=True)
         assert call.waiter is not None
         return call.waiter.result()
 
     async def note(self, notes: Sequence[Note]) -> list[bool]:
-        return await self._write(lambda tx: working.note(tx, notes))
+        return await self._write(lambda tx: live.note(tx, notes))
 
     async def todo(self, limit: int, after: str = "") -> list[Execution]:
         return await self._read(lambda tx: tx.executions("todo", limit, after))
 
     async def todo_done(self, ids: Sequence[str]) -> None:
-        await self._write(lambda tx: working.todo_done(tx, ids))
+        await self._write(lambda tx: live.todo_done(tx, ids))
 
     async def children(self, parent_id: str) -> dict[State, int]:
-        return await self._read(lambda tx: working.children(tx, parent_id))
+        return await self._read(lambda tx: live.children(tx, parent_id))
 
     async def execution(self, id: str) -> Execution | None:
         return await self._read(lambda tx: finding.execution(tx, id))
@@ -316,19 +307,19 @@ class SqliteStore:
         found = await self._list(lambda tx: pruning.prunable(tx, rule, cursor, limit))
         if found.cursor:
             self._pruned_up_to[place] = found.cursor
-        return await self._write(lambda tx: working.delete_finished(tx, found.ids)) if found.ids else 0
+        return await self._write(lambda tx: live.delete_finished(tx, found.ids)) if found.ids else 0
 
     async def prune_workers(self, silent_for: float) -> int:
         return await self._write(lambda tx: pruning.workers_and_locks(tx, silent_for))
 
     async def workers(self) -> list[WorkerInfo]:
-        return await self._list(working.workers)
+        return await self._list(live.workers)
 
     async def remove_worker(self, id: str) -> None:
         await self._write(lambda tx: tx.run("worker_remove", id))
 
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
-        return await self._list(lambda tx: locking.audits(tx, target, limit, before))
+        return await self._list(lambda tx: locks_audit.audits(tx, target, limit, before))
 
     async def prune_audits(self, before: str, limit: int) -> int:
         return await self._write(lambda tx: tx.run("audit_prune", before, max(limit, 0)))
@@ -357,18 +348,18 @@ class SqliteStore:
     # --- locks --------------------------------------------------------------------------------------------------
 
     async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
-        return await self._write(lambda tx: locking.lock_take(tx, name, owner, ttl))
+        return await self._write(lambda tx: locks_audit.lock_take(tx, name, owner, ttl))
 
     async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
-        return await self._write(lambda tx: locking.lock_renew(tx, name, token, ttl))
+        return await self._write(lambda tx: locks_audit.lock_renew(tx, name, token, ttl))
 
     async def lock_release(
         self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
     ) -> bool:
-        return await self._write(lambda tx: locking.lock_release(tx, name, token, keep_for, audit))
+        return await self._write(lambda tx: locks_audit.lock_release(tx, name, token, keep_for, audit))
 
     async def locks(self) -> list[LockRow]:
-        return await self._list(locking.locks)
+        return await self._list(locks_audit.locks)
 
 
 def _asked(thread: ConnectionThread, work: Work[T]) -> Awaitable[T]:

@@ -16,12 +16,12 @@ import msgspec
 from msgspec.structs import astuple
 
 from ...core.ports import Clock, Topic
-from ...model.changes import Audit
 from ...model.execution import Execution, State
-from ...model.instants import Micros
 from ...model.job import JobStats
-from ..shared import merge_stats
-from .rows import Row, executions
+from ...model.store.messages import Audit
+from ...model.time.instants import Micros
+from ..common.rows import merge_stats
+from .executions.rows import Row, executions
 from .statements import sql, sql_for_rows
 
 _CHUNKS = (64, 16, 4, 1)  # rows per statement: few sizes, so that each is prepared once

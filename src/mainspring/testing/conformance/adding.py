@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from ...model.changes import Added
 from ...model.execution import State
+from ...model.store.messages import Added
 from .base import StoreSuite, World, ids, stored
 
 

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ...core.ports import Clock, Store
-from ...model.changes import (
+from ...model.execution import Attempt, Execution, State
+from ...model.job import Job, JobSpec, encode_spec
+from ...model.store.messages import (
     Added,
     Audit,
     Beat,
@@ -24,10 +26,8 @@ from ...model.changes import (
     JobWrite,
     WorkerInfo,
 )
-from ...model.execution import Attempt, Execution, State
-from ...model.instants import seconds_to_micros
-from ...model.job import Job, JobSpec, encode_spec
-from ...model.triggers import encode_trigger, every
+from ...model.time.instants import seconds_to_micros
+from ...model.triggers.combined import encode_trigger, every
 from ..clock import FakeClock
 
 LEASE = 30.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ...model.changes import Audit, CancelRequest
 from ...model.execution import Execution, State
+from ...model.store.messages import Audit, CancelRequest
 from .base import StoreSuite, World, ids, stored
 
 

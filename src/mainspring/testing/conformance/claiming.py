@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from ...model.changes import Exchanged
 from ...model.execution import Execution, State
+from ...model.store.messages import Exchanged
 from .base import LEASE, StoreSuite, World, as_claimed, ids, stored
 
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ...model.changes import LogLine, Note
 from ...model.execution import State
-from ...model.instants import to_datetime, to_micros
+from ...model.store.messages import LogLine, Note
+from ...model.time.instants import to_datetime, to_micros
 from .base import StoreSuite, World, stored
 
 TEXTS = (

@@ -16,15 +16,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ...core.copying import KINDS, compare, copy, dump
+from ...core.copy_store import KINDS, compare, copy, dump
 from ...core.ports import Store
-from ...model.changes import CancelRequest, LogLine, Note
 from ...model.errors import StoreError
 from ...model.execution import State
 from ...model.job import LiveCounts
 from ...model.limits import Limit, encode_limits
-from ...model.records import ExecutionRecord, RecordKind, key_of
-from ...model.shelf import Entry, EntryWrite
+from ...model.store.copy_records import ExecutionRecord, RecordKind, key_of
+from ...model.store.entries import Entry, EntryWrite
+from ...model.store.messages import CancelRequest, LogLine, Note
 from ...stores.memory import MemoryStore
 from .base import StoreSuite, World, stored
 

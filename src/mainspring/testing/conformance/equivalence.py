@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.ports import Store
-from ...model.changes import BeatReply, Blocked, Exchanged, ExecutionQuery
 from ...model.execution import Execution, State
+from ...model.store.messages import BeatReply, Blocked, Exchanged, ExecutionQuery
 from ...stores.memory import MemoryStore
 from ..clock import FakeClock
 from .base import StoreSuite

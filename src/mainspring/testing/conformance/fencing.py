@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.changes import CancelRequest, Exchanged, LogLine, Note
 from ...model.execution import Execution, State
+from ...model.store.messages import CancelRequest, Exchanged, LogLine, Note
 from .base import LEASE, StoreSuite, World, ids, stored
 
 

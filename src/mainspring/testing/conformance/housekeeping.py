@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ...model.changes import Audit, LogLine, Note, PruneRule
 from ...model.execution import FINAL, State
+from ...model.store.messages import Audit, LogLine, Note, PruneRule
 from .base import StoreSuite, World, stored
 
 

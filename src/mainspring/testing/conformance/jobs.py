@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ...model.changes import ExecutionQuery, JobWrite
 from ...model.execution import State
-from ...model.instants import SECOND
+from ...model.store.messages import ExecutionQuery, JobWrite
+from ...model.time.instants import SECOND
 from .base import StoreSuite, World, ids, stored
 
 

@@ -26,10 +26,10 @@ from typing import Any
 
 import pytest
 
-from ...model.changes import ExecutionQuery
 from ...model.execution import Execution, State
 from ...model.limits import Limit, encode_limits
-from ...model.records import ExecutionRecord
+from ...model.store.copy_records import ExecutionRecord
+from ...model.store.messages import ExecutionQuery
 from .base import LEASE, StoreSuite, World, ids, stored
 
 LOOK = 5.0  # seconds after which a key is looked at in any case

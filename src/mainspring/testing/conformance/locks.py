@@ -10,7 +10,7 @@ import asyncio
 
 import pytest
 
-from ...model.changes import LockRow
+from ...model.store.messages import LockRow
 from .base import StoreSuite, World, stored
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.changes import ExecutionQuery
 from ...model.execution import Execution, State
+from ...model.store.messages import ExecutionQuery
 from .base import StoreSuite, World, ids, stored
 
 

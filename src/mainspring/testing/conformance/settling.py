@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.changes import LogLine, Note
 from ...model.execution import FINAL, Attempt, State
+from ...model.store.messages import LogLine, Note
 from .base import StoreSuite, World, ids, stored
 
 KEEP_NO_SUCCESS = '{"keep_success":false}'

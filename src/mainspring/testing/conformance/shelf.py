@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ...model.shelf import Entry, EntryWrite
+from ...model.store.entries import Entry, EntryWrite
 from .base import StoreSuite, World, stored
 from .content import TEXTS
 

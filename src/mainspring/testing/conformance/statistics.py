@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ...model.changes import PruneRule
 from ...model.execution import State
 from ...model.job import JobStats, LiveCounts
+from ...model.store.messages import PruneRule
 from .base import StoreSuite, World, stored
 
 

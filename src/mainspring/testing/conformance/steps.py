@@ -14,7 +14,11 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ...core.ports import Store
-from ...model.changes import (
+from ...model.execution import Attempt, Execution, State
+from ...model.job import Job, JobSpec, encode_spec
+from ...model.limits import Limit, encode_limits
+from ...model.store.entries import Entry, EntryWrite
+from ...model.store.messages import (
     Audit,
     Beat,
     CancelRequest,
@@ -26,12 +30,8 @@ from ...model.changes import (
     PruneRule,
     WorkerInfo,
 )
-from ...model.execution import Attempt, Execution, State
-from ...model.instants import seconds_to_micros
-from ...model.job import Job, JobSpec, encode_spec
-from ...model.limits import Limit, encode_limits
-from ...model.shelf import Entry, EntryWrite
-from ...model.triggers import encode_trigger, every
+from ...model.time.instants import seconds_to_micros
+from ...model.triggers.combined import encode_trigger, every
 from ..clock import FakeClock
 
 LEASE = 29.999_999

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from ...core.ports import Store, Topic
-from ...model.changes import CancelRequest, JobWrite
 from ...model.execution import State
+from ...model.store.messages import CancelRequest, JobWrite
 from .base import StoreSuite, World, stored
 
 PATIENCE = 60.0

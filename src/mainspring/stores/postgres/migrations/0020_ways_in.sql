@@ -43,7 +43,7 @@ BEGIN
 END
 $$;
 
--- The key of a limit with its places filled in for one request: see core.limiting.
+-- The key of a limit with its places filled in for one request: see core.rules.limits.
 CREATE FUNCTION mainspring.filled(key text, tenant text, job text, queue text, params json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

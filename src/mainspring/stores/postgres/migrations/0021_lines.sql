@@ -469,7 +469,7 @@ $$;
 
 -- --------------------------------------------------------------------------------------------- keys
 
--- The key of a limit with its places filled in for one request: see core.limiting.
+-- The key of a limit with its places filled in for one request: see core.rules.limits.
 CREATE OR REPLACE FUNCTION mainspring.filled(key text, tenant text, job text, queue text, params json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

@@ -1,0 +1,115 @@
+"""`mainspring db copy SOURCE TARGET`: copies one database into another. `core.copy_store` does the copying."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from ..app.parts import SystemClock, make_store
+from ..config.settings import load
+from ..core import copy_store
+from ..core.copy_store import Compared, CopyRefused, Moved
+from ..core.locks import Lock
+from ..core.ports import Store
+from ..model.errors import ConfigurationError
+from ..model.store.copy_records import RecordKind, key_of
+from ..model.store.messages import ExecutionQuery
+from ..model.values.database_url import parse_url, without_password
+from .schema import standing
+
+__all__ = ["Compared", "CopyRefused", "Moved", "copy", "verify"]
+
+LOCK = "mainspring db copy"
+LOCK_TTL = 10.0
+LOCK_WAIT = 15.0  # a copy that was killed has left its lock behind, for less than this
+_TIME = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-")
+
+Progress: TypeAlias = Callable[[str, RecordKind, int, float | None], None]
+"""Told now and then: the step, the kind, how many records so far, and how far that is, from 0 to 1."""
+
+
+async def copy(source_url: str, target_url: str, tell: Progress, *, force: bool = False) -> Moved:
+    """Copy all that the source holds, and compare. Run again, it goes on where it was interrupted."""
+    refuse_same_file(source_url, target_url)
+    await refuse_nothing(source_url)
+    async with opened(source_url) as source, opened(target_url) as target, alone(source, target) as lock:
+        told = await measured(source, tell)
+
+        def told_while_alone(step: str, kind: RecordKind, count: int, key: str) -> None:
+            lock.check()
+            told(step, kind, count, key)
+
+        return await copy_store.copy(source, target, told_while_alone, force=force)
+
+
+async def verify(source_url: str, target_url: str, tell: Progress) -> tuple[Compared, ...]:
+    """Compare, and change nothing."""
+    for url in (source_url, target_url):
+        await refuse_nothing(url)
+    async with opened(source_url) as source, opened(target_url) as target:
+        await copy_store.settle(source)
+        return await copy_store.compare(source, target, await measured(source, tell))
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    store = make_store(load({"database_url": url}, {}), SystemClock())
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def alone(source: Store, target: Store) -> AsyncIterator[Lock]:
+    """Nobody else copies into the target. A source that knows of our lock is the target under another address."""
+    owner = f"mainspring db copy {secrets.token_hex(8)}"
+    async with Lock(target, SystemClock(), lambda event: None, owner, LOCK, LOCK_TTL, wait=LOCK_WAIT) as lock:
+        if any(row.owner == owner for row in await source.locks()):
+            raise CopyRefused("source and target are the same database")
+        yield lock
+
+
+# --- refusing -------------------------------------------------------------------------------------------------------
+
+
+def refuse_same_file(source_url: str, target_url: str) -> None:
+    """Before anything is opened: opening would create what is missing."""
+    paths = [url.path for url in (parse_url(source_url, "SOURCE"), parse_url(target_url, "TARGET")) if url.path]
+    if len(paths) == 2 and os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
+        raise CopyRefused("source and target are the same database")
+
+
+async def refuse_nothing(url: str) -> None:
+    """A misspelt address must not look like an empty database."""
+    if parse_url(url).scheme == "memory":
+        raise ConfigurationError("memory:// lives and ends with its process: there is nothing to copy")
+    if (await standing(url)).current == 0:
+        raise ConfigurationError(f"{without_password(url)}: there is no Mainspring database")
+
+
+# --- progress -------------------------------------------------------------------------------------------------------
+
+
+async def measured(source: Store, tell: Progress) -> copy_store.Progress:
+    """Ids begin with their time: where an id lies between the first and the last one tells how far a copy is."""
+    first = [key_of(record) for record in await source.copy_out("executions", "", 1)]
+    last = [row.id for row in await source.find(ExecutionQuery(limit=1))]
+    begin, end = (_millis(ids[0]) if ids else None for ids in (first, last))
+
+    def told(step: str, kind: RecordKind, count: int, key: str) -> None:
+        at = _millis(key) if kind == "executions" else None
+        known = at is not None and begin is not None and end is not None and end > begin
+        tell(step, kind, count, (at - begin) / (end - begin) if known else None)  # type: ignore[operator]
+
+    return told
+
+
+def _millis(id: str) -> int | None:
+    found = _TIME.match(id)
+    return int(found[1] + found[2], 16) if found else None

@@ -1,0 +1,117 @@
+"""What an administrator does with a database: see where its schema stands, bring it up to date, read the SQL first."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from ..model.errors import ConfigurationError
+from ..model.values.database_url import parse_url, without_password
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """`current` is the last migration applied, 0 when there are no tables of ours."""
+
+    database: str
+    schema: str | None
+    current: int
+    newest: int
+    pending: list[int]
+
+
+async def standing(url: str) -> Standing:
+    """Without changing anything."""
+    scheme = _scheme(url)
+    if scheme == "sqlite":
+        return _sqlite_standing(url)
+    return await (_mongo if scheme == "mongodb" else _postgres)(url, migrate=False)
+
+
+async def migrate(url: str) -> Standing:
+    """Apply what is missing. Safe while others do the same, and while an application runs."""
+    scheme = _scheme(url)
+    if scheme != "sqlite":
+        return await (_mongo if scheme == "mongodb" else _postgres)(url, migrate=True)
+    from ..app.parts import SystemClock
+    from ..stores.sqlite import SqliteStore
+
+    store = SqliteStore(parse_url(url).path, SystemClock())
+    await store.open()
+    await store.close()
+    return _sqlite_standing(url)
+
+
+def script(url: str, after: int = 0) -> str:
+    """The SQL of the migrations after that number, for an administrator to read and apply. Nothing is connected to."""
+    scheme = _scheme(url)
+    if scheme == "mongodb":
+        raise ConfigurationError("database_url: MongoDB has no SQL; `mainspring db migrate` creates the indexes")
+    if scheme == "postgresql":
+        from ..stores.postgres.connection.opening import Place
+        from ..stores.postgres.schema import script as postgres_script
+
+        return postgres_script(Place(url, None, None).schema, after)
+    from ..stores.sqlite.statements import migrations
+
+    return "\n".join(text for number, text in migrations() if number > after)
+
+
+def _scheme(url: str) -> str:
+    scheme = parse_url(url).scheme
+    if scheme not in ("sqlite", "postgresql", "mongodb"):
+        raise ConfigurationError(f"database_url: a {scheme}:// database has no schema to migrate")
+    return scheme
+
+
+async def _postgres(url: str, *, migrate: bool) -> Standing:
+    from ..stores.postgres import schema
+    from ..stores.postgres.connection.opening import Place
+    from ..stores.postgres.database import Database
+
+    place = Place(url, None, None)
+    source, _, _ = await place.source()
+    try:
+        step = schema.migrate if migrate else schema.status_of
+        found = await step(source, place.schema, place.name)
+        if migrate:
+            await Database(source, place.schema, place.name).value("keep_partitions")
+    finally:
+        await source.close()
+    return Standing(without_password(url), found.schema, found.current, found.newest, found.pending)
+
+
+async def _mongo(url: str, *, migrate: bool) -> Standing:
+    from ..stores.mongo import schema
+    from ..stores.mongo.connection.clock import ServerTime
+    from ..stores.mongo.connection.opening import Source
+
+    source = Source(url, None, None, ServerTime())
+    db = source.connect()
+    try:
+        found = await (schema.migrate if migrate else schema.status_of)(db)
+    finally:
+        await source.close(db)
+    return Standing(without_password(url), found.prefix, found.current, found.newest, found.pending)
+
+
+def _sqlite_standing(url: str) -> Standing:
+    from ..stores.sqlite.statements import migrations
+
+    numbers = [number for number, _ in migrations()]
+    current = _sqlite_version(Path(parse_url(url).path))
+    return Standing(url, None, current, numbers[-1], [number for number in numbers if number > current])
+
+
+def _sqlite_version(path: Path) -> int:
+    """Opened for reading: looking at a database must not make one."""
+    if not path.is_file():
+        return 0
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'").fetchone()
+        found = (
+            connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone() if known else None
+        )
+    return int(found[0]) if found else 0

@@ -1,0 +1,329 @@
+"""`mainspring backfill`: run the windows of a range, watch it, steer it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, get_args
+
+import click
+from rich.text import Text
+
+from ...app.mainspring import Mainspring
+from ...core.render.entities import backfill_shape
+from ...model.backfill import Backfill, Only
+from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
+from ...model.time.instants import to_datetime
+from ...model.values.reading import duration_text
+from ..ids import SHORTEST, short_id
+from ..parameters import as_options, read_params, textual_parameters
+from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
+from ..screens.output import compact, moment, note, print_fields, status, without_distance
+from ..screens.table import Way, print_table
+from ..session import Session, client_options, now, operator
+from .windows import begin_option, end_option, joined, typed_options, window_words
+
+FOLLOW_INTERVAL = 0.5
+LINE_INTERVAL = 10.0
+LISTED = 20
+ID = click.argument("backfill_id", metavar="ID")
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def backfill() -> None:
+    """Run the windows of a range that are not done.
+
+    An ID may be given by a beginning or an ending of at least 8 characters that no other backfill has.
+    """
+
+
+@backfill.command("start")
+@click.argument("job")
+@begin_option
+@end_option
+@click.option("--dry-run", is_flag=True, help="List the windows and change nothing.")
+@click.option("--newest-first", is_flag=True, help="Begin with the newest window.")
+@click.option("--concurrency", type=int, default=1, show_default=True, help="At most so many windows at a time.")
+@click.option("--pace", metavar="DURATION", help="Time between two starts, such as 10s.")
+@click.option("--only", type=click.Choice(get_args(Only)), default="holes", show_default=True, help="Which windows.")
+@click.option("--force", is_flag=True, help="Windows that are done, too.")
+@click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
+@click.option(
+    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
+)
+@click.option("--note", help="Why, for those who look at it later.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if not all of it completed.")
+@client_options
+def start(
+    session: Session,
+    job: str,
+    newest_first: bool,
+    params: str | None,
+    pairs: Sequence[str],
+    dry_run: bool,
+    wait: bool,
+    **options: Any,
+) -> int:
+    """Run the windows of a job that are missing or have failed.
+
+    Without --from and --to all of them: it fills the holes, from the first that is known of the job to now.
+    """
+    made: list[Backfill] = []
+
+    async def work(app: Mainspring) -> tuple[Backfill, str]:
+        view = await app.job_view(job)
+        given = read_params(params, pairs, textual_parameters(app, view.handler))
+        order = "newest" if newest_first else "oldest"
+        try:
+            with typed_options():
+                begun = await app.backfill(job, params=given, order=order, dry_run=dry_run, by=operator(), **options)
+        except InvalidValue as error:
+            raise as_options(error, pairs) from None
+        made.append(begun)
+        return await _waited(app, begun) if wait and not dry_run else begun, view.job.spec.tz
+
+    with _leaving(made):
+        found, tz = session.call(work)
+    session.show(backfill_shape(found), lambda: _print_plan(found, tz) if dry_run else _print(found, tz))
+    if not wait or dry_run:
+        return 0
+    return 0 if found.state == "completed" else 1
+
+
+@backfill.command("list")
+@click.option("--job", help="Only backfills of this job.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many that are over."
+)
+@client_options
+def list_backfills(session: Session, job: str | None, limit: int) -> None:
+    """Backfills under way, and the last that are over, newest first."""
+    found = session.call(lambda app: app.backfills(job, limit))
+    session.show([backfill_shape(each) for each in found], lambda: _print_all(found))
+
+
+@backfill.command("show")
+@ID
+@client_options
+def show(session: Session, backfill_id: str) -> None:
+    """One backfill in full."""
+    _steered(session, backfill_id, None)
+
+
+@backfill.command("wait")
+@ID
+@client_options
+def wait(session: Session, backfill_id: str) -> int:
+    """Wait for the end, with a progress bar; exit code 1 if not all of it completed."""
+    seen: list[Backfill] = []
+
+    async def work(app: Mainspring) -> tuple[Backfill, str]:
+        seen.append(await _find(app, backfill_id))
+        return await _waited(app, seen[0]), await _zone(app, seen[0].job)
+
+    with _leaving(seen):
+        found, tz = session.call(work)
+    session.show(backfill_shape(found), lambda: _print(found, tz))
+    return 0 if found.state == "completed" else 1
+
+
+@backfill.command("pause")
+@ID
+@client_options
+def pause(session: Session, backfill_id: str) -> None:
+    """Start no more windows; those that run end as usual."""
+    _steered(session, backfill_id, "pause_backfill")
+
+
+@backfill.command("resume")
+@ID
+@client_options
+def resume(session: Session, backfill_id: str) -> None:
+    """Go on where it was paused."""
+    _steered(session, backfill_id, "resume_backfill")
+
+
+@backfill.command("cancel")
+@ID
+@client_options
+def cancel(session: Session, backfill_id: str) -> None:
+    """Start no more windows, and cancel those that wait or run."""
+    _steered(session, backfill_id, "cancel_backfill")
+
+
+def _steered(session: Session, backfill_id: str, method: str | None) -> None:
+    async def work(app: Mainspring) -> tuple[Backfill, str]:
+        found = await _find(app, backfill_id)
+        if method is not None:
+            found = await getattr(app, method)(found.id, by=operator())
+        return found, await _zone(app, found.job)
+
+    found, tz = session.call(work)
+    session.show(backfill_shape(found), lambda: _print(found, tz))
+
+
+async def _find(app: Mainspring, text: str) -> Backfill:
+    """The backfill meant by an id or a part of one."""
+    part = text.strip().lstrip("….").lower()
+    if len(part) < SHORTEST:
+        return await app.get_backfill(text)
+    known = await app.backfills(limit=1_000)
+    found = [each for each in known if each.id.startswith(part) or each.id.endswith(part)]
+    if not found:
+        raise BackfillNotFound(text)
+    if len(found) > 1:
+        fits = f"It fits {found[0].id} and {found[1].id}"
+        raise InvalidValue("backfill id", text, "a part that one backfill has alone", fits)
+    return found[0]
+
+
+async def _zone(app: Mainspring, job: str) -> str:
+    """The job may be gone."""
+    try:
+        return (await app.job_view(job)).job.spec.tz
+    except JobNotFound:
+        return "UTC"
+
+
+# ---------------------------------------------------------------- waiting
+
+
+@contextmanager
+def _leaving(made: Sequence[Backfill]) -> Iterator[None]:
+    """Ctrl-C ends the waiting, not the backfill, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if made:
+            note(f"stopped waiting; the backfill goes on: mainspring backfill show {made[0].id}")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+async def _waited(app: Mainspring, backfill: Backfill) -> Backfill:
+    if not any({"scheduler", "worker"} & set(worker.roles) for worker in await app.workers()):
+        note("no process is running, so it waits. Ctrl-C leaves it as it is")
+    return await (_with_bar(app, backfill) if sys.stderr.isatty() else _with_lines(app, backfill))
+
+
+async def _with_lines(app: Mainspring, backfill: Backfill) -> Backfill:
+    """A plain line now and then, for logs."""
+    while not backfill.over:
+        try:
+            return await app.wait_backfill(backfill.id, timeout=LINE_INTERVAL)
+        except TimeoutError:
+            backfill = await app.get_backfill(backfill.id)
+            note(f"backfill {backfill.id}: {_progress(backfill)}")
+    return backfill
+
+
+async def _with_bar(app: Mainspring, backfill: Backfill) -> Backfill:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    screen = Console(stderr=True, markup=False, highlight=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task(backfill.job, total=backfill.total)
+        while not backfill.over:
+            bar.update(task, description=f"{backfill.job} {_failures(backfill)}", completed=backfill.ended)
+            await asyncio.sleep(FOLLOW_INTERVAL)
+            backfill = await app.get_backfill(backfill.id)
+    return backfill
+
+
+# ---------------------------------------------------------------- what people see
+
+
+def _progress(backfill: Backfill) -> str:
+    """`12/31 (39%), 2 running, 1 failed`."""
+    share = f" ({backfill.ended / backfill.total:.0%})" if backfill.total else ""
+    running = [f"{backfill.running:,} running"] if backfill.running else []
+    return joined([f"{backfill.ended:,}/{backfill.total:,}{share}", *running, *_others(backfill)])
+
+
+def _failures(backfill: Backfill) -> str:
+    return f"{backfill.state} {joined(_others(backfill))}".strip()
+
+
+def _others(backfill: Backfill) -> list[str]:
+    names = ("failed", "cancelled", "skipped", "held")
+    return [f"{count:,} {name}" for name in names if (count := getattr(backfill, name))]
+
+
+def _left_out(backfill: Backfill) -> str:
+    parts = {"done": backfill.already_done, "running": backfill.already_running}
+    return joined([f"{count:,} {name}" for name, count in parts.items() if count])
+
+
+def _print(backfill: Backfill, tz: str) -> None:
+    at = now()
+    paced = f", {duration_text(backfill.pace)} apart" if backfill.pace else ""
+    print_fields(
+        {
+            "backfill": backfill.id,
+            "job": backfill.job,
+            "status": status(backfill.state),
+            "reason": backfill.reason,
+            "range": f"{window_words(backfill.window, tz)} ({tz})",
+            "windows": _progress(backfill) if backfill.total else "none: there is nothing to do",
+            "left out": _left_out(backfill),
+            "order": f"{backfill.order} first, {backfill.concurrency:,} at a time{paced}",
+            "forced": "windows that are done, too" if backfill.force else "",
+            "params": compact(None if backfill.params is None else backfill_shape(backfill)["params"]),
+            "note": backfill.note,
+            "created": f"{moment(backfill.created_at, at)} by {backfill.created_by}",
+            "finished": moment(backfill.finished_at, at) if backfill.finished_at else "",
+        }
+    )
+
+
+def _print_plan(backfill: Backfill, tz: str) -> None:
+    for window in backfill.windows[:LISTED]:
+        click.echo(window_words(window, tz))
+    if backfill.total > LISTED:
+        click.echo(f"... and {backfill.total - LISTED:,} more; all of them with -o json")
+    left_out = f"; left out: {_left_out(backfill)}" if _left_out(backfill) else ""
+    note(f"{backfill.total:,} windows of {backfill.job} would run, {backfill.order} first{left_out} (times in {tz})")
+
+
+def _print_all(found: Sequence[Backfill]) -> None:
+    if not found:
+        click.echo("No backfill. Start one with: mainspring backfill start JOB")
+        return
+    titles: dict[str, Way] = {
+        "ID": "keep",
+        "JOB": "cut",
+        "STATUS": "keep",
+        "WINDOWS": "keep",
+        "CREATED": "keep",
+        "BY": "drop",
+        "NOTE": "last",
+    }
+    rows: list[list[Text | str]] = [
+        [
+            each.id,
+            each.job,
+            status(each.state),
+            _progress(each),
+            moment(to_datetime(each.created), now()),
+            each.created_by,
+            each.note or each.reason or "",
+        ]
+        for each in found
+    ]
+    print_table(titles, rows, {0: short_id, 4: without_distance})

@@ -1,0 +1,137 @@
+"""`mainspring calendars`: holidays, blackouts and other calendars that jobs name in their hours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...app.mainspring import Mainspring
+from ...core.jobs.calendars import CalendarView
+from ...core.render.entities import calendar_shape
+from ...model.calendars.calendar import Calendar, calendar
+from ..root import EXIT_CODES, CommandGroup
+from ..screens.output import moment, note, print_fields, print_lines
+from ..screens.table import Way, print_table
+from ..session import Session, client_options, now, operator
+
+SHOWN = 50
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def calendars() -> None:
+    """Named calendars: the days and times that jobs keep to, or keep away from."""
+
+
+@calendars.command("list")
+@client_options
+def list_calendars(session: Session) -> None:
+    """Every calendar, with how many entries it has and who set it."""
+    found = session.call(lambda app: app.calendars())
+    session.show([calendar_shape(view) for view in found], lambda: _print_list(found))
+
+
+@calendars.command("show")
+@click.argument("name")
+@client_options
+def show_calendar(session: Session, name: str) -> None:
+    """One calendar with its entries, and the jobs that name it."""
+    view, jobs = session.call(lambda app: _with_jobs(app, name))
+    session.show({**calendar_shape(view), "jobs": jobs}, lambda: _print_one(view, jobs))
+
+
+@calendars.command("set")
+@click.argument("name")
+@click.option("--file", "path", metavar="FILE", type=click.Path(dir_okay=False), help="An .ics file, or - for input.")
+@click.option(
+    "--date",
+    "entries",
+    metavar="ENTRY",
+    multiple=True,
+    help="2026-12-25, 12-25 (every year), sat-sun, or a range 2026-12-24/2027-01-02; may be given again.",
+)
+@client_options
+def set_calendar(session: Session, name: str, path: str | None, entries: Sequence[str]) -> None:
+    """Put a calendar in place of what is stored under its name. It stays until it is set again or reverted."""
+    if not path and not entries:
+        raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
+    blocks = [block for given in _given(path, entries) for block in calendar(name, given).blocks]
+    view = session.call(lambda app: app.set_calendar(name, Calendar(tuple(blocks)), by=operator()))
+    session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} set: {_count(view)}"))
+
+
+def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
+    if path is None:
+        return [list(entries)]
+    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+    if not text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
+        raise click.UsageError(f"--file {path}: this is no .ics file; it begins with BEGIN:VCALENDAR")
+    return [text, list(entries)]
+
+
+@calendars.command("revert")
+@click.argument("name")
+@client_options
+def revert_calendar(session: Session, name: str) -> None:
+    """Back to what the application's code declares."""
+    view = session.call(lambda app: app.revert_calendar(name, by=operator()))
+    session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
+
+
+@calendars.command("remove")
+@click.argument("name")
+@client_options
+def remove_calendar(session: Session, name: str) -> None:
+    """Delete a calendar. Refused while a job names it."""
+
+    async def work(app: Mainspring) -> bool:
+        declared = (await app.calendar_view(name)).declared
+        await app.remove_calendar(name, by=operator())
+        return declared
+
+    if session.call(work):
+        note("warning: code declares it; it comes back at the next start")
+    session.show({"removed": name}, lambda: click.echo(f"calendar {name!r} removed"))
+
+
+async def _with_jobs(app: Mainspring, name: str) -> tuple[CalendarView, list[str]]:
+    return await app.calendar_view(name), await app.calendar_jobs(name)
+
+
+def _print_list(found: Sequence[CalendarView]) -> None:
+    if not found:
+        click.echo("No calendars. Make one with: mainspring calendars set NAME --date 2026-12-25")
+        return
+    at = now()
+    titles: dict[str, Way] = {"CALENDAR": "keep", "ENTRIES": "keep", "SET BY": "keep", "WHEN": "drop", "FIRST": "cut"}
+    rows = [
+        [view.name, str(len(view.entries)), view.by, moment(view.updated_at, at), ", ".join(view.entries[:3])]
+        for view in found
+    ]
+    print_table(titles, rows)
+
+
+def _print_one(view: CalendarView, jobs: Sequence[str]) -> None:
+    overridden = "an operator; code declares it too (revert goes back to that)"
+    origin = {"code": "code", "operator": overridden if view.declared else "an operator"}[view.origin]
+    print_fields(
+        {
+            "calendar": view.name,
+            "from": origin,
+            "set": f"{moment(view.updated_at, now())} by {view.by}",
+            "jobs": ", ".join(jobs) or "none names it",
+            "entries": str(len(view.entries)),
+        }
+    )
+    lines = [f"{block.text()}  {block.label}".rstrip() for block in view.calendar.blocks[:SHOWN]]
+    more = len(view.entries) - len(lines)
+    if lines:
+        print_lines("\n".join([*lines, *([f"... and {more} more (all with -o json)"] if more else [])]), "Entries")
+
+
+def _count(view: CalendarView) -> str:
+    count = len(view.entries)
+    return f"{count} entr{'y' if count == 1 else 'ies'}"

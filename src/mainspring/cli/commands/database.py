@@ -1,0 +1,140 @@
+"""`mainspring db`: where a database's schema stands, bringing it up to date, its SQL, and moving to another one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+
+from ...admin import schema
+from ...admin.copy import Compared, Moved, Progress, verify
+from ...admin.copy import copy as copy_all
+from ...config.settings import load
+from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup
+from ..screens.output import console, note, print_fields, print_json
+
+_URL = click.option(
+    "--database-url", metavar="URL", help="The database  [default: MAINSPRING_DATABASE_URL, mainspring.toml]"
+)
+_OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
+)
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def db() -> None:
+    """The database: its schema, and how to bring it up to date."""
+
+
+@db.command()
+@_URL
+@_OUTPUT
+def status(database_url: str | None, output: str) -> None:
+    """Which migrations are applied, and which are not. Changes nothing."""
+    _show(asyncio.run(schema.standing(_url(database_url))), output)
+
+
+@db.command()
+@_URL
+@_OUTPUT
+def migrate(database_url: str | None, output: str) -> None:
+    """Apply the migrations that are missing. Safe while applications run, and while others do the same."""
+    _show(asyncio.run(schema.migrate(_url(database_url))), output)
+
+
+@db.command()
+@_URL
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out migrations up to this number.")
+def sql(database_url: str | None, after: int) -> None:
+    """Print the SQL that `migrate` runs, for an administrator to read and apply. Connects to nothing."""
+    click.echo(schema.script(_url(database_url), after), nl=False)
+
+
+@db.command()
+@click.argument("source")
+@click.argument("target")
+@click.option("--verify", "only_verify", is_flag=True, help="Copy nothing: compare the two record by record.")
+@click.option("--force", is_flag=True, help="Copy though processes are at work in the source.")
+@_OUTPUT
+def copy(source: str, target: str, only_verify: bool, force: bool, output: str) -> None:
+    """Copy jobs, executions, logs, statistics and audit records from one database to another, then compare them.
+
+    Run again after an interruption, it goes on where it stopped. SOURCE and TARGET are addresses such as
+    sqlite:///jobs.db or postgresql://host/name.
+    """
+    if force:
+        note("what processes do in the source while it is copied may be missing in the target")
+    with _watched() as tell:
+        if only_verify:
+            done = Moved(copied={}, running=0, compared=asyncio.run(verify(source, target, tell)))
+        else:
+            done = asyncio.run(copy_all(source, target, tell, force=force))
+    if output == "json":
+        print_json(msgspec.to_builtins(done) | {"equal": done.equal})
+    else:
+        _print_compared(done.compared)
+    if done.running:
+        note(f"{done.running} executions were running: they keep their leases, and are run again when those end")
+    if not done.equal:
+        note("the two are not equal")
+        raise click.exceptions.Exit(REFUSED)
+
+
+@contextmanager
+def _watched() -> Iterator[Progress]:
+    """A bar on the terminal, if there is one. Ctrl-C says how to go on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = Console(stderr=True, markup=False, highlight=False)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=screen, transient=True, disable=not sys.stderr.isatty()) as bar:
+            task = bar.add_task("opening", total=None)
+
+            def tell(step: str, kind: str, count: int, far: float | None) -> None:
+                bar.update(
+                    task, description=f"{step} {kind} {count:,}", completed=far or 0, total=None if far is None else 1
+                )
+
+            yield tell
+    except KeyboardInterrupt:
+        note("stopped; run the same command again to go on")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _print_compared(compared: Sequence[Compared]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("records", "source", "target", "checksum", "equal"):
+        table.add_column(name, justify="right" if name in ("source", "target") else "left")
+    for kind in compared:
+        checksum = kind.source_checksum[:16]
+        table.add_row(kind.kind, f"{kind.source:,}", f"{kind.target:,}", checksum, "yes" if kind.equal else "NO")
+    console().print(table)
+    for difference in (words for kind in compared for words in kind.differences):
+        note(difference)
+
+
+def _url(given: str | None) -> str:
+    return load({"database_url": given}).database_url
+
+
+def _show(found: schema.Standing, output: str) -> None:
+    if output == "json":
+        print_json(msgspec.structs.asdict(found))
+        return
+    pending = ", ".join(map(str, found.pending)) or "none"
+    fields: dict[str, Any] = {
+        "database": found.database,
+        "schema": found.schema,
+        "migration": f"{found.current} of {found.newest}",
+        "pending": pending,
+    }
+    print_fields(fields)

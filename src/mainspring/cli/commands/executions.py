@@ -1,0 +1,212 @@
+"""`mainspring executions`: what ran, what runs, what waits."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from ...app.mainspring import Mainspring
+from ...core.commands.bulk import BulkResult, Told
+from ...core.render.entities import execution_shape, log_shape
+from ...model.execution import Execution, State
+from ...model.store.messages import LogLine
+from ...model.time.instants import to_datetime
+from ..ids import find_execution
+from ..many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
+from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
+from ..screens.executions import Shown, print_executions, say_if_nobody_comes, show_execution, shown
+from ..screens.output import console, note, progress_text
+from ..session import Session, client_options, operator
+
+FOLLOW_INTERVAL = 0.5
+ID = click.argument("execution_id", metavar="ID")
+IDS = click.argument("execution_ids", metavar="ID...", nargs=-1)
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def executions() -> None:
+    """What ran, what runs, what waits.
+
+    An ID may be given by a beginning or an ending of at least 8 characters that no other execution has.
+    """
+
+
+@executions.command("list")
+@click.option("--job", help="Only executions of this job, also of a removed one.")
+@click.option(
+    "--status", multiple=True, type=click.Choice([state.value for state in State]), help="Only these; may be repeated."
+)
+@click.option("--running", is_flag=True, help="Only what runs now.")
+@click.option("--tenant", help="Only executions of this tenant.")
+@click.option("--trace-id", help="Only executions of this trace.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many, newest first."
+)
+@client_options
+def list_executions(session: Session, running: bool, status: Sequence[str], **filters: Any) -> None:
+    """Executions, newest first."""
+    if running and status:
+        raise click.UsageError("--running and --status exclude each other; give one of them")
+
+    async def work(app: Mainspring) -> list[Execution]:
+        found = await app.executions(status=status or None, running=running or None, **filters)
+        if not found and filters["job"] and not await app.executions(filters["job"], limit=1):
+            await app.job_view(filters["job"])  # a misspelt name is an error, not an empty list
+        return found
+
+    found = session.call(work)
+    session.show([execution_shape(execution) for execution in found], lambda: print_executions(found))
+
+
+@executions.command("show")
+@ID
+@client_options
+def show(session: Session, execution_id: str) -> None:
+    """One execution in full, with every attempt."""
+
+    async def work(app: Mainspring) -> Shown:
+        return await shown(app, await find_execution(app, execution_id))
+
+    show_execution(session, session.call(work))
+
+
+@executions.command("logs")
+@ID
+@click.option("-f", "--follow", is_flag=True, help="Go on until the execution has ended.")
+@client_options
+def logs(session: Session, execution_id: str, follow: bool) -> None:
+    """The log lines an execution wrote through its context."""
+    followed: list[str] = []
+
+    async def work(app: Mainspring) -> list[tuple[int, LogLine]]:
+        execution = await find_execution(app, execution_id)
+        followed.append(execution.id)
+        if not follow:
+            return await app.logs(execution.id)
+        await say_if_nobody_comes(app, execution)
+        if session.wants_json:
+            await app.wait(execution)
+            return await app.logs(execution.id)
+        return await _follow(app, execution.id)
+
+    with leaving(lambda: followed[0] if followed else ""):
+        lines = session.call(work)
+    session.show([log_shape(*line) for line in lines], lambda: _print_logs(lines, follow))
+
+
+@executions.command("cancel")
+@IDS
+@EXECUTION_FILTER
+@click.option("--note", help="Why; kept with what is cancelled.")
+@client_options
+def cancel(session: Session, execution_ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
+    """End what waits; ask the worker of what runs to stop it."""
+    check_choice(execution_ids, filters, "execution")
+    if filters or len(execution_ids) > 1:
+        return _end_many(session, "cancel", execution_ids, filters, note)
+
+    async def work(app: Mainspring) -> Shown:
+        found = await find_execution(app, execution_ids[0])
+        return await shown(app, await app.cancel_execution(found.id, by=operator(), reason=note))
+
+    show_execution(session, session.call(work))
+    return 0
+
+
+@executions.command("retry")
+@IDS
+@EXECUTION_FILTER
+@click.option("--failed-only", is_flag=True, help="Of a job with tenants: for those only that did not complete.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
+@client_options
+def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str], failed_only: bool, wait: bool) -> int:
+    """Run a failed execution again, as a new one with the same parameters and window."""
+    check_choice(execution_ids, filters, "execution")
+    if filters or len(execution_ids) > 1:
+        if failed_only or wait:
+            raise click.UsageError(f"{'--failed-only' if failed_only else '--wait'} is for one execution")
+        return _end_many(session, "retry", execution_ids, filters, None)
+    made: list[Execution] = []
+
+    async def work(app: Mainspring) -> Shown:
+        found = await find_execution(app, execution_ids[0])
+        made.append(await (app.retry_failed if failed_only else app.retry)(found, by=operator()))
+        return await shown(app, await waited(app, made[0]) if wait else made[0])
+
+    with leaving(lambda: made[0].id if made else ""):
+        again = session.call(work)
+    show_execution(session, again)
+    return 0 if not wait or again.execution.state is State.COMPLETED else 1
+
+
+def _end_many(session: Session, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
+    wanted = read_filters(filters)
+
+    async def work(app: Mainspring, told: Told) -> BulkResult:
+        found = [await find_execution(app, id) for id in ids] if ids else None
+        return await app.bulk_executions(command, found, by=operator(), note=note, told=told, **wanted)
+
+    return run_bulk(session, command, work, "EXECUTION")
+
+
+async def waited(app: Mainspring, execution: Execution) -> Execution:
+    """Wait for the end, with its progress on the terminal."""
+    await say_if_nobody_comes(app, execution)
+    if not sys.stderr.isatty():
+        return await app.wait(execution)
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = Console(stderr=True, markup=False, highlight=False)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task(execution.job, total=None)
+        while not execution.state.final:
+            await asyncio.sleep(FOLLOW_INTERVAL)
+            execution = await app.get(execution.id)
+            progress = execution.progress or {}
+            words = f"{execution.job} {execution.state.value} {progress_text(progress)}"
+            bar.update(task, description=words, completed=progress.get("done") or 0, total=progress.get("total"))
+    return execution
+
+
+@contextmanager
+def leaving(execution_id: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C ends the waiting, not the execution, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if id := execution_id():
+            note(f"stopped waiting; the execution goes on: mainspring executions show {id}")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+async def _follow(app: Mainspring, execution_id: str) -> list[tuple[int, LogLine]]:
+    """Print lines as they come; the rest, after the end, is returned."""
+    seen = 0
+    while True:
+        ended = (await app.get(execution_id)).state.final
+        lines = await app.logs(execution_id, after=seen)
+        if ended:
+            return lines
+        for number, line in lines:
+            seen = number
+            _print_log(line)
+        await asyncio.sleep(FOLLOW_INTERVAL)
+
+
+def _print_logs(lines: Sequence[tuple[int, LogLine]], follow: bool) -> None:
+    for _, line in lines:
+        _print_log(line)
+    if not lines and not follow:
+        note("No log lines: a handler writes them with ctx.logger.")
+
+
+def _print_log(line: LogLine) -> None:
+    local = to_datetime(line.at).astimezone()
+    console().print(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {line.message}", soft_wrap=True)

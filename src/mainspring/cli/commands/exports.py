@@ -1,0 +1,80 @@
+"""`mainspring alerts` and `mainspring grafana`: alert rules and a dashboard, generated from the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..root import EXIT_CODES, CommandGroup
+from ..session import Session, source_options
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def export_options(formats: tuple[str, ...]) -> Callable[[Command], Command]:
+    """Adds `--to` and `--output`, whose first format is the usual one; the command gets `to` and `output`."""
+    to = click.option("--to", metavar="FILE", callback=_checked, help="The file to write  [default: shown]")
+    output = click.option(
+        "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="The format."
+    )
+    return lambda command: to(output(command))
+
+
+def _checked(ctx: click.Context, option: click.Parameter, value: str | None) -> Path | None:
+    """What cannot be written is refused before any work is done."""
+    if value in (None, "-"):
+        return None
+    path = Path(str(value))
+    if path.is_dir() or not path.parent.is_dir():
+        why = "is a directory" if path.is_dir() else f"cannot be written: there is no directory {str(path.parent)!r}"
+        raise click.BadParameter(f"{value!r} {why}", ctx, option)
+    return path
+
+
+def export(text: str, to: Path | None) -> None:
+    if to is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(f"{str(to)!r} cannot be written: {error.strerror}", param_hint="--to") from None
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def alerts() -> None:
+    """Alert rules for Prometheus."""
+
+
+@alerts.command("export")
+@export_options(("yaml", "json"))
+@click.option(
+    "--slack",
+    metavar="DURATION",
+    default="5s",
+    show_default=True,
+    help="How much later than by its own rules a job may be.",
+)
+@source_options
+def export_rules(session: Session, to: Path | None, output: str, slack: str) -> None:
+    """Rules for every job, with thresholds from its schedule, its timeout and how long its last runs took.
+
+    Write them again when jobs change: after a deploy, and once there is some history.
+    """
+    export(session.call(lambda app: app.alert_rules(slack, form=output)), to)
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def grafana() -> None:
+    """A dashboard for Grafana."""
+
+
+@grafana.command("export")
+@export_options(("json",))
+@source_options
+def export_dashboard(session: Session, to: Path | None, output: str) -> None:
+    """The dashboard as JSON, to be imported into Grafana or provisioned."""
+    export(session.call(lambda app: app.grafana_dashboard()) + "\n", to)

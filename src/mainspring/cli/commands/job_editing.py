@@ -1,0 +1,71 @@
+"""`mainspring jobs edit` and `jobs why`: change what a job is, and ask why it does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ...app.mainspring import Mainspring
+from ...core.monitoring.why import Reason
+from ...core.queries.job_view import JobView
+from ...core.render.entities import job_shape, why_shape
+from ..job_fields import called, read_fields, taken_out
+from ..screens.jobs import print_job
+from ..screens.output import note, print_fields, print_lines, status
+from ..session import Session, client_options, operator
+
+
+@click.command("edit")
+@click.argument("name")
+@click.option("--schedule", metavar="CRON", help="Another schedule: cron, such as '0 3 * * *', or '@every 30m'.")
+@click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
+@click.option("--params", metavar="JSON", help="Parameters in the place of all that the job has.")
+@click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; the others stay.")
+@click.option(
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Any other field, such as max_attempts=5, queue=web or timeout=1m; JSON where it reads as JSON.",
+)
+@click.option("--without", metavar="FIELD", multiple=True, help="Take this field away, such as schedule or timeout.")
+@client_options
+def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) -> None:
+    """Change what is named of a job and leave the rest.
+
+    Of a job that code declares, the change survives deploys, until it is taken back with `jobs revert`.
+    """
+    if not without and not any(given.values()):
+        raise click.UsageError("what shall change? give --schedule, --timezone, --param, --option or --without")
+    if (given["params"] or given["pairs"]) and not session.knows_handlers:
+        note("parameters are not checked here: give --app MODULE:APP to check them")
+
+    async def work(app: Mainspring) -> JobView:
+        view = await app.job_view(name)
+        changes = {**taken_out(without), **read_fields(app, view.handler, **given)}
+        if given["pairs"] and given["params"] is None:  # on top of those it has now, and of no others
+            changes["params"] = {**view.job.spec.params, **changes["params"]}
+            return await app.update_job(name, by=operator(), seen=view.tag, **changes)
+        return await app.update_job(name, by=operator(), **changes)
+
+    view = called(session, work)
+    session.show(job_shape(view), lambda: print_job(view))
+
+
+@click.command("why")
+@click.argument("name")
+@client_options
+def why_job(session: Session, name: str) -> None:
+    """Why is it not running? What stands in its way comes first."""
+    view, reasons = session.call(lambda app: app.why(name))
+    session.show(why_shape(view, reasons), lambda: _print_why(view, reasons))
+
+
+def _print_why(view: JobView, reasons: Sequence[Reason]) -> None:
+    blocked = any(reason.blocking for reason in reasons)
+    print_fields({"job": view.name, "status": status(view.state.value), "can run": "no" if blocked else "yes"})
+    for title, blocking in (("what stands in its way", True), ("what is so", False)):
+        if lines := [reason.message for reason in reasons if reason.blocking is blocking]:
+            print_lines("\n".join(lines), title)

@@ -1,0 +1,323 @@
+"""`mainspring jobs`: look at jobs and steer them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import click
+
+from ...app.mainspring import Mainspring
+from ...core.commands.bulk import BulkResult, Told
+from ...core.queries.job_view import JobView
+from ...core.render.entities import job_shape
+from ...model.errors import CommandRefused, InvalidValue
+from ...model.execution import Execution, State
+from ...model.job import JobState
+from ...model.store.messages import WorkerInfo
+from ...model.values.reading import duration, instant
+from ..many import JOB_FILTER, check_choice, read_filters, run_bulk
+from ..parameters import as_options, quoting_hint, read_params, textual_parameters
+from ..root import EXIT_CODES, CommandGroup
+from ..screens.executions import Shown, show_execution, shown
+from ..screens.jobs import print_job, print_jobs
+from ..screens.output import note
+from ..session import Session, client_options, operator
+from .executions import leaving, waited
+from .job_editing import edit_job, why_job
+
+NAMES = click.argument("names", metavar="NAME...", nargs=-1)
+OPTIONS = {"at": "--at", "to": "--to", "resume_at": "--until"}
+"""What a field of a command is called here."""
+AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def jobs() -> None:
+    """Look at jobs and steer them."""
+
+
+@jobs.command("list")
+@click.option("--status", type=click.Choice([state.value for state in JobState]), help="Only jobs in this state.")
+@click.option("--queue", help="Only jobs of this queue.")
+@client_options
+def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
+    """All jobs with their schedule, next run and last outcome."""
+
+    async def work(app: Mainspring) -> tuple[list[JobView], list[WorkerInfo]]:
+        return await app.jobs(), await app.workers()
+
+    everything, workers = session.call(work)
+    found = [view for view in everything if status in (None, view.state.value) and queue in (None, view.queue)]
+    session.show([job_shape(view) for view in found], lambda: print_jobs(found, bool(everything), bool(workers)))
+
+
+@jobs.command("show")
+@click.argument("name")
+@client_options
+def show_job(session: Session, name: str) -> None:
+    """One job in full."""
+    _show(session, session.call(lambda app: app.job_view(name)))
+
+
+jobs.add_command(why_job)
+jobs.add_command(edit_job)
+
+
+@jobs.command("trigger")
+@click.argument("name")
+@click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
+@click.option(
+    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
+)
+@click.option(
+    "--window",
+    nargs=2,
+    metavar="BEGIN END",
+    help="The data window, such as 2026-03-01 2026-03-02T06:00; without an offset: in the job's zone.",
+)
+@click.option("--tenant", "tenants", multiple=True, help="Of a job with tenants: for this one; may be repeated.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
+@client_options
+def trigger_job(
+    session: Session,
+    name: str,
+    params: str | None,
+    pairs: Sequence[str],
+    window: Any,
+    tenants: Sequence[str],
+    wait: bool,
+) -> int:
+    """Run a job now. Its schedule stays as it is."""
+    made: list[Execution] = []
+    if read_params(params, pairs) and not session.knows_handlers:
+        note("parameters are not checked here: give --app MODULE:APP to check them")
+
+    async def work(app: Mainspring) -> Shown:
+        handler = (await app.job_view(name)).handler
+        given = read_params(params, pairs, textual_parameters(app, handler))
+        made.append(await _triggered(app, name, given, pairs, window=window or None, tenants=tenants or None))
+        return await shown(app, await waited(app, made[0]) if wait else made[0])
+
+    with leaving(lambda: made[0].id if made else ""):
+        found = session.call(work)
+    show_execution(session, found)
+    _hint_at_quotes(found.execution, pairs)
+    return 0 if not wait or found.execution.state is State.COMPLETED else 1
+
+
+async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[str], **options: Any) -> Execution:
+    """Refusals speak of the options that were typed, and of the command that helps."""
+    try:
+        return await app.trigger(name, params=params, by=operator(), **options)
+    except InvalidValue as error:
+        raise as_options(error, pairs) from None
+    except CommandRefused as error:
+        if error.state != JobState.CANCELLED:
+            raise
+        raise click.ClickException(f"{error}; bring it back with: mainspring jobs reactivate {name}") from None
+
+
+def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
+    """Without the application's code, it is the worker that refuses a parameter."""
+    for name in execution.arguments:
+        if f"params.{name}" in (execution.error or "") and (hint := quoting_hint(name, pairs)):
+            note(hint)
+
+
+@jobs.command("pause")
+@NAMES
+@JOB_FILTER
+@click.option("--note", help="Why, for those who find it paused.")
+@click.option("--for", "pause_for", metavar="DURATION", help="Resume by itself after this time, such as 2h.")
+@click.option(
+    "--until",
+    metavar="INSTANT",
+    help="Resume by itself at this time, such as 2026-03-01T08:00; without an offset: in the job's zone.",
+)
+@client_options
+def pause_job(
+    session: Session,
+    names: Sequence[str],
+    filters: Sequence[str],
+    note: str | None,
+    pause_for: str | None,
+    until: str | None,
+) -> int:
+    """No more ticks until resumed. What runs now ends as usual."""
+    check_choice(names, filters, "job")
+    if pause_for and until:
+        raise click.UsageError("--for and --until exclude each other; give one of them")
+    if filters or len(names) > 1:
+        if pause_for or until:
+            raise click.UsageError("--for and --until are for one job")
+        return _steer_many(session, "pause", names, filters, note=note)
+    resume_after = duration("--for", pause_for) if pause_for else None
+    if until:
+        instant("--until", until, tz="UTC")  # read in the job's zone later: what is no time at all is refused at once
+
+    async def work(app: Mainspring) -> JobView:
+        return await app.pause(names[0], by=operator(), note=note, resume_at=until, resume_after=resume_after)
+
+    _show(session, _excepted(session, work))
+    return 0
+
+
+def _steer_many(
+    session: Session, command: str, names: Sequence[str], filters: Sequence[str], note: str | None = None
+) -> int:
+    wanted = read_filters(filters)
+
+    async def work(app: Mainspring, told: Told) -> BulkResult:
+        return await app.bulk_jobs(command, names or None, by=operator(), note=note, told=told, **wanted)
+
+    return run_bulk(session, command, work, "JOB")
+
+
+@jobs.command("resume")
+@NAMES
+@JOB_FILTER
+@client_options
+def resume_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
+    """End a pause and plan the next run anew."""
+    check_choice(names, filters, "job")
+    if filters or len(names) > 1:
+        return _steer_many(session, "resume", names, filters)
+    _show(session, session.call(lambda app: app.resume(names[0], by=operator())))
+    return 0
+
+
+@jobs.command("skip")
+@click.argument("name")
+@click.option("--at", required=True, metavar="INSTANT", help=AT)
+@client_options
+def skip_occurrence(session: Session, name: str, at: str) -> None:
+    """Leave out one run of the schedule. A record says that it was skipped, and by whom."""
+    _show(session, _excepted(session, lambda app: app.skip_occurrence(name, at, by=operator())))
+
+
+@jobs.command("move")
+@click.argument("name")
+@click.option("--at", required=True, metavar="INSTANT", help=AT)
+@click.option("--to", required=True, metavar="INSTANT", help="When it shall run instead, earlier or later.")
+@client_options
+def move_occurrence(session: Session, name: str, at: str, to: str) -> None:
+    """Run one run of the schedule at another time, with the window it would have had."""
+    _show(session, _excepted(session, lambda app: app.move_occurrence(name, at, to, by=operator())))
+
+
+@jobs.command("restore")
+@click.argument("name")
+@click.option("--at", required=True, metavar="INSTANT", help=AT)
+@client_options
+def restore_occurrence(session: Session, name: str, at: str) -> None:
+    """Take back a skip or a move."""
+    _show(session, _excepted(session, lambda app: app.restore_occurrence(name, at, by=operator())))
+
+
+def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]) -> JobView:
+    """Refusals speak of the options that were typed."""
+    try:
+        return session.call(work)
+    except InvalidValue as error:
+        if error.field not in OPTIONS:
+            raise
+        raise InvalidValue(OPTIONS[error.field], error.value, error.allowed, error.remedy) from None
+
+
+@jobs.command("cancel")
+@NAMES
+@JOB_FILTER
+@client_options
+def cancel_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
+    """Stop a job for good, with everything of it that waits or runs."""
+    check_choice(names, filters, "job")
+    if filters or len(names) > 1:
+        return _steer_many(session, "cancel", names, filters)
+
+    async def work(app: Mainspring) -> JobView:
+        await app.job_view(names[0])  # never an execution, whatever the name looks like
+        await app.cancel(names[0], by=operator())
+        return await app.job_view(names[0])
+
+    _show(session, session.call(work))
+    return 0
+
+
+@jobs.command("reactivate")
+@click.argument("name")
+@client_options
+def reactivate_job(session: Session, name: str) -> None:
+    """Bring a cancelled job back to its schedule."""
+    _show(session, session.call(lambda app: app.reactivate(name, by=operator())))
+
+
+@jobs.command("revert")
+@click.argument("name")
+@client_options
+def revert_job(session: Session, name: str) -> None:
+    """Take back all that operators changed of a job: it is as code declares it."""
+    _show(session, session.call(lambda app: app.revert_job(name, by=operator())))
+
+
+@jobs.command("retry")
+@NAMES
+@JOB_FILTER
+@client_options
+def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
+    """Run the last failed execution of a job again, as a new one."""
+    check_choice(names, filters, "job")
+    if filters or len(names) > 1:
+        return _steer_many(session, "retry", names, filters)
+
+    async def work(app: Mainspring) -> Shown:
+        view = await app.job_view(names[0])  # never an execution, whatever the name looks like
+        try:
+            return await shown(app, await app.retry(names[0], by=operator()))
+        except CommandRefused as error:
+            if view.stats.last_state is not State.PARTIAL:
+                raise
+            hint = f"mainspring executions retry {view.stats.last_id} --failed-only"
+            raise click.ClickException(f"{error}; run it again for the tenants that failed with: {hint}") from None
+
+    show_execution(session, session.call(work))
+    return 0
+
+
+@jobs.command("remove")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also while it waits or runs (that is cancelled), or others come after it.")
+@click.option("--purge", is_flag=True, help="Remove its history too; asks first.")
+@click.option("--yes", is_flag=True, help="Do not ask before a purge; needed where there is no terminal.")
+@client_options
+def remove_job(session: Session, name: str, force: bool, purge: bool, yes: bool) -> None:
+    """Delete a job. Its history stays, unless purged."""
+    if purge and not yes:
+        _confirm_purge(name)
+
+    async def work(app: Mainspring) -> tuple[bool, Sequence[str]]:
+        dependents = (await app.job_view(name)).dependents
+        await app.remove_job(name, by=operator(), force=force, purge=purge)
+        return any(name in worker.declares for worker in await app.workers()), dependents
+
+    comes_back, dependents = session.call(work)
+    if dependents:
+        note(f"warning: {', '.join(dependents)} came after it, and will not follow until it is there again")
+    if comes_back:
+        note(
+            "warning: a running process declares it; it comes back at the next start; "
+            "to stop it use jobs pause or jobs cancel"
+        )
+    kept = "with its history" if purge else "its history is kept"
+    session.show({"removed": name, "purged": purge}, lambda: click.echo(f"job {name!r} removed; {kept}"))
+
+
+def _confirm_purge(name: str) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("--purge removes the whole history, and there is no terminal to ask at; add --yes")
+    click.confirm(f"Remove job {name!r} and its whole history?", abort=True)
+
+
+def _show(session: Session, view: JobView) -> None:
+    session.show(job_shape(view), lambda: print_job(view))

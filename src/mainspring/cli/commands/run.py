@@ -1,0 +1,187 @@
+"""`mainspring run` and `mainspring worker`: the processes that do the work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from ...app.event_loops import uses_uvloop
+from ...app.mainspring import Mainspring
+from ...config.settings import RULES
+from ...model.errors import MainspringError, nearest
+from ...model.events import Event, Running
+from ...model.values.reading import duration
+from ..load import load_app
+from ..log_setup import already_configured, configure_logging
+from ..root import EXIT_CODES
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+logger = logging.getLogger("mainspring")
+
+SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop", "host", "port", "metrics_port")
+SCHEDULERS = 2
+"""Of many equal processes so many also tick: one may crash and no tick is late, and the others spare the database."""
+
+
+def shared_options(command: Command) -> Command:
+    for option in reversed(
+        [
+            click.argument("target", metavar="MODULE:APP"),
+            click.option("--queues", metavar="A,B", help="Only these queues; * for all."),
+            click.option("--exclude", metavar="A,B", help="Leave the executions of these handlers alone."),
+            click.option("--concurrency", metavar="N", help="Executions at once in each process (1 to 1000)."),
+            click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many processes to run."),
+            click.option("--stop-timeout", metavar="DURATION", help="How long a stop may take in all, such as 30s."),
+            click.option("--uvloop/--no-uvloop", default=None, help="The event loop; uvloop where it is installed."),
+            click.option("--metrics-port", metavar="N", help="Serve /metrics there; each further process one above."),
+            click.option("--log-format", type=click.Choice(["console", "json"]), help="Lines for people or programs."),
+            click.option("--log-level", metavar="LEVEL", help="debug, info, warning, error or critical."),
+            click.option("--process-index", type=int, hidden=True),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(epilog=EXIT_CODES)
+@click.option("--roles", metavar="A,B", help="What this process does: scheduler, worker, api.")
+@click.option("--host", metavar="ADDRESS", help="Where the API listens  [default: 127.0.0.1]")
+@click.option("--port", metavar="N", help="The API's port; 0 for a free one  [default: 8700]")
+@shared_options
+def run(target: str, **options: Any) -> int:
+    """Run the jobs of an application until SIGTERM or Ctrl-C.
+
+    The first signal drains: running jobs get stop-timeout to end. The second one stops at once.
+    """
+    return _run("run", target, options)
+
+
+@click.command(epilog=EXIT_CODES)
+@shared_options
+def worker(target: str, **options: Any) -> int:
+    """Run queued work only: the same as run --roles worker."""
+    return _run("worker", target, options | {"roles": "worker"})
+
+
+def _run(command: str, target: str, options: dict[str, Any]) -> int:
+    processes, index = options.pop("processes"), options.pop("process_index")
+    checked = _checked(options)
+    app = load_app(target)
+    settings = {name: options[name] for name in SETTINGS if options.get(name) is not None}
+    if options["log_format"] or not already_configured():
+        level = options["log_level"] or app.settings.log_level
+        configure_logging(options["log_format"] or app.settings.log_format, level.upper(), index)
+    if index is None:
+        _say_what_starts(app, checked, processes)
+    if processes > 1:
+        from ..supervisor import supervise
+
+        stop_timeout = duration("--stop-timeout", options["stop_timeout"] or app.settings.stop_timeout)
+        return supervise(_child_command(command, target, options), processes, stop_timeout)
+    if index is not None:
+        _stop_with_parent()
+        if index >= SCHEDULERS and "roles" not in settings and "worker" in app.settings.roles:
+            settings["roles"] = "worker"
+        settings |= _beside_the_first(checked.get("roles", app.settings.roles)) if index else {}
+        if first_port := checked.get("metrics_port", app.settings.metrics_port):
+            settings["metrics_port"] = first_port + index  # each process has numbers of its own
+    if not app.settings.enabled:
+        click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
+    elif app.idle:
+        click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
+    if not index:
+        _say_if_unknown(app, checked.get("exclude", app.settings.exclude))
+        app.observe(OrphanWatch(app))
+    app.run(**settings)
+    return 0
+
+
+def _say_if_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
+    """Whoever switches off a handler in a hurry should not find out later that it was misspelt."""
+    known = app.registry.names
+    for name in excluded:
+        if name not in known:
+            guess = nearest(name, known)
+            hint = f"; did you mean {guess!r}?" if guess else ""
+            click.echo(f"warning: exclude: this application has no handler named {name!r}{hint}", err=True)
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """By the same rules as every other source, and under the name the user typed."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return {name: RULES[name](f"--{name.replace('_', '-')}", value) for name, value in given.items()}
+
+
+def _beside_the_first(roles: tuple[str, ...]) -> dict[str, str]:
+    """Of many equal processes the first listens: a port has one owner."""
+    return {"roles": ",".join(role for role in roles if role != "api")} if "api" in roles else {}
+
+
+def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -> None:
+    """What people look for first; the intervals follow once it runs."""
+    settings: dict[str, Any] = app.settings.in_force() | options
+    fields = {
+        "database": settings["database_url"],
+        "jobs": len(app.declares),
+        "roles": ",".join(settings["roles"]),
+        "concurrency": settings["concurrency"],
+        "timezone": settings["timezone"],
+        **({"listens": f"{settings['host']}:{settings['port']}"} if "api" in settings["roles"] else {}),
+        "event_loop": "uvloop" if uses_uvloop(settings["uvloop"]) else "asyncio",
+        **({"processes": processes} if processes > 1 else {}),
+    }
+    text = " ".join(["starting", *(f"{name}={value}" for name, value in fields.items())])
+    logger.info(text, extra={"event": "starting", **fields})
+
+
+class OrphanWatch:
+    """An observer: once this process runs, it names the work that waits for code which nobody runs."""
+
+    def __init__(self, app: Mainspring) -> None:
+        self._app = app
+        self._look: asyncio.Task[None] | None = None
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Running):
+            self._look = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        try:
+            waiting = await self._app.waiting_for_code()
+        except MainspringError:
+            return  # it stops already, or the store has trouble of which others tell
+        for name, pending in waiting.items():
+            fields = {"job": name, "pending": pending}
+            text = f"job={name} pending={pending}: no running process declares it, so nobody runs them"
+            logger.warning("job_orphaned " + text, extra={"event": "job_orphaned", **fields})
+
+
+def _child_command(command: str, target: str, options: dict[str, Any]) -> list[str]:
+    given = {name: value for name, value in options.items() if value is not None}
+    if command == "worker":
+        del given["roles"]
+    uvloop = given.pop("uvloop", None)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    if uvloop is not None:
+        flags.append("--uvloop" if uvloop else "--no-uvloop")
+    return [sys.executable, "-m", "mainspring", command, target, *flags]
+
+
+def _stop_with_parent() -> None:
+    """The supervisor holds the other end of standard input: when it is gone, this process drains and ends."""
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="mainspring-parent-watch", daemon=True).start()

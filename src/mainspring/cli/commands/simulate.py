@@ -1,0 +1,119 @@
+"""`mainspring simulate`: when the jobs of an application will run, before they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from ...app.mainspring import Mainspring
+from ...core.forecast.forecast import forecast
+from ...model.calendars.calendar import Calendar
+from ...model.calendars.hours import hours_of
+from ...model.errors import InvalidValue, JobNotFound
+from ...model.job import JobSpec
+from ...model.time.instants import to_micros
+from ...model.values.reading import duration, instant, zone, zone_name
+from ..load import load_app
+from ..past_runs import Past, past_of
+from ..root import EXIT_CODES
+from ..screens.output import note
+from ..screens.simulate import show, write_json
+
+LONGEST = timedelta(days=3_660)
+SHOWN = 100
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("target", metavar="MODULE:APP")
+@click.option("--from", "begin", metavar="INSTANT", help="Where it begins, such as 2026-03-01  [default: now]")
+@click.option("--to", "end", metavar="INSTANT", help="Where it ends, not included  [default: a week later]")
+@click.option("--tz", help="The zone of --from, --to and the hours of the day  [default: the application's]")
+@click.option("--job", "names", metavar="NAME", multiple=True, help="Only this job; may be given again.")
+@click.option(
+    "--duration", "durations", metavar="NAME=DURATION", multiple=True, help="How long a run of this job takes: job=5m."
+)
+@click.option("--no-history", is_flag=True, help="Do not ask the database for past durations and single occurrences.")
+@click.option("--hourly", is_flag=True, help="Show the load of each hour of the day.")
+@click.option("--limit", type=click.IntRange(0), help=f"How many runs to list  [default: {SHOWN}; with -o json all]")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs.")
+def simulate(
+    target: str,
+    begin: str | None,
+    end: str | None,
+    tz: str | None,
+    names: Sequence[str],
+    durations: Sequence[str],
+    no_history: bool,
+    hourly: bool,
+    limit: int | None,
+    output: str,
+) -> None:
+    """List every run of an application's jobs between two instants, without running one.
+
+    The application is imported, but not started. Its database is only read: for how long runs took in the past, from
+    which overlaps are predicted, and for single occurrences that were skipped or moved.
+    """
+    app = load_app(target)
+    where = zone_name(zone("--tz", tz or app.settings.timezone, warn=False))
+    first = instant("--from", begin, tz=where) if begin else datetime.now(UTC).replace(microsecond=0)
+    last = instant("--to", end, tz=where) if end else first + timedelta(days=7)
+    _check_span(first, last, end)
+    specs = _chosen(app, names)
+    past = Past() if no_history else past_of(app.settings.database_url)
+    takes, sources = _durations(specs, durations, past)
+    found = forecast(
+        specs, to_micros(first), to_micros(last), where, takes, past.excepted, _calendars(app, specs, past)
+    )
+    if output == "json":
+        write_json(found, sources, limit)
+    else:
+        show(found, sources, hourly, SHOWN if limit is None else limit)
+
+
+def _check_span(first: datetime, last: datetime, end: str | None) -> None:
+    if last <= first:
+        raise InvalidValue("--to", end, f"an instant after --from, which is {first.isoformat()}")
+    if last - first > LONGEST:
+        raise InvalidValue("--to", end, f"at most {LONGEST.days:,} days after --from")
+
+
+def _chosen(app: Mainspring, names: Sequence[str]) -> list[tuple[str, JobSpec]]:
+    declared = app.declares
+    for name in names:
+        if name not in declared:
+            raise JobNotFound(name, declared)
+    specs = app.registry.declared_jobs(app.settings.lookup, app.settings.timezone, app.settings.job_defaults)
+    return [(name, spec) for name, spec in specs if not names or name in names]
+
+
+def _calendars(app: Mainspring, specs: Sequence[tuple[str, JobSpec]], past: Past) -> dict[str, Calendar]:
+    """As they would be after a deploy: what code declares, under what operators set."""
+    stored = {view.name: view.calendar for view in past.calendars}
+    edited = {view.name: view.calendar for view in past.calendars if view.origin == "operator"}
+    known = {**stored, **app.registry.calendars, **edited}
+    for name, spec in specs:
+        for missing in [each for each in hours_of(spec.hours).calendars if each not in known] if spec.hours else ():
+            note(f"job {name!r} names calendar {missing!r}, which is not known here: it is taken as closed")
+    return known
+
+
+def _durations(
+    specs: Sequence[tuple[str, JobSpec]], given: Sequence[str], past: Past
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Seconds by job, and where each is from; what was given by hand wins."""
+    named = dict(_named_duration(text, [name for name, _ in specs]) for text in given)
+    if past.why and not named:
+        note(f"no past durations: {past.why}; overlaps are predicted for --duration NAME=5m only")
+    sources = {**dict.fromkeys(past.durations, "mean of the past"), **dict.fromkeys(named, "given")}
+    return {**past.durations, **named}, sources
+
+
+def _named_duration(text: str, known: Sequence[str]) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidValue("--duration", text, "a job and a duration, such as report=5m")
+    if name not in known:
+        raise JobNotFound(name, known)
+    return name, duration(f"--duration {name}", value, allow_zero=True)

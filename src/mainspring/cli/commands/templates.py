@@ -1,0 +1,154 @@
+"""`mainspring templates`: named sets of a handler and options, and the jobs made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ...app.mainspring import Mainspring
+from ...core.commands.templates import Template
+from ...core.queries.job_view import JobView
+from ...core.render.entities import job_shape, template_shape
+from ..job_fields import called, read_fields, taken_out
+from ..root import EXIT_CODES, CommandGroup
+from ..screens.jobs import print_job
+from ..screens.output import compact, moment, print_fields
+from ..screens.table import Way, print_table
+from ..session import Session, client_options, now, operator
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def templates() -> None:
+    """Named sets of a handler, parameters, schedule and policies, from which jobs are made."""
+
+
+@templates.command("list")
+@client_options
+def list_templates(session: Session) -> None:
+    """Every template, with its handler and schedule."""
+    found = session.call(lambda app: app.templates())
+    session.show([template_shape(each) for each in found], lambda: _print_list(found))
+
+
+@templates.command("show")
+@click.argument("name")
+@client_options
+def show_template(session: Session, name: str) -> None:
+    """One template in full."""
+    _show(session, session.call(lambda app: app.get_template(name)))
+
+
+@templates.command("create")
+@click.argument("name")
+@click.option("--handler", required=True, help="The code that jobs made from it run.")
+@click.option("--schedule", metavar="CRON", help="Cron, such as '0 3 * * *', or '@every 30m'.")
+@click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
+@click.option("--params", metavar="JSON", help="Parameters as one JSON object; may be incomplete.")
+@click.option(
+    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
+)
+@click.option(
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Any field of a job, such as queue=web or timeout=1m.",
+)
+@client_options
+def create_template(session: Session, name: str, handler: str, **given: Any) -> None:
+    """Keep a handler and fields of a job under a name."""
+
+    async def work(app: Mainspring) -> Template:
+        fields = read_fields(app, handler, **given)
+        return await app.create_template(name, handler, by=operator(), **fields)
+
+    _show(session, called(session, work))
+
+
+@templates.command("update")
+@click.argument("name")
+@click.option("--handler", help="Other code; the parameters must fit it.")
+@click.option("--schedule", metavar="CRON", help="Another schedule.")
+@click.option("--timezone", metavar="ZONE", help="Another zone.")
+@click.option("--params", metavar="JSON", help="Parameters in the place of all that the template has.")
+@click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One of those parameters.")
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
+@click.option("--without", metavar="FIELD", multiple=True, help="Take this field out; may be repeated.")
+@client_options
+def update_template(session: Session, name: str, handler: str | None, without: Sequence[str], **given: Any) -> None:
+    """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
+
+    async def work(app: Mainspring) -> Template:
+        fields = read_fields(app, handler or (await app.get_template(name)).handler, **given)
+        if handler is None and not fields and not without:
+            raise click.UsageError("what shall change? give --handler, --schedule, --param, --option or --without")
+        return await app.update_template(name, handler=handler, by=operator(), **{**taken_out(without), **fields})
+
+    _show(session, called(session, work))
+
+
+@templates.command("delete")
+@click.argument("name")
+@client_options
+def delete_template(session: Session, name: str) -> None:
+    """Remove a template. Jobs that were made from it stay."""
+    session.call(lambda app: app.remove_template(name, by=operator()))
+    session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs made from it stay"))
+
+
+@templates.command("apply")
+@click.argument("template")
+@click.argument("name", required=False)
+@click.option("--schedule", metavar="CRON", help="Another schedule.")
+@click.option("--timezone", metavar="ZONE", help="Another zone.")
+@click.option("--params", metavar="JSON", help="Parameters on top of those of the template.")
+@click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter.")
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
+@client_options
+def apply_template(session: Session, template: str, name: str | None, **given: Any) -> None:
+    """Make a job from a template. Its name is made up if none is given."""
+
+    async def work(app: Mainspring) -> JobView:
+        handler = (await app.get_template(template)).handler
+        return await app.apply_template(template, name, by=operator(), **read_fields(app, handler, **given))
+
+    view = called(session, work)
+    session.show(job_shape(view), lambda: print_job(view))
+
+
+def _show(session: Session, template: Template) -> None:
+    session.show(template_shape(template), lambda: _print_one(template))
+
+
+def _print_list(found: Sequence[Template]) -> None:
+    if not found:
+        click.echo("No templates. Make one with: mainspring templates create NAME --handler HANDLER")
+        return
+    at = now()
+    titles: dict[str, Way] = {"TEMPLATE": "keep", "HANDLER": "keep", "SCHEDULE": "cut", "CHANGED": "drop", "BY": "drop"}
+    rows = [[each.name, each.handler, _schedule(each) or "", moment(each.updated_at, at), each.by] for each in found]
+    print_table(titles, rows)
+
+
+def _print_one(template: Template) -> None:
+    shape = template_shape(template)
+    print_fields(
+        {
+            "template": template.name,
+            "description": shape["description"],
+            "handler": template.handler,
+            "schedule": _schedule(template),
+            "zone": shape["timezone"],
+            "params": compact(shape["params"]),
+            "metadata": compact(shape["metadata"]),
+            "options": compact(shape["options"]),
+            "changed": f"{moment(template.updated_at, now())} by {template.by}",
+        }
+    )
+
+
+def _schedule(template: Template) -> str | None:
+    trigger = template.trigger
+    return None if trigger is None else f"{trigger.describe()}  [{trigger.expression()}]"

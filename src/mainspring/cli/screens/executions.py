@@ -1,0 +1,237 @@
+"""Executions for people: the list, one in full, its tries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ...app.mainspring import Mainspring
+from ...core.commands.tenant_retries import TenantRun, tenant_shape
+from ...core.monitoring.why import nobody_for
+from ...core.queries.job_view import JobView
+from ...core.render.entities import execution_shape
+from ...model.errors import JobNotFound
+from ...model.execution import Attempt, Execution, State
+from ...model.time.instants import to_datetime
+from ...model.values.reading import zone
+from ..ids import short_id
+from ..session import Session, now
+from .output import (
+    compact,
+    first_line,
+    local_zone,
+    moment,
+    note,
+    print_fields,
+    print_lines,
+    progress_text,
+    status,
+    took,
+    without_distance,
+)
+from .table import Way, print_table
+
+
+class Shown:
+    """An execution with what its own row does not say: the zone of its job, and what it waits for."""
+
+    def __init__(self, execution: Execution, tz: str, waits_for: str, tenants: Sequence[TenantRun] = ()) -> None:
+        self.execution, self.tz, self.waits_for, self.tenants = execution, tz, waits_for, tenants
+
+
+async def shown(app: Mainspring, execution: Execution) -> Shown:
+    job = await _job_of(app, execution)
+    waits = await waits_for(app, execution)
+    tenants = await app.tenants(execution, limit=MOST_TENANTS) if execution.fans_out else []
+    return Shown(execution, job.job.spec.tz if job else "UTC", waits, tenants)
+
+
+async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
+    try:
+        return await app.job_view(execution.job)
+    except JobNotFound:
+        return None  # removed since; its history is kept
+
+
+def show_execution(session: Session, found: Shown) -> None:
+    shape = execution_shape(found.execution) | {"waits_for": found.waits_for or None}
+    if found.execution.fans_out:
+        shape["tenants"] = [tenant_shape(run) for run in found.tenants]
+    session.show(shape, lambda: _print_execution(found))
+
+
+def print_executions(found: Sequence[Execution]) -> None:
+    if not found:
+        click.echo("No execution matches.")
+        return
+    at = now()
+    titles: dict[str, Way] = {
+        "ID": "keep",
+        "JOB": "cut",
+        "STATUS": "keep",
+        f"STARTED ({local_zone(at)})": "keep",
+        "MADE": "drop",
+        "TOOK": "drop",
+        "TRY": "drop",
+        "PROGRESS": "cut",
+        "REASON": "last",
+        "TRIGGER": "drop",
+        "TENANT": "drop",
+    }
+    rows = [_row(execution, at) for execution in found]
+    print_table(titles, rows, {0: short_id, 3: without_distance, 4: without_distance})
+
+
+def _row(execution: Execution, at: datetime) -> list[Text | str]:
+    return [
+        execution.id,
+        execution.job,
+        status(execution.state.value),
+        moment(execution.started_at, at),
+        moment(None if execution.started_at else execution.created_at, at),
+        _took(execution, at),
+        _try(execution),
+        progress_text(execution.progress) if execution.state is State.RUNNING else "",
+        first_line(execution.error) or execution.reason or "",
+        execution.trigger,
+        execution.tenant or "",
+    ]
+
+
+def _try(execution: Execution) -> str:
+    """What never began and never will has had none."""
+    if execution.state.final and execution.started_at is None:
+        return "-"
+    return f"{min(execution.attempt, execution.rules.max_attempts)}/{execution.rules.max_attempts}"
+
+
+def _took(execution: Execution, at: datetime) -> str:
+    """Of what runs, the time until now."""
+    if execution.state is State.RUNNING and execution.started_at is not None:
+        return took(max(0.0, (at - execution.started_at).total_seconds() * 1000))
+    return took(execution.duration_ms)
+
+
+def _print_execution(found: Shown) -> None:
+    execution, at = found.execution, now()
+    running = execution.state is State.RUNNING
+    print_fields(
+        {
+            "execution": execution.id,
+            "job": execution.job + (f"  (run {execution.number})" if execution.number else ""),
+            "status": status(execution.state.value),
+            "waits for": found.waits_for,
+            "reason": execution.reason,
+            "trigger": f"{execution.trigger} by {execution.triggered_by}",
+            "queue": execution.queue,
+            "tenant": execution.tenant,
+            "window": _window(execution, found.tz),
+            "params": compact(execution.arguments),
+            "scheduled": moment(execution.scheduled_at, at) if execution.scheduled_at else None,
+            "created": moment(execution.created_at, at),
+            "due": moment(execution.start_at, at) if execution.state is State.PENDING else None,
+            "started": moment(execution.started_at, at) if execution.started_at else None,
+            "finished": moment(execution.finished_at, at) if execution.finished_at else None,
+            "running for" if running else "took": _took(execution, at) if execution.started_at else None,
+            "worker": execution.owner,
+            "cancel asked": moment(execution.cancel_requested_at, at) if execution.cancel_requested else None,
+            "retry of": execution.retry_of,
+            "trace": execution.trace_id,
+            "progress": progress_text(execution.progress),
+            "counters": compact(execution.counters),
+            "result": compact(execution.result),
+            "metadata": compact(execution.metadata),
+            "error": execution.error,
+        }
+    )
+    if execution.attempts:
+        _print_attempts(execution.attempts, at)
+    if found.tenants:
+        print_tenants(found.tenants, at)
+
+
+def _window(execution: Execution, tz: str) -> str | None:
+    if execution.window_begin is None or execution.window_end is None:
+        return None
+    where = zone("tz", tz, warn=False)
+    begin, end = (to_datetime(at).astimezone(where) for at in (execution.window_begin, execution.window_end))
+    return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} {tz}"
+
+
+def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
+    click.echo()
+    titles: dict[str, Way] = {
+        "TRY": "keep",
+        "END": "keep",
+        "STARTED": "keep",
+        "TOOK": "keep",
+        "ERROR": "last",
+        "WORKER": "drop",
+    }
+    rows: list[list[Any]] = [
+        [str(a.number), a.end, moment(a.started_at, at), took(a.duration_ms), first_line(a.error), a.worker]
+        for a in attempts
+    ]
+    print_table(titles, rows, {2: without_distance})
+    failed = next((attempt for attempt in reversed(attempts) if attempt.traceback), None)
+    if failed is not None and failed.traceback:
+        print_lines(failed.traceback, f"traceback of try {failed.number}")
+
+
+MOST_TENANTS = 100
+"""More would scroll away what failed: the list by tenant, or over HTTP, has them all."""
+
+
+def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
+    click.echo()
+    titles: dict[str, Way] = {
+        "TENANT": "keep",
+        "STATUS": "keep",
+        "TRY": "keep",
+        "STARTED": "drop",
+        "TOOK": "drop",
+        "ERROR": "last",
+    }
+    rows: list[list[Any]] = [
+        [
+            run.tenant,
+            status(run.status.value),
+            f"{run.attempts}/{run.max_attempts}",
+            moment(run.started_at, at),
+            took(run.duration_ms),
+            first_line(run.error) or run.reason or "",
+        ]
+        for run in found
+    ]
+    print_table(titles, rows, {3: without_distance})
+    if len(found) == MOST_TENANTS:
+        click.echo(f"These are the first {MOST_TENANTS}. One by name: mainspring executions list --tenant NAME")
+
+
+async def waits_for(app: Mainspring, execution: Execution) -> str:
+    """What a pending execution waits for, in words; empty when somebody is about to take it."""
+    return "; ".join(without_itself(reason.message, execution.id) for reason in await app.why_waiting(execution))
+
+
+def without_itself(message: str, id: str) -> str:
+    """The words about an execution, where it is clear that they are about this one.
+
+    >>> without_itself("execution e1 waits for e0 to end (overlap queue)", "e1")
+    'e0 to end (overlap queue)'
+    >>> without_itself("execution e1 is to start at 2026-03-01T08:00:00Z", "e1")
+    'start at 2026-03-01T08:00:00Z'
+    """
+    return re.sub(rf"^execution {re.escape(id)} (waits: |waits for |is to |is )?", "", message)
+
+
+async def say_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
+    """One line for somebody who is about to wait in vain."""
+    if execution.state is not State.PENDING:
+        return
+    if (nobody := nobody_for(execution.handler, execution.queue, await app.workers())) is not None:
+        note(f"execution {execution.id} queued; {nobody.message}, so it waits. Ctrl-C leaves it queued")

@@ -1,0 +1,263 @@
+"""Jobs for people: the list, and one in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import click
+from rich.text import Text
+
+from ...core.queries.job_view import JobView
+from ...core.render.masking import masked
+from ...model.job import JobSpec, JobStats
+from ...model.limits import Limit
+from ...model.policies import CatchUp, Missed, Retention, Retry, as_catch_up
+from ...model.values.reading import duration_text
+from ...model.windows import window_words
+from ..session import now
+from .output import (
+    compact,
+    first_line,
+    local_zone,
+    moment,
+    moment_in,
+    note,
+    print_fields,
+    status,
+    took,
+    without_distance,
+)
+from .table import Way, print_table
+
+_OUTSIDE = {"skip": "skips its ticks", "wait": "waits, once, for the next opening"}
+
+
+def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> None:
+    if not found:
+        click.echo(
+            "No job matches." if any_jobs else "No jobs yet: they appear when an application that has some starts."
+        )
+        return
+    at = now()
+    titles: dict[str, Way] = {
+        "JOB": "keep",
+        "STATUS": "keep",
+        "LAST": "keep",
+        f"NEXT RUN ({local_zone(at)})": "keep",
+        "SCHEDULE": "cut",
+        "LAST RUN": "drop",
+        "RUNS": "drop",
+        "FAILED": "drop",
+        "QUEUE": "drop",
+    }
+    print_table(titles, [_row(view, any_process, at) for view in found], {3: without_distance, 5: without_distance})
+    if not any_process:
+        note("\nNo process is running, so nothing runs. Start one with: mainspring run MODULE:APP")
+
+
+def _row(view: JobView, any_process: bool, at: datetime) -> list[Text | str]:
+    return [
+        view.name,
+        status(view.state.value),
+        status(view.last_status),
+        moment(view.next_run_at, at),
+        view.description_of_schedule + (" (orphaned)" if view.orphaned and any_process else ""),
+        moment(view.last_run_at, at),
+        str(view.stats.total),
+        str(view.stats.failed),
+        view.queue,
+    ]
+
+
+def closed_text(view: JobView, at: datetime) -> str | None:
+    """Until when a job is closed, and by what; None while it is open."""
+    found = view.closing
+    if found is None:
+        return None
+    until = "for years to come" if found.until is None else f"until {moment_in(found.until, at, view.job.spec.tz)}"
+    return f"{until}, by {found.by}"
+
+
+def print_job(view: JobView) -> None:
+    at, stats, spec = now(), view.stats, view.job.spec
+    rate = stats.success_rate
+    live = {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting}
+    print_fields(
+        {
+            "job": view.name,
+            "description": spec.description,
+            "status": status(view.state.value),
+            "handler": view.handler,
+            "queue": view.queue,
+            "priority": str(spec.priority),
+            "schedule": _schedule_text(view),
+            "after": after_text(spec),
+            "dependents": ", ".join(view.dependents),
+            "zone": spec.tz,
+            "window": None if spec.window is None else window_words(spec.window),
+            "hours": view.hours and f"{view.hours}; outside it {_OUTSIDE[spec.outside]}",
+            "closed": closed_text(view, at),
+            "next run": moment_in(view.next_run_at, at, spec.tz) if view.next_run_at else None,
+            "last run": moment(view.last_run_at, at) if view.last_run_at else None,
+            "last status": status(view.last_status) if view.last_status else None,
+            "last error": first_line(view.error_message),
+            "alive": ", ".join(f"{count} {name}" for name, count in live.items() if count),
+            "runs": runs_text(stats),
+            "success rate": None if rate is None else f"{rate:.1%}",
+            "average": None if stats.average_duration_ms is None else took(stats.average_duration_ms),
+            **_policy(spec),
+            "params": compact(view.params),
+            "metadata": compact(view.metadata),
+            "paused": _pause_text(view, at) if view.is_paused else None,
+            "occurrences": _occurrences_text(view, at) if view.occurrences else None,
+            "cancelled": moment(view.cancelled_at, at) if view.cancelled_at else None,
+            "changed": f"{compact(masked(view.overrides))} by operators, against the code" if view.overrides else None,
+            "orphaned": "no running process declares this job" if view.orphaned else None,
+            "created": moment(view.created_at, at),
+        }
+    )
+
+
+def _schedule_text(view: JobView) -> str | None:
+    """None of a job that has none, and comes after others: what follows says so."""
+    if view.schedule:
+        return f"{view.description_of_schedule}  [{view.schedule}]"
+    return None if view.after else view.description_of_schedule
+
+
+def runs_text(stats: JobStats) -> str:
+    """How many runs, and what became of each of them.
+
+    >>> runs_text(JobStats(job_id="x", completed=3, cancelled=1, skipped=2))
+    '4 (3 completed, 1 cancelled); 2 skipped'
+    """
+    kinds = {
+        "completed": stats.completed,
+        "partial": stats.partial,
+        "failed": stats.failed,
+        "cancelled": stats.cancelled,
+    }
+    parts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+    return f"{stats.total}{f' ({parts})' if parts else ''}{f'; {stats.skipped} skipped' if stats.skipped else ''}"
+
+
+def _policy(spec: JobSpec) -> dict[str, str | None]:
+    limit = f", at most {spec.overlap_limit} at once" if spec.overlap_limit else ""
+    scheduled = spec.trigger is not None
+    grace = "one period, at most 1m" if spec.grace is None else _duration(spec.grace)
+    return {
+        "max attempts": str(spec.max_attempts),
+        "retry": retry_text(spec.retry) if spec.max_attempts > 1 else None,
+        "not retried": ", ".join(spec.non_retryable),
+        "timeout": "none" if spec.timeout is None else _duration(spec.timeout),
+        "overlap": spec.overlap + limit,
+        "limits": ", ".join(map(_limit_text, spec.limits)),
+        "weights": ", ".join(f"{tenant} {weight}" for tenant, weight in sorted(spec.weights.items())),
+        "tenants": tenants_text(spec),
+        "missed": f"{missed_text(spec.missed)}; {missed_text(spec.missed_while_paused)} while paused"
+        if scheduled
+        else None,
+        "grace": grace if scheduled else None,
+        "retention": _retention_text(spec.retention),
+        "enabled": None if spec.enabled else "no: its schedule is switched off",
+    }
+
+
+def tenants_text(spec: JobSpec) -> str | None:
+    """How its tenants run, if it has any.
+
+    >>> tenants_text(JobSpec(handler="x", tenants=True, tenant_concurrency=5, tenant_max_attempts=1))
+    'one execution for each; 1 attempt, 5 at once, a failure stops no other'
+    """
+    if not spec.tenants:
+        return None
+    tries = f"{spec.tenant_max_attempts} attempt{'s' if spec.tenant_max_attempts > 1 else ''}"
+    again = f" ({retry_text(spec.tenant_retry)})" if spec.tenant_max_attempts > 1 else ""
+    most = f", {spec.tenant_concurrency} at once" if spec.tenant_concurrency else ""
+    stops = "a failure stops no other" if spec.continue_on_failure else "a failure cancels those that have not started"
+    return f"one execution for each; {tries}{again}{most}, {stops}"
+
+
+def after_text(spec: JobSpec) -> str | None:
+    """The jobs that it comes after, and what that means.
+
+    >>> after_text(JobSpec(handler="x", after=("load", "rates"), not_before="06:00:00"))
+    'load and rates, not before 06:00; skipped if one of them did not complete'
+    """
+    if not spec.after:
+        return None
+    names = " and ".join(filter(None, (", ".join(spec.after[:-1]), spec.after[-1])))
+    when = "" if spec.not_before is None else f", not before {spec.not_before.removesuffix(':00')}"
+    which = "one of them" if len(spec.after) > 1 else "it"
+    failed = f"skipped if {which} did not complete" if spec.on_failed_parent == "skip" else "however they end"
+    return f"{names}{when}; {failed}"
+
+
+def missed_text(rule: Missed | CatchUp) -> str:
+    """What becomes of missed ticks.
+
+    >>> missed_text("latest"), missed_text(CatchUp("all", max_age="7d", pace="10s"))
+    ('latest', 'all, at most 100, 10s apart, none older than 1w')
+    """
+    limits = as_catch_up(rule)
+    text: str = limits.rule
+    if limits.rule == "all":
+        text += f", at most {limits.max_runs}, {_duration(limits.seconds_between)} apart"
+    return text if limits.age_limit is None else f"{text}, none older than {_duration(limits.age_limit)}"
+
+
+def retry_text(retry: Retry) -> str:
+    """The pauses between tries.
+
+    >>> retry_text(Retry("patient"))
+    'after 1m, then 2 times as long each time, at most 1h'
+    """
+    assert isinstance(retry.initial, float)
+    multiplier = retry.multiplier or 1.0
+    text = f"after {_duration(retry.initial)}"
+    text += f", then {multiplier:g} times as long each time" if multiplier > 1 else ""
+    text += f", at most {_duration(retry.max)}" if isinstance(retry.max, float) else ""
+    return text + (f", give or take {retry.jitter:.0%}" if retry.jitter else "")
+
+
+def _retention_text(retention: Retention) -> str:
+    text = f"the newest {retention.newest}, and all of {_days(retention.days)}"
+    text += f" (successes on demand {_days(retention.on_demand_success_days)}, skips {_days(retention.skipped_days)})"
+    text += f", at most {retention.at_most}" if retention.at_most is not None else ""
+    return text if retention.keep_success else f"{text}; successes are not kept"
+
+
+def _pause_text(view: JobView, at: datetime) -> str:
+    words = [moment(view.paused_at, at), f"by {view.paused_by}" if view.paused_by else "", view.pause_note or ""]
+    words.append(f"resumes {moment(view.resume_at, at)}" if view.resume_at else "")
+    return ", ".join(word for word in words if word)
+
+
+def _occurrences_text(view: JobView, at: datetime) -> str:
+    tz = view.job.spec.tz
+    return "; ".join(
+        f"{moment_in(each.at, at, tz)} "
+        + (f"moved to {moment_in(each.moved_to, at, tz)}" if each.moved_to else "skipped")
+        + f" by {each.by}"
+        for each in view.occurrences
+    )
+
+
+def _days(days: float) -> str:
+    return f"{days:g} day{'' if days == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    return duration_text(seconds) if seconds else "0s"
+
+
+def _limit_text(limit: Limit) -> str:
+    """One limit in words.
+
+    >>> _limit_text(Limit("crawl:{tenant}", concurrency=3))
+    '3 at once (crawl:{tenant})'
+    """
+    if limit.concurrency is not None:
+        return f"{limit.concurrency} at once ({limit.key})"
+    return f"{limit.per_second:g} a second, {limit.burst} at an instant ({limit.key})"

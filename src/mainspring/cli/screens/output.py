@@ -1,0 +1,153 @@
+"""What people see: tables that fit the terminal, times both relative and absolute; and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ...model.values.reading import zone
+
+LONGEST = 400
+"""How many characters of parameters or a result people are shown."""
+
+STYLES = {
+    "running": "cyan",
+    "completed": "green",
+    "scheduled": "blue",
+    "failed": "bold red",
+    "partial": "yellow",
+    "paused": "yellow",
+    "skipped": "yellow",
+    "cancelled": "magenta",
+    "pending": "white",
+    "waiting": "cyan",
+}
+
+
+def console() -> Console:
+    """Standard output. Not a terminal: wide enough that nothing is cut for `grep` and files."""
+    plain = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+    if plain.is_terminal or os.environ.get("COLUMNS"):
+        return plain
+    return Console(markup=False, highlight=False, emoji=False, width=240)
+
+
+def note(text: str) -> None:
+    """Said beside the output, so that a pipe gets the output alone."""
+    click.echo(text, err=True)
+
+
+def print_json(data: Any) -> None:
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+def print_fields(fields: Mapping[str, Text | str | None]) -> None:
+    """One thing in full: a name and a value a line; what is not there is left out."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        if value not in (None, ""):
+            table.add_row(name, cell(value or ""))
+    console().print(table)
+
+
+def print_lines(text: str, title: str) -> None:
+    screen = console()
+    screen.print(Text(f"\n{title}", style="bold"))
+    screen.print(cell(text.rstrip("\n")), soft_wrap=True)
+
+
+def cell(value: Text | str) -> Text:
+    """Control characters, which could steer the reader's terminal, are shown and not sent."""
+    if isinstance(value, Text):
+        return value
+    return Text("".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in value))
+
+
+def status(name: str | None) -> Text:
+    return Text(name or "-", style=STYLES.get(name or "", ""))
+
+
+def moment(at: datetime | None, now: datetime) -> str:
+    """`2026-03-01 14:00:05 (in 3m)`, in the reader's own zone; the date is left out for today."""
+    if at is None:
+        return "-"
+    local = at.astimezone()
+    clock = f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+    return f"{clock} ({relative(at - now)})"
+
+
+def moment_in(at: datetime, now: datetime, tz: str) -> str:
+    """The same, followed by the time in a zone that reads differently there."""
+    there = at.astimezone(zone("tz", tz, warn=False))
+    if there.utcoffset() == at.astimezone().utcoffset():
+        return moment(at, now)
+    return f"{moment(at, now)}, {there:%Y-%m-%d %H:%M:%S} {tz}"
+
+
+def without_distance(text: str) -> str:
+    """A moment, or the title above moments, without what stands in parentheses behind it."""
+    return text.partition(" (")[0]
+
+
+def local_zone(at: datetime) -> str:
+    """What the reader's own zone is called at that time: `UTC`, `CET`."""
+    return at.astimezone().tzname() or "local"
+
+
+def relative(distance: timedelta) -> str:
+    seconds = distance.total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    text = rough(abs(seconds))
+    return f"in {text}" if seconds > 0 else f"{text} ago"
+
+
+def rough(seconds: float) -> str:
+    """A duration in its two largest units: `2d 3h` reads better than `2d3h4m5s`."""
+    parts = []
+    left = max(round(seconds), 1)
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join(parts[:2])
+
+
+def took(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return "-"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f}ms"
+    return f"{milliseconds / 1000:.1f}s" if milliseconds < 60_000 else rough(milliseconds / 1000)
+
+
+def first_line(text: str | None) -> str:
+    return text.strip().splitlines()[0] if text and text.strip() else ""
+
+
+def compact(data: Any) -> str:
+    """JSON on one line; of a long one the beginning, and where the rest is."""
+    text = json.dumps(data, ensure_ascii=False, default=str) if data not in (None, {}, [], "") else ""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters; all of it with -o json)"
+
+
+def progress_text(progress: Mapping[str, Any] | None) -> str:
+    """`6/20 (30%) row 6`.
+
+    >>> progress_text({"done": 6, "total": 20, "message": "row 6"})
+    '6/20 (30%) row 6'
+    """
+    if not progress:
+        return ""
+    done, total = progress.get("done") or 0, progress.get("total")
+    share = f"{done:g}/{total:g} ({done / total:.0%})" if total else f"{done:g}"
+    return f"{share} {progress.get('message') or ''}".rstrip()

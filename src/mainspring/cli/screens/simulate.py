@@ -1,0 +1,244 @@
+"""A forecast for people, totals first; and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import click
+
+from ...core.forecast.clock_changes import describe
+from ...core.forecast.forecast import Forecast, JobForecast, Run
+from ...core.forecast.overlaps import BESIDE, CANCELS, SKIPPED, WAITS
+from ...core.render.entities import instant_text, occurrence_shape
+from ...model.time.instants import maybe_datetime, to_datetime
+from ...model.time.zones import known_zone
+from ...model.values.reading import duration_text
+from .output import console, note, print_fields
+from .table import print_table
+
+BAR = 40
+AT_ONCE = 10_000
+OUTCOMES = {SKIPPED: "skipped", WAITS: "wait", CANCELS: "cancel the one before", BESIDE: "beside another"}
+OF_A_RUN = {WAITS: "waits for the run before it", CANCELS: "cancels the run before it", BESIDE: "beside another run"}
+
+
+def show(found: Forecast, sources: Mapping[str, str], hourly: bool, limit: int | None) -> None:
+    print_fields(_totals(found))
+    if hourly:
+        _print_hours(found)
+    _print_changes(found)
+    _print_exceptions(found)
+    if found.jobs:
+        _title("Jobs")
+        _print_jobs(found, sources)
+    ticks = sum(len(job.ticks) for job in found.jobs)
+    if ticks and limit != 0:
+        _title("Runs")
+        _print_runs(found, limit)
+        if limit is not None and ticks > limit:
+            note(f"({ticks - limit:,} more; --limit {ticks} or -o json shows all)")
+
+
+def _totals(found: Forecast) -> dict[str, str]:
+    where = known_zone(found.zone)
+    begin, end = (to_datetime(at).astimezone(where) for at in (found.begin, found.end))
+    outcomes = {name: sum(job.overlaps.count(name) for job in found.jobs) for name in OUTCOMES}
+    overlaps = [f"{count:,} {OUTCOMES[name]}" for name, count in outcomes.items() if count]
+    known = sum(1 for job in found.jobs if job.duration is not None)
+    unknown = "not predicted: no past durations (see --duration)" if found.jobs and not known else "none"
+    return {
+        "from": f"{begin:%a %Y-%m-%d %H:%M:%S %z}",
+        "to": f"{end:%a %Y-%m-%d %H:%M:%S %z} ({found.zone})",
+        "jobs": f"{len(found.jobs):,}" + (f", and {len(found.on_demand):,} on demand only" if found.on_demand else ""),
+        "runs": f"{found.runs:,}",
+        "overlaps": ", ".join(overlaps) or unknown,
+        "busiest hour": _busiest(found, 60),
+        "busiest minute": _busiest(found, 1),
+    }
+
+
+def _busiest(found: Forecast, minutes: int) -> str:
+    busiest = found.busiest(minutes)
+    if busiest is None:
+        return ""
+    at, runs = busiest
+    return f"{runs:,} run{'s' * (runs != 1)} from {at.astimezone(known_zone(found.zone)):%a %Y-%m-%d %H:%M %z}"
+
+
+def _print_hours(found: Forecast) -> None:
+    hours = found.hours()
+    highest = max(hour.runs for hour in hours) or 1
+    _title(f"Runs by hour of the day ({found.zone})")
+    rows = [
+        [f"{at:02}:00", f"{hour.runs:,}", f"{hour.most:,}", "█" * -(-hour.runs * BAR // highest)]
+        for at, hour in enumerate(hours)
+    ]
+    print_table({"HOUR": "keep", "RUNS": "keep", "MOST IN ONE DAY": "drop", "LOAD": "cut"}, rows)
+
+
+def _print_changes(found: Forecast) -> None:
+    if not found.changes:
+        return
+    _title("Changes of the clocks")
+    screen = console()
+    for change, zone, touched in found.changes:
+        screen.print(f"{describe(zone, change)} ({instant_text(change.at)})", soft_wrap=True)
+        for job, words in touched.items():
+            screen.print(f"  {job}: {words}", soft_wrap=True)
+        if not touched:
+            screen.print("  no run is touched")
+
+
+def _print_exceptions(found: Forecast) -> None:
+    exceptions = [(job, each) for job in found.jobs for each in job.exceptions]
+    if not exceptions:
+        return
+    _title("Single occurrences")
+    screen = console()
+    for job, each in sorted(exceptions, key=lambda pair: pair[1].tick):
+        where = known_zone(job.zone)
+        at = f"{each.at.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}"
+        fate = f"moved to {each.moved_to.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}" if each.moved_to else "skipped"
+        screen.print(f"{job.name}: {at} {fate} by {each.by}", soft_wrap=True)
+
+
+def _print_jobs(found: Forecast, sources: Mapping[str, str]) -> None:
+    titles: dict[str, Any] = {"JOB": "keep", "RUNS": "keep", "FIRST": "keep", "LAST": "drop", "TAKES": "drop"}
+    titles |= {"OVERLAPS": "cut", "SCHEDULE": "cut"}
+    rows = []
+    for job in sorted(found.jobs, key=lambda each: (-len(each.ticks), each.name)):
+        trigger = job.job.trigger
+        rows.append(
+            [
+                job.name,
+                f"{job.runs:,}",
+                _local(job, 0),
+                _local(job, -1),
+                "-" if job.duration is None else f"{duration_text(round(job.duration, 3))} ({sources[job.name]})",
+                _overlap_words(job),
+                trigger.describe() if trigger is not None else "-",
+            ]
+        )
+    print_table(titles, rows)
+
+
+def _local(job: JobForecast, place: int) -> str:
+    return f"{to_datetime(job.ticks[place]).astimezone(known_zone(job.zone)):%Y-%m-%d %H:%M}" if job.ticks else "-"
+
+
+def _overlap_words(job: JobForecast) -> str:
+    counts = {name: job.overlaps.count(name) for name in OUTCOMES}
+    words = [f"{count:,} {OUTCOMES[name]}" for name, count in counts.items() if count]
+    if job.overlaps.most_at_once > 1:
+        words.append(f"up to {job.overlaps.most_at_once} at once")
+    return ", ".join(words) or "-"
+
+
+def _print_runs(found: Forecast, limit: int | None) -> None:
+    rows = [
+        [
+            f"{run.local:%a %Y-%m-%d %H:%M:%S %z}",
+            f"{to_datetime(run.at):%Y-%m-%d %H:%M:%S}Z",
+            run.job,
+            "; ".join(
+                words for words in (run.note, OF_A_RUN.get(run.outcome, run.outcome)) if words not in ("", "runs")
+            ),
+        ]
+        for run in islice(found.runs_in_order(), limit)
+    ]
+    print_table({"LOCAL": "keep", "UTC": "keep", "JOB": "keep", "NOTE": "cut"}, rows)
+
+
+def _title(text: str) -> None:
+    screen = console()
+    screen.print()
+    screen.print(text, style="bold")
+
+
+# --- for programs -----------------------------------------------------------------------------------------------
+
+
+def write_json(found: Forecast, sources: Mapping[str, str], limit: int | None) -> None:
+    """Runs are written as they are found, one a line: there may be millions."""
+    head = json.dumps(_shape(found, sources), indent=2, ensure_ascii=False)
+    lines = (json.dumps(_run_shape(run), ensure_ascii=False) for run in islice(found.runs_in_order(), limit))
+    first = next(lines, None)
+    click.echo(f'{head.removesuffix("}").rstrip()},\n  "runs": [', nl=False)
+    if first is not None:
+        click.echo(f"\n    {first}", nl=False)
+        while some := list(islice(lines, AT_ONCE)):
+            click.echo("".join(f",\n    {line}" for line in some), nl=False)
+    click.echo("\n  ]\n}")
+
+
+def _shape(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "from": instant_text(to_datetime(found.begin)),
+        "to": instant_text(to_datetime(found.end)),
+        "timezone": found.zone,
+        "totals": {
+            "jobs": len(found.jobs),
+            "runs": found.runs,
+            **_outcome_counts(found.jobs),
+            "busiest_hour": _busiest_shape(found.busiest(60)),
+            "busiest_minute": _busiest_shape(found.busiest(1)),
+        },
+        "on_demand": found.on_demand,
+        "clock_changes": [
+            {
+                "at": instant_text(change.at),
+                "timezone": zone,
+                "direction": "forward" if change.kind == "gap" else "back",
+                "local_before": change.shown_before.isoformat(),
+                "local_after": change.shown_after.isoformat(),
+                "jobs": touched,
+            }
+            for change, zone, touched in found.changes
+        ],
+        "hours": [
+            {"hour": at, "runs": hour.runs, "most_in_one_day": hour.most} for at, hour in enumerate(found.hours())
+        ],
+        "jobs": [_job_shape(job, sources) for job in found.jobs],
+    }
+
+
+def _run_shape(run: Run) -> dict[str, Any]:
+    return {
+        "job": run.job,
+        "utc": instant_text(to_datetime(run.at)),
+        "local": run.local.isoformat(),
+        "outcome": run.outcome,
+        "note": run.note or None,
+    }
+
+
+def _job_shape(job: JobForecast, sources: Mapping[str, str]) -> dict[str, Any]:
+    trigger, ticks = job.job.trigger, job.ticks
+    return {
+        "name": job.name,
+        "schedule": trigger.expression() if trigger is not None else None,
+        "schedule_description": trigger.describe() if trigger is not None else None,
+        "timezone": job.zone,
+        "overlap": job.job.spec.overlap,
+        "duration_s": job.duration,
+        "duration_from": sources.get(job.name),
+        "runs": job.runs,
+        **_outcome_counts([job]),
+        "most_at_once": job.overlaps.most_at_once,
+        "occurrences": [occurrence_shape(each) for each in job.exceptions],
+        "first_run_at": instant_text(maybe_datetime(ticks[0] if ticks else None)),
+        "last_run_at": instant_text(maybe_datetime(ticks[-1] if ticks else None)),
+    }
+
+
+def _outcome_counts(jobs: list[JobForecast]) -> dict[str, int]:
+    names = {"skipped": SKIPPED, "waiting": WAITS, "cancelling": CANCELS, "beside_another": BESIDE}
+    return {name: sum(job.overlaps.count(outcome) for job in jobs) for name, outcome in names.items()}
+
+
+def _busiest_shape(busiest: tuple[datetime, int] | None) -> dict[str, Any] | None:
+    return None if busiest is None else {"at": instant_text(busiest[0]), "runs": busiest[1]}

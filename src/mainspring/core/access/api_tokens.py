@@ -1,0 +1,226 @@
+"""API tokens: made, listed, revoked, found again. An entry of the shelf each, which holds no secret.
+
+A token is `mainspring_<id>_<secret>`: the id finds the entry, the secret proves it. Stored is the SHA-256 of that.
+It is enough, and a slow password hash would be wrong here: the secret is 256 random bits, so there is nothing to
+guess however fast one can try, while a slow hash on every request would let anybody keep the server busy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ...model.errors import CommandRefused, InvalidValue, NotFound, StoreError
+from ...model.store.entries import Entry, EntryWrite
+from ...model.store.messages import Audit
+from ...model.time.instants import SECOND, Micros, maybe_datetime, to_datetime
+from ...model.values.ids import Chance, random_id
+from ...model.values.reading import duration, identifier, words
+from ...model.values.roles import Role, role
+from ...model.values.secret import Secret
+from ..ports import Store
+from ..render.entities import instant_text
+
+PAGE = 1_000
+LONGEST_LIFE = 10 * 366 * 86_400.0
+
+_TEXT = re.compile(r"mainspring_([0-9a-f]{16})_([0-9a-f]{64})")
+
+
+class TokenNotFound(NotFound):
+    noun = "token"
+
+    def __str__(self) -> str:
+        return f"no API token with the id or name {self.name!r}"
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a token. `digest` is of the secret; `last_used` is right to a minute or so."""
+
+    id: str
+    name: str
+    role: Role
+    digest: str
+    created: Micros
+    created_by: str
+    expires: Micros | None = None
+    last_used: Micros | None = None
+    revoked: Micros | None = None
+    revoked_by: str | None = None
+    version: int = 0
+
+    def proven_by(self, secret: str) -> bool:
+        """In constant time, so that how long it takes tells nothing of how much was right."""
+        return hmac.compare_digest(self.digest, digest_of(secret))
+
+    def state(self, now: Micros) -> str:
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= now else "active"
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        return maybe_datetime(self.expires)
+
+    @property
+    def last_used_at(self) -> datetime | None:
+        return maybe_datetime(self.last_used)
+
+    @property
+    def revoked_at(self) -> datetime | None:
+        return maybe_datetime(self.revoked)
+
+
+class NewToken(msgspec.Struct, frozen=True):
+    """A token just made, and the only time its text is known."""
+
+    token: Token
+    text: Secret
+
+
+def parts_of(text: str) -> tuple[str, str] | None:
+    """Id and secret; None for what is no API token."""
+    match = _TEXT.fullmatch(text)
+    return None if match is None else (match[1], match[2])
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Tokens:
+    def __init__(self, store: Store, chance: Chance, entropy: Callable[[int], bytes] = os.urandom) -> None:
+        self._store, self._chance, self._entropy = store, chance, entropy
+
+    async def create(self, name: str, role_name: str, *, expires: Any = None, by: str) -> NewToken:
+        """`expires` is how long it is good for; without it, until it is revoked."""
+        now = await self._store.now()
+        id, secret = self._entropy(8).hex(), self._entropy(32).hex()
+        token = Token(
+            id=id,
+            name=identifier("name", name),
+            role=role("role", role_name),
+            digest=digest_of(secret),
+            created=now,
+            created_by=words("by", by),
+            expires=None if expires is None else now + round(_life(expires) * SECOND),
+        )
+        audit = self._audit("create", token, by, now, after=_summary(token))
+        if not await self._write(token, 0, audit):
+            raise StoreError(f"the id {id} of the new token is taken; try again")
+        return NewToken(token, Secret(f"mainspring_{id}_{secret}"))
+
+    async def all(self) -> list[Token]:
+        """Every token there is or was, oldest first."""
+        tokens: list[Token] = []
+        after = ""
+        while page := await self._store.shelf("token", "", after=after, limit=PAGE):
+            tokens += [token for entry in page if (token := _decoded(entry)) is not None]
+            after = page[-1].key
+        return sorted(tokens, key=lambda token: (token.created, token.id))
+
+    async def find(self, id: str) -> Token | None:
+        entries = await self._store.entries("token", "", [id])
+        return _decoded(entries[0]) if entries else None
+
+    async def revoke(self, ref: str, *, by: str) -> Token:
+        """By id, or by a name that only one active token has."""
+        words("by", by)
+        while True:
+            now = await self._store.now()
+            token = await self._named(ref, now)
+            if token.revoked is not None:
+                raise CommandRefused("revoke", "revoked", ["active", "expired"], f"token {token.id}")
+            revoked = msgspec.structs.replace(token, revoked=now, revoked_by=by)
+            audit = self._audit("revoke", token, by, now, before=_summary(token), after=_summary(revoked))
+            if await self._write(revoked, token.version, audit):
+                return revoked
+
+    async def revoke_id(self, id: str, *, by: str) -> Token:
+        """By id alone."""
+        if await self.find(id) is None:
+            raise TokenNotFound(id)
+        return await self.revoke(id, by=by)
+
+    async def used(self, token: Token) -> Token:
+        """Note that it was used now. Lost to any other write of the entry, which may be its end."""
+        noted = msgspec.structs.replace(token, last_used=await self._store.now())
+        won = await self._write(noted, token.version, None)
+        return msgspec.structs.replace(noted, version=token.version + 1) if won else token
+
+    # --- inside -------------------------------------------------------------------------------------------
+    async def _named(self, ref: str, now: Micros) -> Token:
+        found = await self.find(ref)
+        if found is not None:
+            return found
+        same = [token for token in await self.all() if token.name == ref]
+        active = [token for token in same if token.state(now) == "active"] or same
+        if not active:
+            raise TokenNotFound(ref)
+        if len(active) > 1:
+            ids = ", ".join(token.id for token in active)
+            raise InvalidValue("token", ref, f"one of the ids {ids}", "Several tokens have this name")
+        return active[0]
+
+    async def _write(self, token: Token, seen_version: int, audit: Audit | None) -> bool:
+        body = msgspec.json.encode(msgspec.structs.replace(token, version=0)).decode()
+        entry = Entry(kind="token", key=token.id, body=body)
+        return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
+
+    def _audit(self, action: str, token: Token, by: str, now: Micros, **details: str) -> Audit:
+        id = random_id(now, self._chance)
+        return Audit(id=id, at=now, actor=by, action=action, target=f"token:{token.id}", **details)
+
+
+def token_shape(token: Token, now: Micros) -> dict[str, Any]:
+    """As plain data, with the field names of the HTTP API; the digest stays inside."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.role.value,
+        "status": token.state(now),
+        "created_at": instant_text(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": instant_text(token.expires_at),
+        "last_used_at": instant_text(token.last_used_at),
+        "revoked_at": instant_text(token.revoked_at),
+        "revoked_by": token.revoked_by,
+    }
+
+
+def _life(expires: Any) -> float:
+    seconds = duration("expires", expires)
+    if seconds > LONGEST_LIFE:
+        raise InvalidValue("expires", expires, "at most 10 years", "Leave it out for a token without an end")
+    return seconds
+
+
+def _decoded(entry: Entry) -> Token | None:
+    """None for one this release cannot read, such as with a role it does not know: then it opens nothing."""
+    try:
+        token = msgspec.json.decode(entry.body, type=Token)
+    except msgspec.MsgspecError:
+        return None
+    return msgspec.structs.replace(token, version=entry.version)
+
+
+def _summary(token: Token) -> str:
+    """For the audit: everything but the digest."""
+    fields = {
+        "name": token.name,
+        "role": token.role,
+        "expires": token.expires_at,
+        "revoked": token.revoked_at,
+    }
+    return msgspec.json.encode({name: value for name, value in fields.items() if value}).decode()

@@ -1,0 +1,206 @@
+"""Starting and steering backfills. Every change leaves its audit record in the same write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+import msgspec
+
+from ...model.backfill import Backfill, Only, Order, Windows
+from ...model.errors import BackfillNotFound, CommandRefused
+from ...model.events import BackfillBegan
+from ...model.job import Job
+from ...model.time.instants import to_micros
+from ...model.values.ids import Chance, random_id
+from ...model.values.reading import choice, duration, whole, words
+from ..commands.enqueue import Client
+from ..jobs.job_cache import Catalogue
+from ..loops import Emit
+from ..ports import Store, Topic
+from . import records, rules
+from .driver import drive
+from .windows import WindowQueries
+
+MAX_CONCURRENCY = 1_000
+MAX_TEXT = 1_000
+RECENT = 20
+WAIT_POLL = 0.5
+
+_ALLOWED = {
+    "pause": ("running",),
+    "resume": ("paused",),
+    "cancel": ("planning", "running", "paused", "cancelling"),
+}
+
+
+class Backfills:
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        catalogue: Catalogue,
+        queries: WindowQueries,
+        chance: Chance,
+        emit: Emit,
+    ) -> None:
+        self._store, self._client, self._catalogue, self._queries = store, client, catalogue, queries
+        self._chance, self._emit = chance, emit
+
+    # --- starting -----------------------------------------------------------------------------------------
+    async def start(
+        self,
+        name: str,
+        begin: Any = None,
+        end: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        order: str = "oldest",
+        concurrency: int = 1,
+        pace: Any = None,
+        only: str = "holes",
+        force: bool = False,
+        dry_run: bool = False,
+        note: str | None = None,
+        by: str = "system",
+    ) -> Backfill:
+        """Run the windows inside [begin, end) that are not done, or list them."""
+        job = await self._catalogue.read(name)
+        if job.cancelled is not None:
+            raise CommandRefused("backfill", "cancelled", ["the job is reactivated"], f"job {name!r}")
+        first, last = await self._queries.range(job, begin, end)
+        now = await self._store.now()
+        backfill = Backfill(
+            id=random_id(now, self._chance),
+            job=job.name,
+            job_id=job.id,
+            begin=first,
+            end=last,
+            order=choice("order", order, get_args(Order)),  # type: ignore[arg-type]
+            concurrency=whole("concurrency", concurrency, 1, MAX_CONCURRENCY),
+            pace=duration("pace", pace, allow_zero=True) or None if pace is not None else None,
+            force=bool(force),
+            only=choice("only", only, get_args(Only)),  # type: ignore[arg-type]
+            params=None if params is None else self._client.encode_params(job, params),
+            note=None if note is None else words("note", note, MAX_TEXT),
+            created=now,
+            created_by=words("by", by),
+            moved=now,
+        )
+        backfill = chosen(backfill, await self._queries.of_job(job, first, last, dealt_with=True))
+        if dry_run:
+            return msgspec.structs.replace(backfill, id="", state="planned")
+        return await self._begin(backfill, job)
+
+    async def _begin(self, backfill: Backfill, job: Job) -> Backfill:
+        """The record stands first, as one that is being planned: if this process dies, a driver ends it. Then
+        the list of windows; and only then it begins, here and at once."""
+        plan = [(to_micros(window.begin), to_micros(window.end)) for window in backfill.windows]
+        backfill = msgspec.structs.replace(backfill, windows=())
+        audit = self._client.audit(
+            "backfill", f"job:{job.name}", backfill.created_by, backfill.created, after=backfill.id
+        )
+        if not plan:
+            nothing = msgspec.structs.replace(backfill, state="completed", finished=backfill.created)
+            await records.file_away(self._store, nothing, audit)
+            return nothing
+        await records.write_record(self._store, backfill, 0)
+        await records.write_plan(self._store, backfill.id, plan)
+        running = msgspec.structs.replace(backfill, state="running")
+        if not await records.write_record(self._store, running, 1, audit):
+            raise CommandRefused("start", "cancelled", ["nobody cancels it while it is planned"], _subject(backfill.id))
+        self._emit(BackfillBegan(running))
+        await drive(self._store, backfill.id, self._emit)
+        return await self.get(backfill.id)
+
+    # --- steering -----------------------------------------------------------------------------------------
+    async def pause(self, id: str, *, by: str) -> Backfill:
+        """Hand out no more windows; those handed out end as usual."""
+        return await self._command("pause", id, by, lambda record: msgspec.structs.replace(record, state="paused"))
+
+    async def resume(self, id: str, *, by: str) -> Backfill:
+        return await self._command("resume", id, by, lambda record: msgspec.structs.replace(record, state="running"))
+
+    async def cancel(self, id: str, *, by: str, reason: str | None = None) -> Backfill:
+        """Hand out no more windows, and cancel those that are alive."""
+        why = f"the backfill was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
+        return await self._command("cancel", id, by, lambda record: rules.cancelling(record, why))
+
+    async def _command(self, command: str, id: str, by: str, change: Callable[[Backfill], Backfill]) -> Backfill:
+        """Who loses a race looks again. What follows is done here and now, as far as it goes."""
+        while True:
+            found = await records.open_record(self._store, id)
+            record = (await self.get(id)) if found is None else found[0]
+            if found is None or record.state not in _ALLOWED[command]:
+                raise CommandRefused(command, record.state, _ALLOWED[command], _subject(id))
+            now = await self._store.now()
+            audit = self._client.audit(command, f"backfill:{id}", by, now, before=record.state, after=record.job)
+            if await records.write_record(self._store, change(record), found[1], audit):
+                await drive(self._store, id, self._emit)
+                return await self.get(id)
+
+    # --- reading ------------------------------------------------------------------------------------------
+    async def get(self, id: str) -> Backfill:
+        found = await records.record(self._store, id) if isinstance(id, str) and id.isascii() else None
+        if found is None:
+            raise BackfillNotFound(id)
+        return found
+
+    async def list(self, job: str | None = None, limit: int = RECENT) -> list[Backfill]:
+        """Open ones and the newest of those that are over, newest first."""
+        opened = await records.all_records(self._store, records.OPEN)
+        closed = await records.all_records(self._store, records.CLOSED)
+        by_id = {each.id: each for each in [*closed, *opened] if job in (None, each.job)}
+        over = [each for each in by_id.values() if each.over][-whole("limit", limit, 1, 1_000) :]
+        return sorted([*over, *(each for each in by_id.values() if not each.over)], key=lambda each: each.id)[::-1]
+
+    async def wait(self, id: str, timeout: float | None = None) -> Backfill:
+        """The backfill once it is over; `TimeoutError` when it is not by then."""
+        changed = asyncio.Event()
+        unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
+        patience = asyncio.timeout(timeout)
+        try:
+            async with patience:
+                return await self._until_over(id, changed)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            record = await self.get(id)
+            words = f"backfill {id} of job {record.job!r} is not over after {timeout:g} s; {progress_words(record)}"
+            raise TimeoutError(words) from None
+        finally:
+            unsubscribe()
+
+    async def _until_over(self, id: str, changed: asyncio.Event) -> Backfill:
+        while not (record := await self.get(id)).over:
+            changed.clear()
+            try:
+                async with asyncio.timeout(WAIT_POLL):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+        return record
+
+
+def chosen(backfill: Backfill, windows: Windows) -> Backfill:
+    """The backfill with the windows it is to run, in their order, and how many were left out."""
+    wanted = {"holes": ("missing", "failed"), "missing": ("missing",), "failed": ("failed",)}[backfill.only]
+    states = (*wanted, "done") if backfill.force else wanted
+    plan = [each.window for each in windows if each.state in states]
+    counts = windows.counts
+    return msgspec.structs.replace(
+        backfill,
+        windows=tuple(plan if backfill.order == "oldest" else reversed(plan)),
+        total=len(plan),
+        already_done=0 if backfill.force else counts["done"],
+        already_running=counts["running"],
+    )
+
+
+def progress_words(backfill: Backfill) -> str:
+    return f"{backfill.state}, {backfill.ended} of {backfill.total} windows have ended"
+
+
+def _subject(id: str) -> str:
+    return f"backfill {id}"

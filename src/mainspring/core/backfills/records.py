@@ -1,0 +1,123 @@
+"""Backfills on the shelf: one record each, and the list of its windows in chunks that never change.
+
+A record is in scope "open" until the backfill is over. Then its last state is written there, a copy put into scope
+"closed", the chunks removed and the open record last: whoever finds an open record that is over does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ...model.backfill import Backfill
+from ...model.store.entries import Entry, EntryWrite
+from ...model.store.messages import Audit
+from ...model.time.instants import Micros, seconds_to_micros
+from ..ports import Store
+from ..rules.window_ledger import Stretch
+
+OPEN, CLOSED = "open", "closed"
+CHUNK = 500
+CHUNKS_AT_ONCE = 20
+PAGE = 1_000
+KEPT = 100
+KEPT_FOR = 90 * 86_400.0
+
+
+def encode_record(backfill: Backfill) -> str:
+    return msgspec.json.encode(backfill).decode()
+
+
+def decode_record(entry: Entry) -> Backfill:
+    return msgspec.json.decode(entry.body, type=Backfill)
+
+
+async def open_record(store: Store, id: str) -> tuple[Backfill, int] | None:
+    """The record of a backfill that is not filed away yet, and its version."""
+    found = await store.entries("backfill", OPEN, [id])
+    return (decode_record(found[0]), found[0].version) if found else None
+
+
+async def record(store: Store, id: str) -> Backfill | None:
+    """The open one first: it is removed only after the closed one is there."""
+    found = await open_record(store, id)
+    if found is not None:
+        return found[0]
+    closed = await store.entries("backfill", CLOSED, [id])
+    return decode_record(closed[0]) if closed else None
+
+
+async def write_record(store: Store, backfill: Backfill, seen_version: int, audit: Audit | None = None) -> bool:
+    entry = Entry(kind="backfill", scope=OPEN, key=backfill.id, body=encode_record(backfill))
+    return (await store.shelve([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
+
+
+async def file_away(store: Store, backfill: Backfill, audit: Audit | None = None) -> None:
+    """Any number of processes may do this, at once or after each other."""
+    closed = Entry(kind="backfill", scope=CLOSED, key=backfill.id, body=encode_record(backfill))
+    await store.shelve([EntryWrite(entry=closed, seen_version=0, audit=audit)])
+    await remove_open(store, backfill)
+
+
+async def remove_open(store: Store, backfill: Backfill) -> None:
+    keys = [chunk_key(number) for number in range((backfill.total + CHUNK - 1) // CHUNK)]
+    for start in range(0, len(keys), PAGE):
+        chunks = [Entry(kind="backfill_plan", scope=backfill.id, key=key) for key in keys[start : start + PAGE]]
+        await store.shelve([EntryWrite(entry=chunk, remove=True) for chunk in chunks])
+    await store.shelve([EntryWrite(entry=Entry(kind="backfill", scope=OPEN, key=backfill.id), remove=True)])
+
+
+# ---------------------------------------------------------------- the windows
+
+
+def chunk_key(number: int) -> str:
+    return f"{number:06d}"
+
+
+async def write_plan(store: Store, id: str, windows: Sequence[Stretch]) -> None:
+    """Chunks go in a few at a time: none of them is large, and there may be hundreds."""
+    chunks = [
+        Entry(
+            kind="backfill_plan",
+            scope=id,
+            key=chunk_key(start // CHUNK),
+            body=msgspec.json.encode(windows[start : start + CHUNK]).decode(),
+        )
+        for start in range(0, len(windows), CHUNK)
+    ]
+    for start in range(0, len(chunks), CHUNKS_AT_ONCE):
+        await store.shelve([EntryWrite(entry=chunk) for chunk in chunks[start : start + CHUNKS_AT_ONCE]])
+
+
+async def planned(store: Store, id: str, positions: Sequence[int]) -> dict[int, Stretch]:
+    """The windows at these places of a backfill's plan."""
+    numbers = sorted({position // CHUNK for position in positions})
+    chunks = await store.entries("backfill_plan", id, [chunk_key(number) for number in numbers])
+    windows = {int(chunk.key): msgspec.json.decode(chunk.body, type=list[Stretch]) for chunk in chunks}
+    return {
+        position: windows[position // CHUNK][position % CHUNK] for position in positions if position // CHUNK in windows
+    }
+
+
+# ---------------------------------------------------------------- many
+
+
+async def all_records(store: Store, scope: str) -> list[Backfill]:
+    """Oldest first: ids are in the order of time."""
+    found: list[Backfill] = []
+    after = ""
+    while page := await store.shelf("backfill", scope, after=after, limit=PAGE):
+        found += [decode_record(entry) for entry in page]
+        after = page[-1].key
+    return found
+
+
+async def prune_closed(store: Store, now: Micros) -> int:
+    """Forget backfills that are over for long and not among the newest."""
+    old = await store.shelf("backfill", CLOSED, limit=PAGE)
+    limit = now - seconds_to_micros(KEPT_FOR)
+    spare = [entry for entry in old[:-KEPT] if (decode_record(entry).finished or 0) < limit]
+    if spare:
+        await store.shelve([EntryWrite(entry=entry, remove=True) for entry in spare])
+    return len(spare)

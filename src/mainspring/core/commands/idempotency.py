@@ -1,0 +1,114 @@
+"""Requests under a key of the caller's own: the same key and request get the same answer, for a day.
+
+The key is put on the shelf before the work and the answer after it. Who finds a key without an answer was either
+faster than the work, and is told so, or comes after a process that died: then the work is done again. Executions made
+under a key have an id that follows from it, so that what was done the first time is not done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+from ...model.errors import MainspringError
+from ...model.store.entries import Entry, EntryWrite
+from ...model.time.instants import SECOND, Micros
+from ...model.values.ids import tick_id
+from ..expiry import ShelfPruning
+from ..ports import Clock, Store
+
+KEPT_FOR = 24 * 3600 * SECOND
+ABANDONED_AFTER = 60 * SECOND
+KIND: Literal["idempotency"] = "idempotency"
+
+
+class KeyReused(MainspringError):
+    """The key was used for another request."""
+
+    def __str__(self) -> str:
+        return "this Idempotency-Key was used for another request; use a new key for each request"
+
+
+class StillAtWork(MainspringError):
+    """The first request with this key has no answer yet."""
+
+    def __str__(self) -> str:
+        return "the first request with this Idempotency-Key is still at work; ask again"
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    status: int
+    body: str = ""
+    headers: dict[str, str] = {}
+
+
+class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`at` is when the key was first used, `since` when the present try began."""
+
+    request: str
+    at: Micros
+    since: Micros
+    answer: Answer | None = None
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A request that is to be worked on now."""
+
+    key: str
+    version: int
+    kept: _Kept
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the execution that this request makes."""
+        return tick_id(self.key, self.kept.at, KIND)
+
+
+class Idempotency:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self.pruning = ShelfPruning(store, clock, KIND, _is_old)
+
+    async def begin(self, actor: str, key: str, request: str) -> Begun | Answer:
+        """The answer given before, or the right to work. `request` tells whether two requests are the same."""
+        await self.pruning.now_and_then()
+        place = hashlib.sha256(f"{actor}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()
+        while True:
+            found = next(iter(await self._store.entries(KIND, "", [place])), None)
+            now = await self._store.now()
+            kept = _next(None if found is None else msgspec.json.decode(found.body, type=_Kept), request, now)
+            if kept.answer is not None:
+                return kept.answer
+            version = 0 if found is None else found.version
+            if await self._write(place, kept, version):
+                return Begun(place, version + 1, kept)
+
+    async def finish(self, begun: Begun, answer: Answer) -> None:
+        """If another took over meanwhile, its answer counts."""
+        await self._write(begun.key, msgspec.structs.replace(begun.kept, answer=answer), begun.version)
+
+    async def forget(self, begun: Begun) -> None:
+        """The work failed in a way that may pass: the key is free again."""
+        entry = Entry(kind=KIND, key=begun.key)
+        await self._store.shelve([EntryWrite(entry=entry, seen_version=begun.version, remove=True)])
+
+    async def _write(self, key: str, kept: _Kept, seen_version: int) -> bool:
+        entry = Entry(kind=KIND, key=key, body=msgspec.json.encode(kept).decode())
+        return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
+
+
+def _is_old(entry: Entry, now: Micros) -> bool:
+    return msgspec.json.decode(entry.body, type=_Kept).at < now - KEPT_FOR
+
+
+def _next(kept: _Kept | None, request: str, now: Micros) -> _Kept:
+    """What is to be kept, or is: with an answer there is nothing left to do."""
+    if kept is None or kept.at < now - KEPT_FOR:
+        return _Kept(request=request, at=now, since=now)
+    if kept.request != request:
+        raise KeyReused
+    if kept.answer is None and kept.since > now - ABANDONED_AFTER:
+        raise StillAtWork
+    return kept if kept.answer is not None else msgspec.structs.replace(kept, since=now)

@@ -1,0 +1,224 @@
+"""Job templates: a handler with parameters, a schedule, policies and metadata under a name, from which jobs are made.
+
+A template is an entry of the shelf. It keeps the options that were given, checked and rendered as a job keeps them, and
+nothing else: what it does not say, a job made from it gets as any other. A job made from it is a job of its own; later
+changes of the template do not touch it. Its metadata tells where it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from ...model.errors import CommandRefused, InvalidValue, NotFound
+from ...model.execution import Execution
+from ...model.job import Job, JobSpec
+from ...model.store.entries import Entry, EntryWrite
+from ...model.store.messages import Audit
+from ...model.time.instants import Micros, to_datetime
+from ...model.triggers.combined import Trigger, decode_trigger
+from ...model.values.reading import identifier, is_identifier
+from ..declaring.edits import check_known, edited_fields
+from ..ports import Store
+from ..queries.job_view import JobView
+from .enqueue import Client
+from .job_creation import Creation
+
+KIND: Literal["template"] = "template"
+MOST = 1_000
+ORIGIN = "template"
+"""The field of a job's metadata that names the template it was made from."""
+_TRIGGERS = frozenset({"cron", "trigger", "interval_minutes"})
+
+
+class TemplateNotFound(NotFound):
+    noun = "template"
+
+
+class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an entry of the shelf says."""
+
+    handler: str
+    fields: dict[str, Any]
+    created: Micros
+    updated: Micros
+    by: str
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True):
+    """`fields` are those of a job's specification that it sets, as plain data."""
+
+    name: str
+    handler: str
+    fields: dict[str, Any]
+    created: Micros
+    updated: Micros
+    by: str
+    version: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The same as options of a declaration."""
+        spec = msgspec.convert({"handler": self.handler, **self.fields}, JobSpec)
+        options = {field: getattr(spec, field) for field in self.fields}
+        return options if self.trigger is None else options | {"trigger": self.trigger}
+
+    @property
+    def trigger(self) -> Trigger | None:
+        encoded = self.fields.get("trigger")
+        return None if encoded is None else decode_trigger(encoded)
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created)
+
+    @property
+    def updated_at(self) -> datetime:
+        return to_datetime(self.updated)
+
+
+class Templates:
+    def __init__(self, store: Store, client: Client, creation: Creation) -> None:
+        self._store, self._client, self._creation = store, client, creation
+
+    # --- reading ------------------------------------------------------------------------------------------
+    async def all(self) -> list[Template]:
+        """Every template, by name."""
+        return [_read(entry) for entry in await self._store.shelf(KIND, "", limit=MOST)]
+
+    async def get(self, name: str) -> Template:
+        found = await self._store.entries(KIND, "", [name]) if is_identifier(name) else []
+        if not found:
+            raise TemplateNotFound(name, [template.name for template in await self.all()])
+        return _read(found[0])
+
+    # --- writing ------------------------------------------------------------------------------------------
+    async def create(self, name: str, handler: str, options: Mapping[str, Any], *, by: str) -> Template:
+        identifier("name", name)
+        await self._creation.check_handler(identifier("handler", handler))
+        given = {option: value for option, value in options.items() if value is not None}
+        fields = self._checked(handler, JobSpec(handler=handler), given)
+        if len(await self.all()) >= MOST:
+            raise CommandRefused("create", f"one of {MOST} templates", ["another one is removed"], f"template {name!r}")
+        now = await self._store.now()
+        body = _Body(handler=handler, fields=fields, created=now, updated=now, by=by)
+        if not await self._put(name, body, 0, self._audit("create", name, by, now, None, body)):
+            raise CommandRefused("create", "there", ["no template has that name"], f"template {name!r}")
+        return await self.get(name)
+
+    async def update(self, name: str, changes: Mapping[str, Any], *, by: str, handler: str | None = None) -> Template:
+        """Change what is named and leave the rest; None takes something out of the template. Jobs that were made from
+        it stay as they are."""
+        check_known(changes)
+        if handler is not None:
+            await self._creation.check_handler(identifier("handler", handler))
+        while True:
+            old = await self.get(name)
+            new_handler = handler or old.handler
+            base = msgspec.convert({"handler": new_handler, **old.fields}, JobSpec)
+            taken_out = {option for option, value in changes.items() if value is None}
+            given = {option: value for option, value in changes.items() if value is not None}
+            kept = {field: value for field, value in old.fields.items() if field not in taken_out | _also(taken_out)}
+            if handler is not None and "params" in kept:  # what was kept for the old code must fit the new
+                given = {"params": kept["params"], **given}
+            fields = kept | self._checked(new_handler, _without(base, kept), given)
+            now = await self._store.now()
+            body = _Body(handler=new_handler, fields=fields, created=old.created, updated=now, by=by)
+            before = _Body(handler=old.handler, fields=old.fields, created=old.created, updated=old.updated, by=old.by)
+            if await self._put(name, body, old.version, self._audit("update", name, by, now, before, body)):
+                return await self.get(name)
+
+    async def remove(self, name: str, *, by: str) -> None:
+        """Jobs that were made from it stay."""
+        while True:
+            old = await self.get(name)
+            now = await self._store.now()
+            audit = self._client.audit("remove", f"template:{name}", by, now, before=_text(old.fields))
+            entry = Entry(kind=KIND, key=name)
+            if (
+                await self._store.shelve([EntryWrite(entry=entry, seen_version=old.version, remove=True, audit=audit)])
+            )[0]:
+                return
+
+    # --- making jobs --------------------------------------------------------------------------------------
+    async def apply(
+        self,
+        template: str,
+        name: str | None,
+        overrides: Mapping[str, Any],
+        *,
+        by: str,
+        execution_id: str | None = None,
+        check: Callable[[Job], None] = lambda job: None,
+    ) -> tuple[JobView, Execution | None]:
+        """A job made from a template. Parameters and metadata are laid over those of the template, name by name; every
+        other override takes the place of what the template says."""
+        check_known(overrides)
+        found = await self.get(template)
+        options = applied(found, overrides)
+        return await self._creation.create(name, found.handler, options, by=by, execution_id=execution_id, check=check)
+
+    # --- inside -------------------------------------------------------------------------------------------
+    def _checked(self, handler: str, base: JobSpec, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields these options set. Parameters may be incomplete: who makes a job fills in the rest."""
+        fields = edited_fields(base, None, given)
+        if signature := self._creation.signature(handler):
+            fields |= {"params": signature.validate(fields["params"], partial=True)} if "params" in fields else {}
+        return fields
+
+    async def _put(self, name: str, body: _Body, seen: int, audit: Audit) -> bool:
+        entry = Entry(kind=KIND, key=name, body=msgspec.json.encode(body).decode())
+        return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen, audit=audit)]))[0]
+
+    def _audit(self, action: str, name: str, by: str, now: Micros, before: _Body | None, after: _Body) -> Audit:
+        told = None if before is None else _text({"handler": before.handler, **before.fields})
+        return self._client.audit(
+            action, f"template:{name}", by, now, before=told, after=_text({"handler": after.handler, **after.fields})
+        )
+
+
+def applied(template: Template, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a job made from this template. An override that is None takes away what the template says."""
+    options = template.options
+    if _TRIGGERS & overrides.keys():
+        options.pop("trigger", None)
+    if overrides.get("overlap", "allow") != "allow":
+        options.pop("overlap_limit", None)
+    if getattr(overrides.get("trigger"), "tz", None) is not None:
+        options.pop("tz", None)
+    laid_over = {
+        field: {**options.get(field, {}), **_mapping(field, overrides.get(field))} for field in ("params", "metadata")
+    }
+    laid_over["metadata"][ORIGIN] = template.name
+    return {**options, **overrides, **laid_over}
+
+
+def _mapping(field: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidValue(field, value, "an object (dict)")
+    return value
+
+
+def _also(taken_out: set[str]) -> set[str]:
+    """Options that stand for a field of another name."""
+    fields = {"trigger"} if _TRIGGERS & taken_out else set()
+    return fields | ({"enabled"} if "schedule_enabled" in taken_out else set())
+
+
+def _without(spec: JobSpec, kept: Mapping[str, Any]) -> JobSpec:
+    """The specification with those fields alone; all others as if nothing was said."""
+    return msgspec.convert({"handler": spec.handler, **kept}, JobSpec)
+
+
+def _read(entry: Entry) -> Template:
+    body = msgspec.json.decode(entry.body, type=_Body)
+    return Template(name=entry.key, version=entry.version, **msgspec.structs.asdict(body))
+
+
+def _text(fields: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(fields).decode()

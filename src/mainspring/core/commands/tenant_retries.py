@@ -1,0 +1,131 @@
+"""What became of the tenants of a parent, and running again those that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ...model.errors import CommandRefused
+from ...model.execution import FINAL, Execution, State
+from ...model.store.messages import ExecutionQuery
+from ...model.values.reading import whole
+from ..ports import Store
+from ..queries.queries import MAX_OFFSET, MAX_PAGE, Queries, states_of
+from .enqueue import Client
+from .steering import RETRYABLE
+
+PAGE = 500
+ORDER = (
+    *(State.FAILED, State.PARTIAL, State.SKIPPED, State.CANCELLED),
+    *(State.RUNNING, State.WAITING, State.PENDING, State.COMPLETED),
+)
+"""What somebody who looks has to know first comes first."""
+
+
+class TenantRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of one tenant in one parent. `attempts` are the tries that were begun."""
+
+    tenant: str
+    execution_id: str
+    status: State
+    attempts: int
+    max_attempts: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    next_try_at: datetime | None
+    duration_ms: float | None
+    error: str | None
+    reason: str | None
+
+
+class TenantPage(msgspec.Struct, frozen=True):
+    """Some of the records, and how many tenants there are by state."""
+
+    items: list[TenantRun]
+    counts: dict[State, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+class TenantRuns:
+    def __init__(self, store: Store, client: Client, queries: Queries) -> None:
+        self._store, self._client, self._queries = store, client, queries
+
+    async def page(
+        self, id: str, status: str | Iterable[str] | None = None, limit: int = 100, offset: int = 0
+    ) -> TenantPage:
+        """What failed comes first, what completed last. An execution that is no parent has none."""
+        whole("limit", limit, 1, MAX_PAGE)
+        whole("offset", offset, 0, MAX_OFFSET)
+        wanted = states_of(status)
+        parent = await self._queries.get(id)
+        found = await self._store.children(parent.id)
+        counts = {state: found[state] for state in ORDER if found.get(state) and (wanted is None or state in wanted)}
+        items: list[TenantRun] = []
+        for state, count in counts.items():
+            if offset >= count or len(items) == limit:
+                offset = max(0, offset - count)
+                continue
+            query = ExecutionQuery(
+                parent_id=parent.id, states=frozenset({state}), limit=limit - len(items), offset=offset
+            )
+            items += [run_of(each) for each in await self._store.find(query) if each.tenant is not None]
+            offset = 0
+        return TenantPage(items, counts)
+
+    async def retry_failed(self, id: str, *, by: str, as_id: str | None = None) -> Execution:
+        """A new parent for those tenants of this one that did not complete."""
+        if as_id is not None and (made := await self._store.execution(as_id)) is not None:
+            return made
+        seen = await self._client.retries.look(id)
+        parent = await self._queries.get(id)
+        if not parent.fans_out:
+            allowed = ["it has run for several tenants; retry it as a whole"]
+            raise CommandRefused("retry", "without tenants", allowed, f"execution {parent.id}")
+        if parent.state not in RETRYABLE:
+            raise CommandRefused("retry", parent.state, sorted(RETRYABLE), f"execution {parent.id}")
+        tenants = await self._unfinished(parent)
+        if not tenants:
+            why = "failed before it had tenants" if parent.state is not State.PARTIAL else "without failed tenants"
+            allowed = ["some of its tenants did not complete; retry it as a whole"]
+            raise CommandRefused("retry", why, allowed, f"execution {parent.id}")
+        return await self._client.add_retry(parent, by, seen, as_id, tenants)
+
+    async def _unfinished(self, parent: Execution) -> list[str]:
+        """Every tenant of a parent that has ended has a record; those that retention has deleted are not known."""
+        query = ExecutionQuery(parent_id=parent.id, states=FINAL - {State.COMPLETED}, limit=PAGE)
+        names: list[str] = []
+        while page := await self._store.find(query):
+            names += [each.tenant for each in page if each.tenant is not None]
+            query = msgspec.structs.replace(query, before=page[-1].id)
+        return sorted(names)
+
+
+def run_of(execution: Execution) -> TenantRun:
+    assert execution.tenant is not None, "the execution of a tenant"
+    again = execution.state is State.PENDING and execution.attempted
+    return TenantRun(
+        tenant=execution.tenant,
+        execution_id=execution.id,
+        status=execution.state,
+        attempts=len(execution.attempts) + (execution.state is State.RUNNING),
+        max_attempts=execution.rules.max_attempts,
+        started_at=execution.started_at,
+        finished_at=execution.finished_at,
+        next_try_at=execution.start_at if again else None,
+        duration_ms=execution.duration_ms,
+        error=execution.error,
+        reason=execution.reason,
+    )
+
+
+def tenant_shape(run: TenantRun) -> dict[str, Any]:
+    """One record as plain data, with the field names of an execution."""
+    fields: dict[str, Any] = msgspec.to_builtins(run)
+    fields["error_message"] = fields.pop("error")
+    return fields

@@ -1,0 +1,376 @@
+"""What a handler is given: who and why, its window and parameters, and the ways to report back.
+
+One context belongs to one try of one execution. It is cheap to make: most of it is worked out when asked for.
+Handlers may use it from any thread; the worker collects what they report with `drain`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
+
+from ...model.errors import InvalidValue, MainspringError, nearest
+from ...model.execution import Execution
+from ...model.store.messages import LogLine
+from ...model.time.instants import to_datetime
+from ...model.values.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
+from ...model.values.trace_context import split
+from ...model.windows import Window
+from ..ports import Clock, TracedTry
+from .execution_log import MAX_LINE_LENGTH, JobLogger
+
+MAX_LOG_LINES = 1_000
+MAX_COUNTERS = 100
+MAX_MESSAGE_LENGTH = 1_000
+NOTES_LIMIT = 65_536
+"""Bytes of JSON kept of the counters and of the metadata of one execution."""
+
+USERNAME = "scheduled"
+
+current_context: ContextVar[JobContext] = ContextVar("mainspring_context")
+"""The context of the execution that runs here: set around every handler, in its task or thread."""
+
+
+class ExecutionCancelled(MainspringError):
+    """Raised by `ctx.check()` in an execution that was asked to stop. Let it pass: it is how the handler ends."""
+
+
+class Resources(Mapping[str, Any]):
+    """What the application provides to its handlers, by item or by attribute.
+
+    >>> resources = Resources({"db": "a connection pool"})
+    >>> resources.db is resources["db"]
+    True
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, Any] | None = None) -> None:
+        self._items = dict(items or {})
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._items[name]
+        except KeyError:
+            raise KeyError(self._unknown(name)) from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_items":  # only while being copied or unpickled
+            raise AttributeError(name)
+        try:
+            return self._items[name]
+        except KeyError:
+            raise AttributeError(self._unknown(name)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def _unknown(self, name: str) -> str:
+        guess = nearest(name, self._items)
+        known = ", ".join(sorted(self._items)) or "none"
+        return f"no resource named {name!r}{f'; did you mean {guess!r}?' if guess else ''} (provided: {known})"
+
+
+class JobContext:
+    """The handler's view of its execution.
+
+    @app.job("crawl", trigger=every(minutes=30))
+    async def crawl(ctx: JobContext, url: str) -> None:
+        for number, page in enumerate(pages(url)):
+            await save(page)
+            ctx.progress(number + 1, message=page.title)
+            ctx.count(items_crawled=1)
+        ctx.logger.info("finished %s", url)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_cancel_reason",
+        "_channel",
+        "_clock",
+        "_counted",
+        "_counters",
+        "_lines",
+        "_lines_taken",
+        "_lock",
+        "_log",
+        "_log_to",
+        "_metadata",
+        "_params",
+        "_progress",
+        "_resources",
+        "_username",
+        "_window",
+        "began",
+        "execution",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        execution: Execution,
+        clock: Clock,
+        resources: Mapping[str, Any] | None = None,
+        username: str = USERNAME,
+        channel: str | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self.execution = execution
+        """The record of this execution, as it was claimed."""
+        self._clock = clock
+        self.began = clock.monotonic()
+        self._resources = resources
+        self._username = username
+        self._channel = channel
+        self._log_to = logger
+        self._lock = threading.Lock()
+        self._lines: list[LogLine] | None = None
+        self._lines_taken = 0
+        self._counted = False
+        self._counters: dict[str, float] | None = None
+        self._progress: str | None = None
+        self._metadata: dict[str, Any] | None = None
+        self._params: dict[str, Any] | None = None
+        self._window: Window | None = None
+        self._log: JobLogger | None = None
+        self._cancel_reason: str | None = None
+        self.trace: TracedTry | None = None
+        """Of work that runs inline in its caller; a worker keeps those of its handlers itself."""
+
+    def __repr__(self) -> str:
+        return f"<JobContext {self.job} {self.execution_id} attempt {self.attempt}>"
+
+    # --- who and why --------------------------------------------------------------------------------------
+    @property
+    def job(self) -> str:
+        """The name of the job."""
+        return self.execution.job
+
+    @property
+    def execution_id(self) -> str:
+        return self.execution.id
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this execution: hand it to services that can refuse a repetition."""
+        return self.execution.id
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first try; failures so far plus one."""
+        return self.execution.attempt
+
+    @property
+    def trigger(self) -> str:
+        """Why this execution exists: schedule, api, manual, enqueue, retry, backfill, catch_up or dependency."""
+        return self.execution.trigger
+
+    @property
+    def triggered_by(self) -> str:
+        """The user who asked for it, or "system"."""
+        return self.execution.triggered_by
+
+    @property
+    def trace_id(self) -> str:
+        return self.execution.trace_id
+
+    @property
+    def traceparent(self) -> str | None:
+        """The W3C trace context of whoever made this execution, if there was one."""
+        return None if self.execution.traceparent is None else split(self.execution.traceparent)[0]
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """The instant this tick was due, however late it runs; None for work that was enqueued or triggered."""
+        return self.execution.scheduled_at
+
+    @property
+    def tenant(self) -> str | None:
+        return self.execution.tenant
+
+    @property
+    def username(self) -> str:
+        """The user who asked for it; "scheduled", or what the settings say, when nobody did."""
+        by = self.execution.triggered_by
+        return self._username if by in ("", "system") else by
+
+    @property
+    def channel(self) -> str:
+        """The channel of the settings; without one, the way this execution was triggered."""
+        return self._channel or self.execution.trigger
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters as stored, before they were converted to the handler's types."""
+        if self._params is None:
+            self._params = self.execution.arguments
+        return self._params
+
+    @property
+    def resources(self) -> Resources:
+        """What the application provides: `ctx.resources.db` or `ctx.resources["db"]`."""
+        if not isinstance(self._resources, Resources):
+            self._resources = Resources(self._resources)
+        return self._resources
+
+    # --- the data window ----------------------------------------------------------------------------------
+    @property
+    def window(self) -> Window | None:
+        """The half-open range [begin, end) of data this execution covers, if its job has windows."""
+        begin, end = self.execution.window_begin, self.execution.window_end
+        if self._window is None and begin is not None and end is not None:
+            self._window = Window(to_datetime(begin), to_datetime(end))
+        return self._window
+
+    @property
+    def begin_date(self) -> datetime | None:
+        return self.window.begin if self.window else None
+
+    @property
+    def end_date(self) -> datetime | None:
+        return self.window.end if self.window else None
+
+    # --- reporting back -----------------------------------------------------------------------------------
+    @property
+    def logger(self) -> JobLogger:
+        """Lines written here reach your logging set-up with the execution's fields, and the execution's own log."""
+        if self._log is None:
+            self._log = JobLogger(self, self._log_to or logging.getLogger("mainspring.job"))
+        return self._log
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict of your own, stored with the execution when it ends; begins with what the caller gave."""
+        if self._metadata is None:
+            self._metadata = self.execution.metadata
+        return self._metadata
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Say how far the work is: `ctx.progress(250, 1000, "page 25 of 100")`."""
+        report = {"done": _number("progress.done", done)}
+        if total is not None:
+            report["total"] = _number("progress.total", total)
+        text = safe_text(message, MAX_MESSAGE_LENGTH)
+        with self._lock:
+            self._progress = safe_json({**report, "message": text} if text else report, NOTES_LIMIT)
+
+    def count(self, **counters: float) -> None:
+        """Add to the counters of this execution: `ctx.count(items_crawled=25, items_indexed=20)`."""
+        for name, amount in counters.items():
+            _number(f"count.{name}", amount)
+        with self._lock:
+            totals = self._counters if self._counters is not None else {}
+            if len(totals.keys() | counters.keys()) > MAX_COUNTERS:
+                raise InvalidValue("count", sorted(counters)[0], f"at most {MAX_COUNTERS} different counters")
+            for name, amount in counters.items():
+                totals[name] = totals.get(name, 0) + amount
+            self._counters, self._counted = totals, True
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """What was counted so far."""
+        with self._lock:
+            return dict(self._counters or {})
+
+    # --- stopping -----------------------------------------------------------------------------------------
+    @property
+    def cancelled(self) -> bool:
+        """Whether this execution was asked to stop: cancelled, out of time, or its worker is leaving."""
+        return self._cancel_reason is not None
+
+    def check(self) -> None:
+        """Stop here if asked to: call it now and then in plain functions, which nothing else can interrupt."""
+        if self._cancel_reason is not None:
+            raise ExecutionCancelled(self._cancel_reason)
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left until the timeout, never below 0; None without a timeout."""
+        timeout = self.execution.rules.timeout
+        return None if timeout is None else max(0.0, self.began + timeout - self._clock.monotonic())
+
+    # --- for the worker -----------------------------------------------------------------------------------
+    def cancel(self, reason: str) -> None:
+        """Ask the handler to stop. The first reason stays."""
+        if self._cancel_reason is None:
+            self._cancel_reason = reason or "cancelled"
+
+    def drain(self) -> tuple[str | None, str | None, tuple[LogLine, ...]] | None:
+        """What was reported since the last call: progress, counter totals, log lines; None if there is nothing."""
+        if not (self._progress or self._counted or self._lines):
+            return None
+        with self._lock:
+            progress, self._progress = self._progress, None
+            counters = safe_json(self._counters, NOTES_LIMIT) if self._counted else None
+            self._counted = False
+            lines = tuple(self._lines or ())
+            self._lines = None
+        return progress, counters, lines
+
+    def undrain(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
+        """Take back what could not be stored; what was reported since stands."""
+        with self._lock:
+            self._progress = self._progress or progress
+            self._counted = self._counted or counters is not None
+            self._lines = [*lines, *(self._lines or ())]
+
+    def kept(self) -> tuple[str | None, str | None] | None:
+        """The counters and the metadata for the record of the execution; None when there is neither."""
+        if self._counters is None and not self._metadata:
+            return None
+        return self.counters_json(), self.metadata_json()
+
+    def counters_json(self) -> str | None:
+        """All counters, for the record; None when nothing was counted."""
+        if self._counters is None:
+            return None
+        with self._lock:
+            return safe_json(self._counters, NOTES_LIMIT)
+
+    def metadata_json(self) -> str | None:
+        """The metadata, for the record; None when nothing was set. Never fails, whatever the handler put there."""
+        return safe_json(self._metadata, NOTES_LIMIT) if self._metadata else None
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """What this task or thread does in here belongs to this execution: its log lines, and its spans."""
+        trace = self.trace
+        entered = None if trace is None else trace.enter()
+        token = current_context.set(self)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # entered in one task and left in another, as some fixtures do
+                current_context.reset(token)
+            if trace is not None:
+                trace.leave(entered)
+
+    def keep_line(self, level: int, message: str) -> None:
+        """Add a line to the execution's own log; past the limit, one line says that the rest is not kept."""
+        with self._lock:
+            self._lines_taken += 1
+            if self._lines_taken > MAX_LOG_LINES + 1:
+                return
+            if self._lines_taken > MAX_LOG_LINES:
+                level, message = logging.WARNING, f"further lines are not kept: the limit is {MAX_LOG_LINES}"
+            line = LogLine(self._clock.now(), logging.getLevelName(level), safe_text(message, MAX_LINE_LENGTH))
+            if self._lines is None:
+                self._lines = []
+            self._lines.append(line)
+
+
+def _number(field: str, value: Any) -> float:
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and LOWEST <= value <= HIGHEST:
+        return value
+    raise InvalidValue(field, presentable(value), "a finite number")

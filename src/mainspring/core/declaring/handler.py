@@ -1,0 +1,129 @@
+"""Handlers: what was registered under a name, as the engine calls it, and how one is made from what code gives."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from ...model.errors import InvalidValue
+from ...model.values.payload import Verbatim, presentable
+from .context import JobContext
+from .options import INHERITED, first_line
+from .parameters import is_async
+from .signature import Signature, Style
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Handler:
+    """Code under a name: a function, or the method of an object that serves all executions."""
+
+    name: str
+    target: Callable[..., Any]
+    signature: Signature
+    is_async: bool
+    where: str
+    given: Any
+    """What was registered: the function, class or object itself."""
+    instance: Any = None
+    defaults: dict[str, Any] = field(default_factory=dict)
+    """Policy its own declaration gave, which its further jobs follow."""
+
+    @property
+    def isolation(self) -> Literal["async", "thread"]:
+        return "async" if self.is_async else "thread"
+
+    @property
+    def wants_context(self) -> bool:
+        return self.signature.wants_context
+
+    @property
+    def cls(self) -> type | None:
+        """The class of a handler that is an object."""
+        return None if self.instance is None else type(self.instance)
+
+    def call(self, context: JobContext, params: str) -> Callable[[], Any]:
+        """The call to make, with the stored payload as typed arguments; `PayloadMismatch` when it does not fit."""
+        arguments = self.signature.bind(params)
+        shape = self.signature.shape
+        if shape.context is not None:
+            arguments[shape.context] = context.execution if shape.record else context
+        return partial(self.target, **arguments)
+
+
+def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | None = None) -> Handler:
+    """The handler for a function, an object with `perform` or `execute`, or a class of such objects."""
+    found = method_of(given)
+    instance = None
+    if found is not None:
+        instance = _constructed(given) if isinstance(given, type) else given
+        target, style = getattr(instance, found), found
+    elif callable(given) and not isinstance(given, type):
+        target, style = given, "function"
+        instance = None if _is_function(given) else given
+    else:
+        remedy = "A class needs a method perform(data, execution) or execute(ctx)" if isinstance(given, type) else ""
+        raise InvalidValue(
+            f"handler {name!r}", presentable(given), "a function, or an object with perform or execute", remedy
+        )
+    _refuse_odd(name, target)
+    return Handler(
+        name=name,
+        target=target,
+        signature=Signature(name, target, style),
+        is_async=is_async(target),
+        where=where,
+        given=given,
+        instance=instance,
+        defaults={key: value for key, value in (options or {}).items() if key in INHERITED and value is not None},
+    )
+
+
+def documentation(handler: Handler) -> str:
+    """The first line of the docstring of the function, or of the class or its method."""
+    if handler.instance is None:
+        function = handler.target.func if isinstance(handler.target, partial) else handler.target
+        return first_line(function)
+    cls = type(handler.instance)
+    made_up = f"{cls.__name__}("  # what @dataclass writes into a class without a docstring
+    line = first_line(cls)
+    return first_line(handler.target) if not line or line.startswith(made_up) else line
+
+
+def method_of(given: Any) -> Style | None:
+    styles: tuple[Style, ...] = ("perform", "execute")
+    return next((style for style in styles if callable(getattr(given, style, None))), None)
+
+
+def _constructed(cls: type) -> Any:
+    """The one object of a class that was registered without one."""
+    try:
+        needed = [item.name for item in inspect.signature(cls).parameters.values() if _must_be_given(item)]
+    except (TypeError, ValueError):
+        needed = []
+    if needed:
+        remedy = f"Register an object instead: {cls.__name__}({', '.join(f'{name}=...' for name in needed)})"
+        raise InvalidValue(
+            f"class {cls.__name__}", Verbatim(f"{cls.__name__}()"), "a constructor without arguments", remedy
+        )
+    return cls()
+
+
+def _must_be_given(item: inspect.Parameter) -> bool:
+    return item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+
+
+def _refuse_odd(name: str, target: Any) -> None:
+    """Refuse what could only fail when it runs: generators, and plain wrappers around coroutine functions."""
+    function = target.func if isinstance(target, partial) else target
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidValue(f"handler {name!r}", presentable(target), "a function that returns", "Remove its yield")
+    if inspect.iscoroutinefunction(inspect.unwrap(function)) and not is_async(target):
+        remedy = "The decorator around it is a plain function: make its wrapper async def and await the call"
+        raise InvalidValue(f"handler {name!r}", presentable(target), "async all through, or not at all", remedy)
+
+
+def _is_function(given: Any) -> bool:
+    return inspect.isroutine(given) or isinstance(given, partial)

@@ -1,0 +1,69 @@
+"""The registrar: schedules for objects with `execute(ctx)`, one method per kind of schedule.
+
+app.registrar.daily_at("report", ReportJob(mailer), "03:00", tz="Europe/Istanbul")
+"""
+
+from __future__ import annotations
+
+from datetime import time, timedelta
+from typing import Any, Unpack
+
+from ...model.triggers.combined import Trigger, daily_at, every, hourly_at, monthly_at, weekly_at
+from ...model.values.reading import duration
+from .options import JobOptions
+from .registry import Handler, Registry
+
+At = str | time
+
+
+class Registrar:
+    """Declares one job per call. `id` names the job; `job` is an object with `execute(ctx)`, or a function.
+
+    Each object is a handler of its own under the id it is first given; the same object under a second id is a
+    second job of that handler. Every method takes the options of `@app.job` as well.
+
+    >>> registry = Registry()
+    >>> class Report:
+    ...     def execute(self, ctx): ...
+    >>> Registrar(registry).daily_at("report", Report(), "03:00").name
+    'report'
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def fixed_rate(
+        self, id: str, job: Any, duration: float | str | timedelta, /, **options: Unpack[JobOptions]
+    ) -> Handler:
+        """Every so often, by elapsed time: `fixed_rate("poll", PollJob(), "30s")`."""
+        return self._declare(id, job, every(seconds=_seconds(duration)), options)
+
+    def hourly_at(self, id: str, job: Any, minute: int, /, **options: Unpack[JobOptions]) -> Handler:
+        """At this minute of every hour: `hourly_at("sync", SyncJob(), 15)`."""
+        return self._declare(id, job, hourly_at(minute), options)
+
+    def daily_at(self, id: str, job: Any, time: At, /, **options: Unpack[JobOptions]) -> Handler:
+        """Every day at this time: `daily_at("report", ReportJob(), "03:00")`."""
+        return self._declare(id, job, daily_at(time), options)
+
+    def weekly_at(self, id: str, job: Any, weekday: int | str, time: At, /, **options: Unpack[JobOptions]) -> Handler:
+        """Every week: `weekly_at("invoices", InvoiceJob(), "monday", "06:30")`."""
+        return self._declare(id, job, weekly_at(weekday, time), options)
+
+    def monthly_at(self, id: str, job: Any, day: int, time: At, /, **options: Unpack[JobOptions]) -> Handler:
+        """Every month, in shorter ones on their last day: `monthly_at("close", CloseJob(), 31, "23:30")`."""
+        return self._declare(id, job, monthly_at(day, time), options)
+
+    def _declare(self, id: str, job: Any, trigger: Trigger, options: JobOptions) -> Handler:
+        given: Any = {**options, "trigger": trigger}
+        if self._knows(job):
+            return self._registry.schedule(id, job, **given)
+        return self._registry.declare(id, job, **given)
+
+    def _knows(self, job: Any) -> bool:
+        """Whether this very object (or class, or function) is a handler already."""
+        return any(job is handler.given or job is handler.instance for handler in self._registry.handlers)
+
+
+def _seconds(value: Any) -> float:
+    return duration("duration", value)

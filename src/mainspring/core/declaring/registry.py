@@ -1,0 +1,285 @@
+"""The registry: handlers by name, class and function, and the jobs that code declares for them.
+
+In memory, one per application, without global state or a clock. Nothing is stored here: at start-up the
+declarations are brought to the store by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
+
+from ...model.calendars.calendar import Calendar
+from ...model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
+from ...model.job import JobSpec
+from ...model.triggers.combined import Trigger
+from ...model.values.payload import Verbatim, presentable
+from ...model.values.reading import identifier
+from .defaults import NO_DEFAULTS, JobDefaults
+from .dependency_options import Declared, refuse_cycle
+from .handler import Handler, documentation, make_handler, method_of
+from .options import Declaration, JobOptions, Lookup, known_options
+from .tenant_options import TenantProvider, check_tenant_context
+
+__all__ = ["Handler", "JobOptions", "Registry"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class Registry:
+    """Handlers and declared jobs.
+
+    >>> registry = Registry()
+    >>> def crawl(ctx, url: str): ...
+    >>> registry.declare("crawl", crawl, queue="web").name
+    'crawl'
+    >>> registry.resolve(crawl) is registry.get("crawl")
+    True
+    """
+
+    def __init__(self, tenant_context: Callable[..., Any] | None = None) -> None:
+        if tenant_context is not None:
+            check_tenant_context(tenant_context)
+        self._handlers: dict[str, Handler] = {}
+        self._jobs: dict[str, Declaration] = {}
+        self._by_object: dict[Any, list[Handler]] = {}
+        self._by_class: dict[type, list[Handler]] = {}
+        self._names: frozenset[str] = frozenset()
+        self.calendars: dict[str, Calendar] = {}
+        self.tenant_context = tenant_context
+        self.revision = 0
+        """Grows with every declaration: whoever brought the jobs to a store can tell that there are new ones."""
+
+    # --- finding ------------------------------------------------------------------------------------------
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all handlers."""
+        return self._names
+
+    @property
+    def handlers(self) -> tuple[Handler, ...]:
+        return tuple(self._handlers.values())
+
+    def get(self, name: str) -> Handler:
+        try:
+            return self._handlers[name]
+        except KeyError:
+            raise HandlerNotFound(name, self._handlers) from None
+
+    def resolve(self, ref: Any) -> Handler:
+        """The handler meant by a name, a function, a class or an object."""
+        if isinstance(ref, str):
+            return self.get(ref)
+        if isinstance(ref, Handler):
+            return self.get(ref.name)
+        found = self.find(ref)
+        if found is None:
+            raise HandlerNotFound(_label(ref), self._handlers)
+        return found
+
+    def find(self, ref: Any) -> Handler | None:
+        """As `resolve`, for what is not a name; None when it is not registered."""
+        kind = ref if isinstance(ref, type) else type(ref)
+        found = self._by_object.get(_key(ref)) or self._by_class.get(kind)
+        if not found:
+            inner = getattr(ref, "__wrapped__", None)
+            return self.find(inner) if inner is not None else None
+        if len(found) > 1:
+            names = ", ".join(sorted(handler.name for handler in found))
+            remedy = "It is registered under several names: use one of them"
+            raise InvalidValue("handler", Verbatim(_label(ref)), names, remedy)
+        return found[0]
+
+    def declared_jobs(
+        self, lookup: Lookup | None = None, tz: str = "UTC", defaults: JobDefaults = NO_DEFAULTS
+    ) -> list[tuple[str, JobSpec]]:
+        """All jobs of the code, with placeholders filled in; `tz` is the zone of those that name none."""
+        jobs = self._jobs.values()
+        return [(job.name, job.spec(self.get(job.handler).signature, lookup, tz, defaults)) for job in jobs]
+
+    def declares(self, job: str) -> bool:
+        """Whether the code of this process declares this job."""
+        return job in self._jobs
+
+    def provider(self, job: str) -> TenantProvider | None:
+        """What says who the tenants of this job are, as it was declared here."""
+        return self._jobs[job].options.get("tenants") if job in self._jobs else None
+
+    def context_of(self, job: str, handler: str) -> Callable[..., Any] | None:
+        """What is entered around the handler for a tenant of this job: its own, its handler's, the application's."""
+        for name in (job, handler):
+            own = self._jobs[name].options.get("tenant_context") if name in self._jobs else None
+            if own is not None:
+                return own  # type: ignore[no-any-return]
+        return self.tenant_context
+
+    # --- declaring ----------------------------------------------------------------------------------------
+    def declare(self, name: str, function: Any, **options: Unpack[JobOptions]) -> Handler:
+        """A handler and its job in one go: a function, or an object with `perform` or `execute`."""
+        given = known_options(options)
+        return self._declare(name, function, given, _flag(given))
+
+    def register(self, handler: Any, **options: Unpack[JobOptions]) -> Handler:
+        """A class (constructed here, once) or an object with `name` and `perform(data, execution)` or `execute(ctx)`.
+
+        A second object of the same class changes nothing: the first serves all executions.
+        """
+        name = getattr(handler, "name", None)
+        if not isinstance(name, str):
+            remedy = f"Give it one: name = '...' in class {_label(handler)}"
+            raise InvalidValue(f"name of {_label(handler)}", presentable(name), "a name as text", remedy)
+        known = self._handlers.get(name)
+        if known is not None and not options.get("allow_override") and _is_second_object(known, handler):
+            _warn_of_second(known)
+            return known
+        attempts = getattr(handler, "max_attempts", None)
+        given = {"max_attempts": attempts, **known_options(options)}
+        return self._declare(name, handler, given, _flag(given))
+
+    def schedule(
+        self, name: str, handler: Any, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
+    ) -> Handler:
+        """One more job of a handler, with its own trigger, parameters and queue.
+
+        What is not registered yet is: an object or class with a `name` under that, anything else as `name`.
+        """
+        given = known_options(options)
+        override = _flag(given)
+        if trigger is not None:
+            given["trigger"] = trigger if given.get("trigger") is None else _two_triggers(trigger)
+        self._refuse_duplicate(identifier("name", name), calling_place(), override)
+        known = self.resolve(handler) if isinstance(handler, (str, Handler)) else self.find(handler)
+        if known is None and not _has_own_name(handler):
+            return self._declare(name, handler, given, override)
+        known = known or self.register(handler)
+        if _is_second_object(known, handler):
+            _warn_of_second(known)
+        self._jobs[name] = self._declaration(name, known, _inherited(known, given), calling_place())
+        self.revision += 1
+        return known
+
+    def import_modules(self, modules: Iterable[str]) -> None:
+        """Import modules that hold declarations; one that fails stops everything and is named."""
+        for module in module_names(modules):
+            try:
+                importlib.import_module(module)
+            except (Exception, SystemExit) as error:
+                reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise ConfigurationError(f"jobs: module {module!r} could not be imported: {reason}") from error
+
+    # --- inside -------------------------------------------------------------------------------------------
+    def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:
+        where = calling_place()
+        self._refuse_duplicate(identifier("name", name), where, override)
+        handler = make_handler(name, function, where, options)
+        self._add(handler, self._declaration(name, handler, options, where))
+        return handler
+
+    def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
+        declaration = Declaration(name, handler.name, options, where, documentation(handler))
+        declaration.check(handler.signature)
+        if options.get("after") is not None:
+            declared = {job.name: job.options for job in self._jobs.values()}
+            refuse_cycle(Declared({**declared, name: options}), name)
+        return declaration
+
+    def _refuse_duplicate(self, name: str, where: str, override: bool) -> None:
+        known = self._jobs.get(name) or self._handlers.get(name)
+        if known is None or override:
+            return
+        again = f"{where} (that code ran twice)" if known.where == where else where
+        raise DuplicateRegistration(name, known.where, again)
+
+    def _add(self, handler: Handler, declaration: Declaration) -> None:
+        self._forget(handler.name)
+        self._handlers[handler.name] = handler
+        self._jobs[handler.name] = declaration
+        self.revision += 1
+        keys = {_key(handler.given)}
+        if handler.instance is not None:
+            keys.add(_key(handler.instance))
+            self._by_class.setdefault(type(handler.instance), []).append(handler)
+        for key in keys:
+            self._by_object.setdefault(key, []).append(handler)
+        self._names = frozenset(self._handlers)
+
+    def _forget(self, name: str) -> None:
+        """Drop an overridden handler. Its further jobs stay and use the new one of that name."""
+        old = self._handlers.pop(name, None)
+        if old is None:
+            return
+        for found in (*self._by_object.values(), *self._by_class.values()):
+            if old in found:
+                found.remove(old)
+
+
+def module_names(modules: Any) -> tuple[str, ...]:
+    """Names of modules to import, checked."""
+    if isinstance(modules, str):
+        raise InvalidValue("jobs", modules, "a list of module names", f"Write jobs=[{modules!r}]")
+    names = tuple(modules) if isinstance(modules, Iterable) else (modules,)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InvalidValue("jobs", presentable(name), "names of modules, such as 'shop.jobs'")
+    return names
+
+
+def calling_place() -> str:
+    """The file and line of the nearest caller outside this package, as "file:line"."""
+    file, line = _caller()
+    return f"{file}:{line}"
+
+
+def _caller() -> tuple[str, int]:
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("unknown", 0)
+
+
+def _key(ref: Any) -> Any:
+    """Identity, which for bound methods is that of their parts: each access makes a new object."""
+    if inspect.ismethod(ref):
+        return id(ref.__self__), ref.__func__
+    return id(ref)
+
+
+def _label(ref: Any) -> str:
+    kind = ref if isinstance(ref, type) else type(ref)
+    return str(getattr(ref, "__name__", kind.__name__))
+
+
+def _has_own_name(handler: Any) -> bool:
+    return method_of(handler) is not None and isinstance(getattr(handler, "name", None), str)
+
+
+def _is_second_object(known: Handler, given: Any) -> bool:
+    return known.instance is not None and type(given) is type(known.instance) and given is not known.instance
+
+
+def _warn_of_second(known: Handler) -> None:
+    message = (
+        f"handler {known.name!r} keeps its first {_label(known.instance)} object ({known.where}); a second was given"
+    )
+    warnings.warn_explicit(message, UserWarning, *_caller())
+
+
+def _inherited(handler: Handler, given: dict[str, Any]) -> dict[str, Any]:
+    policy = dict(handler.defaults)
+    if given.get("overlap") is not None:
+        policy.pop("overlap_limit", None)
+    return {**policy, **given}
+
+
+def _flag(given: dict[str, Any]) -> bool:
+    override = given.pop("allow_override", False)
+    if not isinstance(override, bool):
+        raise InvalidValue("allow_override", presentable(override), "True or False")
+    return override
+
+
+def _two_triggers(trigger: Trigger) -> Any:
+    raise InvalidValue("trigger", presentable(trigger), "one trigger", "Combine several with any_of(...)")

@@ -1,0 +1,269 @@
+"""The handler's signature is the type of its payload.
+
+Each parameter besides the context is a field of the payload. One decoder per handler reads the stored JSON straight
+into typed values, without coercion: "42" is no int. What `encode` accepts, `bind` reads: both use that decoder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ...model.errors import InvalidValue, nearest, one_of, shown
+from ...model.values.payload import LIMIT, encode_payload, plainly, presentable
+from .parameters import Parameter, Shape, Style, choices_text, read_model, read_shape, write_model
+
+__all__ = ["PayloadMismatch", "Signature", "Style"]
+
+_PAYLOAD = "Payload"
+_NO_LIMIT = 2**40  # `validate` checks types; how large a payload may be is for whoever stores it
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_PLACE = re.compile(r"(?s)(?P<message>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?")
+_MISSING = re.compile(r"Object missing required field `(.+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
+_EXPECTED = re.compile(r"(?s)Expected (.*?)(?:, got .*)?")
+_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
+
+
+class PayloadMismatch(InvalidValue):
+    """A payload that does not fit the handler's signature: names the parameter and what the handler takes."""
+
+    def __init__(self, field: str, value: Any, allowed: str, remedy: str = "", message: str = "") -> None:
+        super().__init__(field, value, allowed, remedy)
+        self.args = (field, value, allowed, remedy, message)
+        self.message = message
+
+    def __str__(self) -> str:
+        if not self.message:
+            return super().__str__()
+        stop = "" if self.message.endswith("?") else "."
+        return f"{self.message}{stop} {self.remedy}"
+
+
+class Signature:
+    """What a handler takes, and how its payload is checked and read.
+
+    >>> def remind(ctx, shift_id: str, urgent: bool = False): ...
+    >>> signature = Signature("remind", remind)
+    >>> signature.encode({"shift_id": "42"})
+    '{"shift_id":"42"}'
+    >>> signature.bind('{"shift_id":"42","urgent":true}')
+    {'shift_id': '42', 'urgent': True}
+    """
+
+    def __init__(self, handler: str, call: Callable[..., Any], style: Style = "function") -> None:
+        self.handler = handler
+        self.shape: Shape = read_shape(handler, call, style)
+        self._by_name: dict[str, Parameter] = {item.name: item for item in self.shape.parameters}
+        self._optional = any(not item.required for item in self.shape.parameters)
+        self._closed = not self.shape.open and self.shape.whole is None and self.shape.extra is None
+        self._decoder = self._make_decoder()
+
+    @property
+    def wants_context(self) -> bool:
+        return self.shape.context is not None
+
+    @property
+    def payload_type(self) -> Any:
+        """The type that stored payloads are read as."""
+        return self._decoder.type
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The names of all parameters; None when there may be others."""
+        return frozenset(self._by_name) if self._closed else None
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the parameters that have no default."""
+        return tuple(item.name for item in self.shape.parameters if item.required)
+
+    def __str__(self) -> str:
+        return str(self.shape)
+
+    # --- enqueue ------------------------------------------------------------------------------------------
+    def validate(self, params: Any, *, partial: bool = False) -> dict[str, Any]:
+        """The payload as plain JSON data, or an error that names the parameter.
+
+        `partial` lets required parameters be missing: defaults of a job that are completed when it is triggered.
+        """
+        return dict(self._checked(params, _NO_LIMIT, partial)[0])
+
+    def encode(self, params: Any, limit: int = LIMIT) -> str:
+        """The payload as the JSON text to store, checked like `validate` and for its size."""
+        text = plainly(params) if self._closed else None
+        if text is not None and len(text) <= limit:
+            try:
+                self._decoder.decode(text)
+            except msgspec.ValidationError:
+                pass  # said below, in terms of the handler's parameters
+            else:
+                return text.decode()
+        return self._checked(params, limit, False)[1]
+
+    def _checked(self, params: Any, limit: int, partial: bool) -> tuple[dict[str, Any], str]:
+        plain = params if self._as_it_is(params) else self._made_plain(params)
+        text = encode_payload("params", plain, limit)
+        try:
+            (self._partial_decoder if partial else self._decoder).decode(text)
+            if self.shape.extra is not None:
+                self._extras(text)
+        except msgspec.ValidationError as error:
+            raise self._mismatch(error, plain) from None
+        return plain, text
+
+    def _as_it_is(self, params: Any) -> bool:
+        """The usual case: known names and plain scalars, of which nothing has to be converted."""
+        known = type(params) is dict and not self.shape.whole and params.keys() <= self._by_name.keys()
+        return known and _SCALARS.issuperset(map(type, params.values()))
+
+    def _made_plain(self, params: Any) -> dict[str, Any]:
+        plain = self._plain_whole(params) if self.shape.whole else params
+        if not isinstance(plain, Mapping):
+            raise PayloadMismatch("params", presentable(params), "an object (dict) of parameters", self._usage)
+        return {name: self._plain(name, value) for name, value in plain.items()}
+
+    def _plain(self, name: Any, value: Any) -> Any:
+        parameter = self._by_name.get(name) if isinstance(name, str) else None
+        if parameter is None and not self.shape.open:
+            raise self._unknown(name)
+        if parameter is None or type(value) in _SCALARS or not parameter.converts or self.shape.whole:
+            return value
+        return self._converted(value, parameter.hint, f".{name}")
+
+    def _plain_whole(self, params: Any) -> Any:
+        """A record of the annotated type may be passed as it is, or as a mapping of its fields."""
+        return params if self.shape.open else self._converted(params, self.shape.hint, "", partial=True)
+
+    def _converted(self, value: Any, hint: Any, path: str, partial: bool = False) -> Any:
+        try:
+            if not (partial and isinstance(value, Mapping)):
+                msgspec.convert(value, hint, str_keys=True, dec_hook=read_model)
+            return msgspec.to_builtins(value, str_keys=True, enc_hook=write_model)
+        except msgspec.ValidationError as error:
+            raise self._mismatch(error, value, path) from None
+        except (TypeError, ValueError, RecursionError):
+            return value  # `encode_payload` says what is wrong with it, and where
+
+    # --- worker -------------------------------------------------------------------------------------------
+    def bind(self, params: str) -> dict[str, Any]:
+        """Typed keyword arguments from a stored payload, or `PayloadMismatch`."""
+        try:
+            value = self._decoder.decode(params)
+            if self.shape.whole is not None:
+                return {self.shape.whole: value}
+            arguments = msgspec.structs.asdict(value)
+            if self.shape.extra is not None:
+                arguments |= self._extras(params)
+        except msgspec.ValidationError as error:
+            raise self._mismatch(error, _as_data(params)) from None
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise PayloadMismatch("params", presentable(params), f"JSON ({error})", self._usage) from None
+        if self._optional:
+            return {name: value for name, value in arguments.items() if value is not UNSET}
+        return arguments
+
+    def _extras(self, params: str) -> dict[str, Any]:
+        """What `**kwargs` receives."""
+        found = {name: value for name, value in msgspec.json.decode(params).items() if name not in self._by_name}
+        return {name: self._extra(name, value) for name, value in found.items()}
+
+    def _extra(self, name: str, value: Any) -> Any:
+        try:
+            return msgspec.convert(value, self.shape.extra, str_keys=True, dec_hook=read_model)
+        except msgspec.ValidationError as error:
+            raise self._mismatch(error, value, f".{name}") from None
+
+    def _make_decoder(self, partial: bool = False) -> msgspec.json.Decoder[Any]:
+        if self.shape.whole is not None:
+            return msgspec.json.Decoder(dict[str, Any] if partial else self.shape.hint, dec_hook=read_model)
+        fields = [
+            (item.name, item.hint) if item.required and not partial else (item.name, item.hint, UNSET)
+            for item in self.shape.parameters
+        ]
+        payload = msgspec.defstruct(_PAYLOAD, fields, kw_only=True, forbid_unknown_fields=not self.shape.open)
+        return msgspec.json.Decoder(payload, dec_hook=read_model)
+
+    @cached_property
+    def _partial_decoder(self) -> msgspec.json.Decoder[Any]:
+        return self._make_decoder(partial=True)
+
+    # --- errors -------------------------------------------------------------------------------------------
+    @property
+    def _usage(self) -> str:
+        return f"Handler {self.handler!r} takes {self}"
+
+    def _mismatch(self, error: msgspec.ValidationError, payload: Any, path: str = "") -> PayloadMismatch:
+        """msgspec's message, told in terms of the handler's parameters."""
+        match = _PLACE.fullmatch(str(error))
+        message, inner = (match["message"], match["path"] or "") if match else (str(error), "")
+        if found := _MISSING.fullmatch(message):
+            return self._missing(f"params{path}{inner}.{found[1]}")
+        if found := _UNKNOWN.fullmatch(message):
+            return self._unknown(found[1]) if not path + inner else self._stray(f"params{path}{inner}", found[1])
+        value = presentable(_inside(payload, inner))
+        return PayloadMismatch(f"params{path}{inner}", value, self._allowed(message, path + inner), self._usage)
+
+    def _allowed(self, message: str, path: str) -> str:
+        plain = " ".join(message.replace("`", "").split())
+        if expected := _EXPECTED.fullmatch(plain):
+            return expected[1]
+        parameter = self._by_name.get(path.lstrip("."))
+        if parameter is None or parameter.hint is Any:
+            return f"a value that fits ({plain})"
+        return choices_text(parameter.hint)
+
+    def _missing(self, field: str) -> PayloadMismatch:
+        return PayloadMismatch(field, None, "a value", self._usage, f"{field} is missing")
+
+    def _unknown(self, name: Any) -> PayloadMismatch:
+        guess = nearest(name, self._by_name) if isinstance(name, str) else None
+        hint = f"; did you mean {guess!r}?" if guess else ""
+        message = f"params has no parameter {shown(presentable(name))}{hint}"
+        allowed = one_of(self._by_name) if self._by_name else "no parameters"
+        return PayloadMismatch(f"params.{presentable(name)}", presentable(name), allowed, self._usage, message)
+
+    def _stray(self, field: str, name: str) -> PayloadMismatch:
+        return PayloadMismatch(f"{field}.{name}", name, "known fields", self._usage, f"{field} has no field {name!r}")
+
+
+def json_schema(signature: Signature, place: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The JSON Schema of the payload, and the types it refers to, which belong under `place` by their names."""
+    prefix = f"{signature.handler}."
+    (schema,), others = msgspec.json.schema_components(
+        [signature.payload_type], schema_hook=_model_schema, ref_template=f"{place}{prefix}{{name}}"
+    )
+    if schema.get("$ref", "").endswith(f"{prefix}{_PAYLOAD}"):
+        schema = others.pop(_PAYLOAD)
+    schema.pop("title", None)
+    if signature.shape.open:
+        schema["additionalProperties"] = True
+    return schema, {prefix + name: each for name, each in others.items()}
+
+
+def _model_schema(kind: Any) -> dict[str, Any]:
+    """Of types that msgspec does not know: pydantic models describe themselves, but for the types inside them."""
+    return {"type": "object", "title": kind.__name__}
+
+
+def _as_data(params: str) -> Any:
+    """The payload for an error message: as data, or as text where it is not even JSON."""
+    try:
+        return msgspec.json.decode(params)
+    except (msgspec.DecodeError, RecursionError):
+        return params
+
+
+def _inside(payload: Any, path: str) -> Any:
+    """The value at a msgspec path, as deep as it can be followed."""
+    for key, index in _STEP.findall(path):
+        try:
+            payload = payload[key] if key else payload[int(index)]
+        except (KeyError, IndexError, TypeError):
+            return payload
+    return payload

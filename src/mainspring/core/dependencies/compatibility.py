@@ -1,0 +1,89 @@
+"""Whether the endings of several parents can ever meet: pure rules, and reading what they look at.
+
+Endings belong together by window, else by tick, else by the flow they come from (`joins.py`). Parents that start on
+their own, one with a window and the other without, share none of these: a job after both would wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+
+import msgspec
+
+from ...model.errors import InvalidValue
+from ...model.job import Job, JobSpec
+from ..ports import Store
+
+
+class Origins(msgspec.Struct, frozen=True):
+    """Where runs of a job come from: the jobs that start on their own, and what their runs are known by. Nothing is
+    known by `marks` of a job that does not exist, or that runs on demand: a caller may choose the window."""
+
+    jobs: frozenset[str]
+    marks: frozenset[str]
+
+    def can_meet(self, other: Origins) -> bool:
+        if self.jobs & other.jobs or not (self.marks and other.marks):
+            return True
+        return bool(self.marks & other.marks)
+
+
+def never_meet(name: str, specs: Mapping[str, JobSpec]) -> tuple[str, str] | None:
+    """Two parents of this job whose endings have nothing in common, if there are such: first the one with a window.
+    `specs` are the job and all that it comes after, as far up as it goes."""
+    origins = {parent: _origins(parent, specs) for parent in specs[name].after}
+    for one, other in combinations(origins, 2):
+        if not origins[one].can_meet(origins[other]):
+            return (one, other) if "window" in origins[one].marks else (other, one)
+    return None
+
+
+def _origins(name: str, specs: Mapping[str, JobSpec]) -> Origins:
+    jobs, marks, on_demand = set(), set(), False
+    seen, left = {name}, [name]
+    while left:
+        each = left.pop()
+        spec = specs.get(each)
+        if spec is None or spec.trigger is not None or not spec.after:
+            jobs.add(each)
+        if spec is None or (spec.trigger is None and not spec.after):
+            on_demand = True
+            continue
+        if spec.trigger is not None:
+            marks.add("tick" if spec.window is None else "window")
+        left += [parent for parent in spec.after if parent not in seen]
+        seen.update(spec.after)
+    return Origins(frozenset(jobs), frozenset() if on_demand else frozenset(marks))
+
+
+def told(pair: tuple[str, str]) -> str:
+    with_window, without = pair
+    return (
+        f"its parents {with_window!r} and {without!r} never meet: runs of {with_window!r} have a window and those of "
+        f"{without!r} have none. Give both the same kind of window, or take one of them out of `after`"
+    )
+
+
+async def ancestry(store: Store, known: Mapping[str, JobSpec], names: Iterable[str]) -> dict[str, JobSpec]:
+    """These jobs and all that they come after, as `known` has them, else as they are stored."""
+    found: dict[str, JobSpec] = {}
+    asked: set[str] = set()
+    wanted = set(names)
+    while wanted:
+        asked |= wanted
+        missing = sorted(wanted - known.keys())
+        new = {name: known[name] for name in wanted & known.keys()}
+        stored = await store.jobs(missing) if missing else []
+        new |= {job.name: spec for job in stored if (spec := _readable(job)) is not None}
+        found |= new
+        wanted = {parent for spec in new.values() for parent in spec.after} - asked
+    return found
+
+
+def _readable(job: Job) -> JobSpec | None:
+    """A job of a newer release counts as one that nothing is known of."""
+    try:
+        return job.spec
+    except InvalidValue:
+        return None

@@ -1,0 +1,153 @@
+"""Work that runs inline in its caller, recorded like any other: `async with app.track("import"): ...`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, get_args
+
+import msgspec
+
+from ...model.errors import InvalidValue, StoreError
+from ...model.events import Ended, Fenced, Started
+from ...model.execution import Execution, Outcome, TriggeredBy, encode_policy
+from ...model.job import Job, JobSpec
+from ...model.policies import RunPolicy
+from ...model.store.messages import Change, Note
+from ...model.time.instants import seconds_to_micros
+from ...model.values.ids import Chance
+from ...model.values.payload import encode_payload, presentable
+from ...model.values.reading import choice, words
+from ..declaring.context import JobContext
+from ..jobs.job_cache import Catalogue
+from ..loops import Emit
+from ..ports import Clock, Store, Tracing
+from ..rules import new_execution, transitions
+from .heartbeat import Leases
+from .runner import describe_error, describe_traceback
+
+ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
+
+
+class Tracker:
+    """Records inline work. `leases` are those of a heart that beats while anything is tracked."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        leases: Callable[[], Leases],
+        tracing: Tracing | None = None,
+        **context: Any,
+    ) -> None:
+        self._store, self._catalogue, self._clock, self._chance, self._emit = store, catalogue, clock, chance, emit
+        self._leases, self._tracing = leases, tracing
+        self._context = context
+
+    @asynccontextmanager
+    async def track(
+        self,
+        name: str,
+        *,
+        trigger: str = "manual",
+        triggered_by: str = "system",
+        params: Mapping[str, Any] | None = None,
+        traceparent: str | None = None,
+    ) -> AsyncIterator[JobContext]:
+        job = await self._job(name)
+        leases = self._leases()
+        execution = await self._begin(job, leases, trigger, triggered_by, params, traceparent)
+        context = JobContext(execution, clock=self._clock, **self._context)
+        context.trace = None if self._tracing is None else self._tracing.begin(execution, leases.info.id)
+        self._emit(Started(execution, execution.created))
+        try:
+            with context.here():
+                yield context
+        except BaseException as error:
+            await self._end(execution, context, leases, error)
+            raise
+        await self._end(execution, context, leases, None)
+
+    async def _job(self, name: str) -> Job:
+        await self._catalogue.ensure(name, JobSpec(handler=name, max_attempts=1))
+        return await self._catalogue.get(name)
+
+    async def _begin(
+        self,
+        job: Job,
+        leases: Leases,
+        trigger: str,
+        triggered_by: str,
+        params: Mapping[str, Any] | None,
+        traceparent: str | None,
+    ) -> Execution:
+        now = await self._store.now()
+        if params is not None and not isinstance(params, Mapping):
+            raise InvalidValue("params", presentable(params), "a mapping of parameter names to values")
+        text = encode_payload("params", dict(params or {}))
+        pending = new_execution.new_execution(
+            job,
+            trigger=choice("trigger", trigger, get_args(TriggeredBy)),
+            triggered_by=words("triggered_by", triggered_by),
+            now=now,
+            chance=self._chance,
+            params=text,
+            traceparent=traceparent,
+        )
+        execution = new_execution.inline_execution(
+            pending, leases.info.id, now, seconds_to_micros(leases.lease), ONE_TRY
+        )
+        (added,) = await self._store.add([execution])
+        leases.held[execution.id] = execution.token
+        return added.execution or execution
+
+    async def _end(
+        self, execution: Execution, context: JobContext, leases: Leases, error: BaseException | None
+    ) -> None:
+        cancelled = isinstance(error, asyncio.CancelledError)
+        outcome = Outcome(
+            end="completed" if error is None else "cancelled" if cancelled else "failed",
+            started=execution.created,
+            ended=max(self._clock.now(), execution.created),
+            worker=leases.info.id,
+            error=None if error is None else describe_error(error),
+            traceback=None if error is None else describe_traceback(error),
+            reason=None if error is None else "cancelled" if cancelled else "error",
+            counters_json=context.counters_json(),
+            metadata_json=context.metadata_json(),
+        )
+        if context.trace is not None:
+            context.trace.ended(outcome, error)
+        change = transitions.after_attempt(execution, outcome)
+        try:
+            accepted = await asyncio.shield(self._settle(change, context))
+        except StoreError:
+            return  # the lease runs out and the record ends as worker_lost: tracking never breaks the work itself
+        finally:
+            leases.give_up(execution)
+        if not accepted:
+            self._emit(Fenced(execution, "ending"))
+            return
+        duration = (outcome.ended - outcome.started) / 1000
+        ended = msgspec.structs.replace(execution, finished=outcome.ended)
+        self._emit(Ended(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))
+
+    async def _settle(self, change: Change, context: JobContext) -> bool:
+        """What was reported, then the ending: notes are taken only while it runs."""
+        drained = context.drain()
+        if drained is not None:
+            progress, counters, logs = drained
+            note = Note(
+                id=change.id,
+                token=change.token,
+                owner=change.owner or "",
+                progress_json=progress,
+                counters_json=counters,
+                logs=logs,
+            )
+            await self._store.note([note])
+        return (await self._store.exchange([change], None)).applied[0]

@@ -1,0 +1,261 @@
+"""The janitor: take work back from dead workers, finish what a crash left half done, keep history small.
+
+Every node runs one. All of it is idempotent, so janitors need not know of each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from ...model.events import Rescued
+from ...model.execution import LIVE, Execution, State
+from ...model.job import Job, JobStats
+from ...model.store.messages import Change, PruneRule
+from ...model.time.instants import SECOND, Micros, seconds_to_micros
+from ...model.values.ids import Chance, first_id
+from ..cancelling import cancel_all, sweep_job
+from ..dependencies.joins import prune_joins
+from ..dependencies.link_upkeep import LinkCare
+from ..loops import Emit, Loop, one_by_one, stop_all
+from ..ports import Clock, Store
+from ..rules import transitions
+from ..tenants import rosters
+from ..tenants.endings import look_at_open
+from .follow_ups import FollowUps
+
+BATCH = 100
+FOLD_BATCH = 10_000
+PRUNE_BATCH = 500
+AUDIT_BATCHES = 20
+JOBS_AT_ONCE = 200
+CLOCK_TOLERANCE = 2.0
+DAY = 86_400.0
+WORKER_SILENCE = 3_600.0
+FAN_OUT_POLL = 10.0
+PRUNE_LISTS_EVERY = 60
+SPARED = 3_600.0
+HEAD_START = 2.0
+"""Seconds that whoever cancelled a job has for sweeping it: the reason is told by that process alone."""
+
+
+class Janitor:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        *,
+        heartbeat: float = 10.0,
+        rescue_interval: float = 5.0,
+        sweep_interval: float = 2.0,
+        retention_interval: float = 60.0,
+        audit_retention: float | None = None,
+    ) -> None:
+        self._store, self._clock, self._chance, self._emit = store, clock, chance, emit
+        self._rescue_interval, self._sweep_interval = rescue_interval, sweep_interval
+        self._retention_interval, self._audit_retention = retention_interval, audit_retention
+        self._trust = ClockTrust(clock, heartbeat, rescue_interval)
+        self._pruned_up_to = ""
+        self._joins_up_to: dict[str, str] = {}
+        self._links = LinkCare(store, emit)
+        self._endings = FollowUps(store, emit)
+        self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
+        self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
+        self._looks = 0
+        self._loops = [
+            self._follow_ups,
+            self._fan_outs,
+            Loop("rescue", self._rescue, emit),
+            Loop("sweep", self._sweep, emit),
+            Loop("retention", self._retain, emit),
+        ]
+
+    def start(self) -> None:
+        for loop in self._loops:
+            loop.start()
+
+    def wake_follow_ups(self) -> None:
+        self._follow_ups.wake()
+
+    def wake_fan_outs(self) -> None:
+        self._fan_outs.wake()
+
+    async def stop(self, timeout: float) -> None:
+        await stop_all(self._loops, timeout)
+
+    # --- rescue -------------------------------------------------------------------------------------------
+    async def _rescue(self) -> float:
+        taken = BATCH
+        while taken == BATCH:
+            if (wait := self._trust.wait(await self._store.now())) > 0:
+                return wait
+            expired = await self._store.expired(BATCH)
+            if expired and (wait := self._trust.wait(await self._store.now())) > 0:
+                return wait  # this process was paused between the two looks: its own heart may just not have beaten yet
+            taken = await self._take_back(expired)
+        return self._rescue_interval
+
+    async def rescue_once(self) -> int:
+        """Take back one batch of executions whose lease has run out by the store's clock."""
+        return await self._take_back(await self._store.expired(BATCH))
+
+    async def _take_back(self, expired: Sequence[Execution]) -> int:
+        if not expired:
+            return 0
+        now = await self._store.now()
+        lost = one_by_one("rescue", expired, lambda each: self._taken_back(each, now), self._emit)
+        reply = await self._store.exchange([change for _, change in lost], None)
+        for (execution, change), applied in zip(lost, reply.applied, strict=True):
+            if applied:
+                self._rescued(execution, change, now)
+        return len(lost)
+
+    def _taken_back(self, execution: Execution, now: Micros) -> Change:
+        return transitions.after_attempt(execution, transitions.lost(execution, now), self._chance.random())
+
+    def _rescued(self, execution: Execution, change: Change, now: Micros) -> None:
+        silent_ms = (now - (execution.lease or now)) / 1000
+        retry_in = change.delay if change.to is State.PENDING else None
+        self._emit(Rescued(execution, silent_ms, change.to, change.reason, retry_in))
+        if change.todo:
+            self.wake_follow_ups()
+
+    # --- sweep --------------------------------------------------------------------------------------------
+    async def _do_follow_ups(self) -> float:
+        await self._endings.do(await self._store.now())
+        return 0.0 if self._endings.more else self._sweep_interval
+
+    async def _look_at_fan_outs(self) -> float:
+        """Mostly the follow-up of its last tenant ends a parent. This is the net, and one read where there is none."""
+        now = await self._store.now()
+        if await look_at_open(self._store, now, self._emit):
+            self.wake_follow_ups()
+        if self._looks % PRUNE_LISTS_EVERY == 0:
+            await rosters.prune_closed(self._store, now)
+        self._looks += 1
+        return FAN_OUT_POLL
+
+    async def _sweep(self) -> float:
+        await self._store.fold(FOLD_BATCH)
+        await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled", self._emit)
+        patient = await self._store.now() - seconds_to_micros(HEAD_START)
+        for job in await self._store.swept(BATCH):
+            if job.cancelled is None or job.cancelled <= patient:
+                await sweep_job(self._store, job, self._emit)
+        return self._sweep_interval
+
+    # --- retention ----------------------------------------------------------------------------------------
+    async def _retain(self) -> float:
+        await self.retain_once()
+        return self._retention_interval
+
+    async def retain_once(self) -> int:
+        """Prune the history of the next jobs by their own rules: a bounded number of jobs each pass, in turn."""
+        now = await self._store.now()
+        jobs = await self._store.jobs_after(self._pruned_up_to, JOBS_AT_ONCE)
+        self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
+        pruned = 0
+        ended = await self._store.stats([job.id for job in jobs]) if jobs else {}
+        planned = one_by_one("retention", jobs, lambda job: prune_rules(job, ended.get(job.id), now), self._emit)
+        oldest = await self._oldest_parents()
+        for job, rules in planned:
+            for rule in rules:
+                pruned += await self._prune(spared(rule, oldest.get(job.id)))
+            if len(job.spec.after) > 1:
+                self._joins_up_to[job.id] = await prune_joins(
+                    self._store, job, self._joins_up_to.get(job.id, ""), now, self._emit
+                )
+        await self._links.tend(jobs, now)
+        await self._store.prune_workers(WORKER_SILENCE)
+        await self._prune_audits(now)
+        return pruned
+
+    async def _prune_audits(self, now: Micros) -> None:
+        """Their ids are ordered by time."""
+        if self._audit_retention is None:
+            return
+        before = first_id(now - seconds_to_micros(self._audit_retention))
+        for _ in range(AUDIT_BATCHES):
+            if await self._store.prune_audits(before, PRUNE_BATCH) < PRUNE_BATCH:
+                return
+
+    async def _oldest_parents(self) -> dict[str, Micros]:
+        """Since when jobs have had tenants whose parent has not ended. A job may have lost its `tenants=` since."""
+        oldest: dict[str, Micros] = {}
+        for _, parent in await rosters.open_parents(self._store):
+            oldest[parent.job_id] = min(parent.at, oldest.get(parent.job_id, parent.at))
+        return oldest
+
+    async def _prune(self, rule: PruneRule) -> int:
+        total = 0
+        while (deleted := await self._store.prune(rule, PRUNE_BATCH)) > 0:
+            total += deleted
+            await asyncio.sleep(0)
+        return total
+
+
+class ClockTrust:
+    """When the store's clock can be trusted to judge leases.
+
+    A janitor that has just started, that was kept from looking (its process was paused, its event loop blocked), or
+    that sees store time and monotonic time part (a clock was set, the machine slept), gives living workers one
+    heartbeat to renew before it takes anything from them.
+    """
+
+    def __init__(self, clock: Clock, heartbeat: float, interval: float) -> None:
+        self._clock = clock
+        self._heartbeat = heartbeat
+        self._interval = self._planned = interval
+        self._seen: tuple[Micros, float] | None = None
+        self._trusted_from = 0.0
+
+    def wait(self, store_now: Micros) -> float:
+        """Seconds to wait before judging; 0 when the clock can be trusted."""
+        monotonic = self._clock.monotonic()
+        if self._seen is None or self._disturbed((store_now - self._seen[0]) / SECOND, monotonic - self._seen[1]):
+            self._trusted_from = monotonic + self._heartbeat
+        self._seen = (store_now, monotonic)
+        wait = max(0.0, self._trusted_from - monotonic)
+        self._planned = wait or self._interval
+        return wait
+
+    def _disturbed(self, by_store: float, by_monotonic: float) -> bool:
+        """Whether the last look was much longer ago than planned, or how long ago depends on the clock."""
+        late = by_monotonic - self._planned > min(CLOCK_TOLERANCE, self._heartbeat / 2)
+        return late or abs(by_store - by_monotonic) > CLOCK_TOLERANCE
+
+
+def spared(rule: PruneRule, since: Micros | None) -> PruneRule:
+    """The rule, but for what ended since then, or an hour before: a parent counts its tenants when it ends, however
+    little is kept."""
+    if since is None:
+        return rule
+    before = since - seconds_to_micros(SPARED)
+    return msgspec.structs.replace(rule, older_than=min(before, rule.older_than or before))
+
+
+def prune_rules(job: Job, ended: JobStats | None, now: Micros) -> list[PruneRule]:
+    """The rules of retention for one job, state by state, and the hard cap: those by which something may have to go. Of
+    most states, and of jobs that never ran, nothing has ever ended."""
+    if ended is None:
+        return []
+    keep, on_demand = job.spec.retention, job.trigger is None
+    days = dict.fromkeys((State.PARTIAL, State.FAILED, State.CANCELLED), keep.days)
+    days[State.COMPLETED] = min(keep.days, keep.on_demand_success_days) if on_demand else keep.days
+    days[State.SKIPPED] = keep.skipped_days
+    days |= {State(state): value for state, value in keep.by_state.items()}
+
+    def rule(state: State) -> PruneRule:
+        newest = 0 if state is State.SKIPPED or (state is State.COMPLETED and on_demand) else keep.newest
+        old = now - seconds_to_micros(days[state] * DAY)
+        return PruneRule(job_id=job.id, states=frozenset({state}), older_than=old, newest=newest)
+
+    rules = [rule(state) for state in days if getattr(ended, state.value)]
+    if keep.at_most is not None and ended.total > keep.at_most:
+        finished = frozenset(State) - LIVE - {State.SKIPPED}
+        rules.append(PruneRule(job_id=job.id, states=finished, older_than=None, newest=keep.at_most))
+    return rules

@@ -1,0 +1,230 @@
+"""A node: the roles of one process, started and stopped together around one store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ...model.events import Running, Stopped, Stopping
+from ...model.store.messages import Beat, BeatReply, WorkerInfo
+from ...model.values.ids import Chance, random_id
+from ..backfills.driver import BackfillDriver
+from ..declaring.registry import Registry
+from ..loops import Emit
+from ..ports import Store, Topic, Tracing
+from ..store_clock import StoreTime
+from ..tenants.fan_out import FanOuts
+from .heartbeat import Heart, Leases, ThreadHeart
+from .janitor import Janitor
+from .runner import Runner
+from .scheduler import Scheduler
+from .thread_pool import Threads
+from .worker import Worker, WorkerSettings
+
+HeartMaker = Callable[..., Heart]
+FIRST_BEAT = 2.0
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node needs to know; durations in seconds."""
+
+    roles: tuple[str, ...] = ("scheduler", "worker")
+    queues: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    concurrency: int = 10
+    poll_interval: float = 10.0
+    lease: float = 30.0
+    heartbeat: float = 10.0
+    rescue_interval: float = 5.0
+    sweep_interval: float = 2.0
+    retention_interval: float = 60.0
+    audit_retention: float | None = None
+    wakeups: bool = True
+    stop_timeout: float = 30.0
+    stop_reserve: float = 5.0
+    identity: dict[str, Any] = {}
+    version: str = ""
+
+
+class Node:
+    """Made inside a running event loop; a fresh identity each time."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: NodeSettings,
+        time: StoreTime,
+        chance: Chance,
+        emit: Emit,
+        *,
+        declares: tuple[str, ...] = (),
+        resources: Mapping[str, Any] | None = None,
+        tracing: Tracing | None = None,
+        logger: logging.Logger | None = None,
+        heart: HeartMaker = ThreadHeart,
+        send: Callable[[Beat], Any] | None = None,
+    ) -> None:
+        self._store, self._settings, self._emit, self._time = store, settings, emit, time
+        self._threads = Threads(settings.concurrency)
+        self.leases = Leases(_info(settings, registry, declares, time, chance), settings.lease)
+        self.janitor = Janitor(
+            store,
+            time,
+            chance,
+            emit,
+            heartbeat=settings.heartbeat,
+            rescue_interval=settings.rescue_interval,
+            sweep_interval=settings.sweep_interval,
+            retention_interval=settings.retention_interval,
+            audit_retention=settings.audit_retention,
+        )
+        self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe)
+        self.backfills = BackfillDriver(store, emit)
+        self.worker = Worker(
+            store,
+            registry,
+            Runner(
+                time,
+                self._threads,
+                self.id,
+                tracing,
+                FanOuts(store, registry, time, emit),
+                resources=resources or {},
+                logger=logger,
+                **settings.identity,
+            ),
+            self.leases,
+            _worker_settings(settings),
+            time,
+            chance,
+            emit,
+            self.janitor.wake_follow_ups,
+            self.janitor.wake_fan_outs,
+        )
+        self._heart = heart(
+            send or store.beat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off
+        )
+        self._unsubscribe: Callable[[], None] | None = None
+        self._known = asyncio.Event()
+
+    @property
+    def id(self) -> str:
+        return self.leases.info.id
+
+    @property
+    def is_scheduler(self) -> bool:
+        return "scheduler" in self._settings.roles
+
+    async def start(self) -> None:
+        await self._time.ask(self._store)
+        if self._settings.wakeups:
+            self._unsubscribe = self._store.listen(self._woken)
+        self._time.on_jump = self._look_again
+        self._heart.start()
+        try:
+            await self._until_known()
+            self._start_roles()
+        except BaseException:
+            await self.stop(0)
+            raise
+
+    def _start_roles(self) -> None:
+        self.janitor.start()
+        if "worker" in self._settings.roles:
+            self.worker.start()
+        if "scheduler" in self._settings.roles:
+            self.scheduler.start()
+            self.backfills.start()
+        self._emit(Running(self.id, self._settings.roles, msgspec.to_builtins(self._settings)))
+
+    async def _until_known(self) -> None:
+        """Others see this node, and what it declares, from its first beat on. A failing store does not hold it up."""
+        try:
+            async with asyncio.timeout(FIRST_BEAT):
+                await self._known.wait()
+        except TimeoutError:
+            return
+
+    async def stop(self, timeout: float | None = None) -> None:
+        """Leave in good order within `stop_timeout` in all: ticks first, then work, the heart last. Who gives a shorter
+        `timeout` gives at most half of it to what comes after the handlers' own time."""
+        timeout = self._settings.stop_timeout if timeout is None else timeout
+        reserve = reserve_of(self._settings, timeout)
+        began = self._time.monotonic()
+        self._emit(Stopping(self.id, self.worker.running, timeout))
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        self.worker.take_no_more()
+        if "scheduler" in self._settings.roles:
+            await asyncio.gather(self.scheduler.stop(reserve * 0.2), self.backfills.stop(reserve * 0.2))
+        handed_back = 0
+        if "worker" in self._settings.roles:
+            patience = timeout - reserve - (self._time.monotonic() - began)
+            handed_back = await self.worker.stop(patience, reserve * 0.8)
+        await self._leave(max(0.2, timeout - (self._time.monotonic() - began)) / 2)
+        self._emit(Stopped(self.id, handed_back))
+
+    async def _leave(self, timeout: float) -> None:
+        await self.janitor.stop(timeout)
+        await self._heart.stop(timeout)
+        self._threads.close()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._store.remove_worker(self.id)
+        except Exception:
+            return  # the row expires by itself
+
+    def _beaten(self, reply: BeatReply) -> None:
+        self._time.observe(reply.now)
+        self._known.set()
+        self.worker.beaten(reply)
+
+    def _look_again(self) -> None:
+        """The store's clock is not where it was thought to be: sleeps that were planned by it are over."""
+        self._woken(Topic.ANY)
+
+    def _woken(self, topic: Topic) -> None:
+        self.worker.wake(topic)
+        self.scheduler.wake(topic)
+
+
+def reserve_of(settings: NodeSettings, timeout: float) -> float:
+    """The last part of a stop: as configured, which is less than `stop_timeout`; at most half of a shorter time."""
+    return settings.stop_reserve if timeout >= settings.stop_timeout else min(settings.stop_reserve, timeout / 2)
+
+
+def _info(
+    settings: NodeSettings, registry: Registry, declares: tuple[str, ...], time: StoreTime, chance: Chance
+) -> WorkerInfo:
+    now = time.now()
+    return WorkerInfo(
+        id=random_id(now, chance),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=settings.version,
+        roles=settings.roles,
+        queues=settings.queues,
+        handlers=tuple(sorted(registry.names - frozenset(settings.exclude))),
+        declares=declares,
+        concurrency=settings.concurrency,
+        lease=settings.lease,
+        started=now,
+        seen=now,
+    )
+
+
+def _worker_settings(settings: NodeSettings) -> WorkerSettings:
+    return WorkerSettings(
+        concurrency=settings.concurrency,
+        queues=None if settings.queues is None else frozenset(settings.queues),
+        exclude=frozenset(settings.exclude),
+        lease=settings.lease,
+        poll_interval=settings.poll_interval,
+    )

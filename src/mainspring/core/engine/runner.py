@@ -1,0 +1,372 @@
+"""One try of one execution: call the handler with its context, and turn whatever happens into an `Outcome`.
+
+Nothing a handler raises gets past this file, `SystemExit` and `RecursionError` included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from ...model.errors import NonRetryable, RetryAfter, StoreError
+from ...model.execution import AttemptEnd, Execution, Outcome
+from ...model.time.instants import SECOND, Micros
+from ...model.values.payload import safe_json, safe_text
+from ..declaring.context import USERNAME, ExecutionCancelled, JobContext, current_context
+from ..declaring.registry import Handler
+from ..declaring.signature import PayloadMismatch
+from ..ports import Clock, TracedTry, Tracing
+from ..tenants.context import in_tenant
+from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
+from .thread_pool import Threads
+
+ERROR_LIMIT = 4_096
+TRACEBACK_LIMIT = 32_768
+RESULT_LIMIT = 262_144
+
+STORE_PAUSE = 1.0
+LONGEST_UNKNOWN_PAUSE = 60.0
+"""Seconds until a parent is looked at again that could not be spread here, through no fault of its own."""
+
+StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
+_Measured: TypeAlias = tuple[Any, BaseException | None, float]
+_INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
+
+
+class Run:
+    """An execution while it runs in this process."""
+
+    __slots__ = (
+        "abandoned",
+        "began",
+        "context",
+        "entered",
+        "execution",
+        "handler",
+        "started",
+        "stopped",
+        "task",
+        "trace",
+    )
+
+    def __init__(
+        self, execution: Execution, handler: Handler, context: JobContext, started: Micros, began: float
+    ) -> None:
+        self.execution = execution
+        self.handler = handler
+        self.context = context
+        self.started = started
+        self.began = began
+        self.stopped: StopKind | None = None
+        self.entered = False
+        self.abandoned = False
+        self.task: asyncio.Task[Any] | None = None
+        self.trace: TracedTry | None = None
+
+    def stop(self, kind: StopKind, reason: str) -> None:
+        """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts.
+
+        A task that has not taken its first step sees this when it does: cancelled now, it would end without a word.
+        """
+        if self.stopped is not None:
+            return
+        self.stopped = kind
+        self.context.cancel(reason)
+        if self.task is not None and self.entered:
+            self.task.cancel()
+
+    def end_trace(self, outcome: Outcome | None, error: BaseException | None) -> None:
+        """The first call counts: a handler may end after its execution was handed back without it."""
+        trace, self.trace = self.trace, None
+        if trace is not None:
+            trace.ended(outcome, error)
+
+    def cancel(self, reason: str, now: Micros) -> None:
+        self.execution = msgspec.structs.replace(self.execution, cancel_requested=now, cancel_reason=reason)
+        self.stop("cancelled", reason)
+
+
+class FannedOut(NamedTuple):
+    """What the try of a parent gives: how many tenants have their executions now."""
+
+    total: int
+
+
+Done: TypeAlias = Callable[[Run, Outcome | None], None]
+
+
+class Runner:
+    """Made inside a running event loop."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        threads: Threads,
+        worker: str,
+        tracing: Tracing | None = None,
+        fan_outs: FanOuts | None = None,
+        resources: Mapping[str, Any] | None = None,
+        username: str = USERNAME,
+        channel: str | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        """`fan_outs` is for jobs that have tenants; what comes after it is for the handlers' contexts."""
+        self._tracing, self._fan_outs = tracing, fan_outs
+        self._spreading: set[asyncio.Task[Outcome]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._threads = threads
+        self._worker = worker
+        self._for_contexts = (clock, resources, username, channel, logger)
+        self._home = contextvars.copy_context()  # endings are dealt with in here, not in what the handler left behind
+
+    def prepare(self, execution: Execution, handler: Handler) -> Run:
+        context = JobContext(execution, *self._for_contexts)
+        started, claimed = self._clock.now(), execution.claimed
+        if claimed is not None and claimed > started:
+            started = claimed
+        return Run(execution, handler, context, started, context.began)
+
+    def begin(self, run: Run, done: Done) -> None:
+        """Try once, and say later how it went: with None, when the handler was stopped before its first step."""
+        if self._tracing is not None:
+            run.trace = self._tracing.begin(run.execution, self._worker)
+        execution = run.execution
+        if self._fan_outs is not None and execution.fans_out:
+            self._begin_fan_out(run, self._fan_outs, done)
+            return
+        try:
+            call = run.handler.call(run.context, execution.params)
+            if execution.tenant is not None:
+                factory = None if self._fan_outs is None else self._fan_outs.context_of(execution)
+                call = in_tenant(call, run.context, factory, run.handler.is_async)
+        except PayloadMismatch as error:
+            outcome = self._failed(run, error, "payload_mismatch")
+            run.end_trace(outcome, error)
+            self._loop.call_soon(done, run, outcome)
+        except BaseException as error:
+            self._loop.call_soon(done, run, self._outcome(run, None, error, None))
+        else:
+            (self._begin_task if run.handler.is_async else self._begin_in_thread)(run, call, done)
+
+    # --- handlers that are coroutines ---------------------------------------------------------------------
+    def _begin_task(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
+        run.task = self._loop.create_task(self._try(run, call, done), name=run.execution.id)
+
+    async def _try(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
+        """Never raises. It says itself how it went: a callback of the task would take another turn of the loop."""
+        if run.stopped is not None:
+            run.end_trace(None, None)
+            self._home.run(done, run, None)
+            return
+        _enter(run)
+        timeout = run.execution.rules.timeout
+        scope = asyncio.timeout(timeout) if timeout is not None else None
+        try:
+            if scope is None:
+                value = await call()
+            else:
+                async with scope:
+                    value = await call()
+            error: BaseException | None = None
+        except BaseException as raised:
+            value, error = None, raised
+            if scope is not None and scope.expired() and run.stopped is None:
+                run.stopped = "timeout"
+        run.task = None  # what belongs to it goes with it, not when the ending is settled, which is much later
+        self._home.run(done, run, self._outcome(run, value, error, None))
+
+    # --- parents ------------------------------------------------------------------------------------------
+    def _begin_fan_out(self, run: Run, fan_outs: FanOuts, done: Done) -> None:
+        """In a task that nobody cancels: it is mostly inside the store, and stops by itself between two calls."""
+        task = self._loop.create_task(self._fan_out(run, fan_outs), name=run.execution.id)
+        self._spreading.add(task)
+        task.add_done_callback(self._spreading.discard)
+        task.add_done_callback(lambda task: done(run, task.result()))
+
+    async def _fan_out(self, run: Run, fan_outs: FanOuts) -> Outcome:
+        """Never raises. What is wrong with the store, or missing in this process, is not the parent's failure."""
+        _enter(run)
+        value: FannedOut | None = None
+        error: BaseException | None = None
+        try:
+            in_thread, in_task = partial(self._listing_in_thread, run, fan_outs.threads), partial(self._listing, run)
+            value = FannedOut(await fan_outs.spread(run.context, in_thread, in_task))
+        except (StoreError, TenantsUnknown) as raised:
+            delay = STORE_PAUSE if isinstance(raised, StoreError) else unknown_pause(run.execution.token)
+            error = RetryAfter(delay, describe_error(raised))
+        except BaseException as raised:
+            error = raised
+        return self._outcome(run, value, error, None)
+
+    async def _listing(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Any:
+        """The application's own code says who the tenants are: that may be stopped, and may take too long."""
+        scope = asyncio.timeout(run.execution.rules.timeout)
+        run.task = task = asyncio.ensure_future(_said(call))
+        try:
+            async with scope:
+                value, error = await task
+        finally:
+            run.task = None
+            if scope.expired() and run.stopped is None:
+                run.stopped = "timeout"
+        if error is not None:
+            raise error
+        return value
+
+    async def _listing_in_thread(self, run: Run, threads: ListingThreads, call: Callable[[], Any]) -> Any:
+        """A thread cannot be stopped, but nobody has to wait for it: what it says too late is dropped."""
+        return await self._listing(run, partial(threads.call, run.execution.job, call))
+
+    # --- handlers that are plain functions ----------------------------------------------------------------
+    def _begin_in_thread(self, run: Run, call: Callable[[], Any], done: Done) -> None:
+        timeout = run.execution.rules.timeout
+        alarm = None if timeout is None else self._loop.call_later(timeout, _overdue, run, timeout)
+        context = contextvars.copy_context()
+        context.run(_enter, run)
+        self._threads.run(partial(context.run, _measured, call), partial(self._back, run, alarm, done))
+
+    def _back(self, run: Run, alarm: asyncio.TimerHandle | None, done: Done, result: _Measured) -> None:
+        if alarm is not None:
+            alarm.cancel()
+        done(run, self._outcome(run, *result))
+
+    def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
+        outcome = self._judged(run, value, error, cpu_ms)
+        if run.trace is not None:
+            run.end_trace(outcome, error)
+        return outcome
+
+    def _judged(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
+        if isinstance(value, FannedOut):
+            return self._fanned_out(run, value.total)
+        if error is None:
+            result = None if value is None else safe_json(value, RESULT_LIMIT)
+            return self._ended(run, "completed", cpu_ms, result_json=result)
+        if run.stopped == "handed_back" or (run.stopped == "lost" and isinstance(error, _INTERRUPTIONS)):
+            return self._ended(run, "handed_back", cpu_ms)
+        if run.stopped == "cancelled" and isinstance(error, _INTERRUPTIONS):
+            return self._ended(run, "cancelled", cpu_ms, reason=run.execution.cancel_reason)
+        if run.stopped == "timeout" and isinstance(error, _INTERRUPTIONS):
+            message = f"timed out after {run.execution.rules.timeout:g} s"
+            return self._ended(run, "timeout", cpu_ms, error=message, traceback=describe_traceback(error))
+        if isinstance(error, RetryAfter):
+            return self._ended(run, "snoozed", cpu_ms, delay=error.delay, error=describe_error(error))
+        return self._failed(run, error, "error", cpu_ms)
+
+    def _fanned_out(self, run: Run, total: int) -> Outcome:
+        """It waits for its tenants from now on; where there are none, it is done."""
+        if total:
+            run.context.count(total=total)
+            return self._ended(run, "fanned_out", None)
+        counts = {"total": 0, "success": 0, "failed": 0}
+        run.context.count(**counts)
+        return self._ended(run, "completed", None, result_json=safe_json(counts, RESULT_LIMIT))
+
+    def _failed(self, run: Run, error: BaseException, reason: str, cpu_ms: float | None = None) -> Outcome:
+        return self._ended(
+            run,
+            "failed",
+            cpu_ms,
+            error=describe_error(error),
+            traceback=describe_traceback(error),
+            reason=reason,
+            retryable=is_retryable(error, run.execution.rules.non_retryable),
+        )
+
+    def _ended(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
+        kept = run.context.kept()
+        if kept is not None:
+            details["counters_json"], details["metadata_json"] = kept
+        return Outcome(
+            end=end,
+            started=run.started,
+            ended=run.started + round((self._clock.monotonic() - run.began) * SECOND),
+            worker=self._worker,
+            cpu_ms=cpu_ms,
+            **details,
+        )
+
+
+def _enter(run: Run) -> None:
+    """In the task or thread of the handler, which nobody else uses: nothing needs to be put back."""
+    run.entered = True
+    current_context.set(run.context)
+    if run.trace is not None:
+        run.trace.enter()
+
+
+def _overdue(run: Run, timeout: float) -> None:
+    """A thread cannot be stopped from outside: say so, in case the handler never looks."""
+    run.stop("timeout", f"timeout after {timeout:g} s")
+    run.context.logger.warning("past its timeout of %g s: it ends where the handler calls ctx.check()", timeout)
+
+
+def _measured(call: Callable[[], Any]) -> _Measured:
+    """Call in this thread; the thread's own CPU time is exact."""
+    began = time.thread_time()
+    try:
+        value, error = _finished(call()), None
+    except BaseException as raised:
+        value, error = None, raised
+    return value, error, (time.thread_time() - began) * 1000
+
+
+def _finished(value: Any) -> Any:
+    """Refuse a coroutine returned by a plain function: nobody would ever run it, and it would count as done."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise NonRetryable("the handler returned a coroutine that nobody awaits: declare it with async def")
+    return value
+
+
+def unknown_pause(claims: int) -> float:
+    """Seconds until somebody else may take a parent whose tenants this process does not know. Short at first, since a
+    process that knows them may run beside this one; longer each time, since there may be none.
+
+    >>> [unknown_pause(claims) for claims in (1, 2, 3, 7, 1000)]
+    [1.0, 2.0, 4.0, 60.0, 60.0]
+    """
+    return min(LONGEST_UNKNOWN_PAUSE, 2.0 ** min(claims - 1, 10))
+
+
+async def _said(call: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
+    """What it returns or raises. A task that raises `SystemExit` would end the event loop, and the process with it."""
+    try:
+        return await call(), None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error
+
+
+def is_retryable(error: BaseException, non_retryable: tuple[str, ...]) -> bool:
+    names = {name for kind in type(error).__mro__ for name in (kind.__name__, f"{kind.__module__}.{kind.__qualname__}")}
+    return not isinstance(error, NonRetryable) and names.isdisjoint(non_retryable)
+
+
+def describe_error(error: BaseException) -> str:
+    """`Type: message`, whatever the exception's own `__str__` does."""
+    try:
+        message = str(error)
+    except BaseException as broken:
+        message = f"<no message: {type(broken).__name__} in __str__>"
+    name = type(error).__name__
+    return safe_text(f"{name}: {message}" if message else name, ERROR_LIMIT)
+
+
+def describe_traceback(error: BaseException) -> str:
+    try:
+        text = "".join(traceback.format_exception(error, limit=-200))
+    except BaseException as broken:
+        text = f"<the traceback could not be formatted: {type(broken).__name__}>"
+    return safe_text(text, TRACEBACK_LIMIT)

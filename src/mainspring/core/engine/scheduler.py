@@ -1,0 +1,186 @@
+"""The scheduler: make what is due happen, then sleep to the next due instant.
+
+Any number of schedulers may run; there is no leader. A tick is one compare-and-set of the job row that inserts its
+executions only if it won, so a second scheduler, a slow one or one that crashed half-way changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from ...model.calendars.calendar import Calendar
+from ...model.events import OutsideHours, Skipped, Ticked, Trouble
+from ...model.execution import Execution
+from ...model.job import Job
+from ...model.store.messages import Added, DuePage, JobWrite, JobWritten
+from ...model.time.instants import SECOND, Micros
+from ...model.values.ids import Chance
+from ..cancelling import cancel_superseded
+from ..jobs.calendars import Calendars
+from ..loops import Emit, Loop, one_by_one, stop_all
+from ..ports import Clock, Store, Topic
+from ..rules import opening_hours, ticks
+
+FIRST_PAGE, PAGE = 100, 1_000
+"""Jobs read at once: few at first, nearly always all there are, and many once there are many."""
+FIRST_BATCH = 100
+"""Jobs written at once: few to begin with, so that the first of many start soon, and then twice as many each time, so
+that the last do not wait for many commits."""
+AT_ONCE = 2
+LOST_PAUSE = 0.25
+"""Seconds after which ticks that others were making are looked at again: they may have failed."""
+UNREADABLE_PAUSE = 60.0
+
+
+_Made: TypeAlias = tuple[JobWrite, OutsideHours | None]
+
+
+class _Writing:
+    """The batches of one pass: how many may be under way, and what became of them."""
+
+    def __init__(self) -> None:
+        self.room = asyncio.Semaphore(AT_ONCE)
+        self.lost = 0
+        self.errors: list[Exception] = []
+
+
+class Scheduler:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        poll_interval: float,
+        observe: Callable[[Micros, float], None] = lambda now, asked: None,
+    ) -> None:
+        """`observe` is told the store's time, and when it was asked for by the monotonic clock."""
+        self._store, self._clock, self._chance, self._emit, self._observe = store, clock, chance, emit, observe
+        self._poll_interval = poll_interval
+        self._loop = Loop("scheduler", self.step, emit)
+        self.last_check: Micros | None = None
+        self._page = FIRST_PAGE
+        self._unreadable: dict[tuple[str, int], float] = {}
+        self._calendars = Calendars(store, clock, chance, {})
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def wake(self, topic: Topic = Topic.JOBS) -> None:
+        if topic in (Topic.JOBS, Topic.ANY):
+            self._loop.wake()
+
+    async def stop(self, timeout: float) -> None:
+        """End after the tick under way; what comes due later is left for the next node."""
+        await stop_all([self._loop], timeout)
+
+    async def step(self) -> float:
+        """One pass; returns the seconds until the next one is needed. They are counted from what the store says its
+        time is now, never from an earlier plan: where its clock was set, or this machine slept, the plan follows."""
+        asked = self._clock.monotonic()
+        page = await self._store.due_jobs(self._page + len(self._unreadable))
+        self._observe(page.now, asked)
+        self.last_check = page.now
+        wanted = self._readable(page)
+        lost = await self._make(wanted, page.now) if wanted else 0
+        full = len(wanted) >= self._page
+        self._page = PAGE if full else FIRST_PAGE
+        if full and lost < len(wanted):
+            return 0.0
+        delay = self._until(page.next_due, page.now)
+        return min(delay, LOST_PAUSE) if lost else delay
+
+    def _readable(self, page: DuePage) -> list[Job]:
+        """Without the jobs that this release could not read: they are left to nodes that can, and tried again later."""
+        again = self._clock.monotonic()
+        self._unreadable = {job: until for job, until in self._unreadable.items() if until > again}
+        return [job for job in page.jobs if (job.id, job.version) not in self._unreadable]
+
+    async def _make(self, jobs: list[Job], now: Micros) -> int:
+        """Make what these jobs are due, batch by batch: while the store writes one, the next is computed. Returns how
+        many were lost to others; who takes a tick may still fail to make it."""
+        writing = _Writing()
+        calendars = await self._calendars.of(jobs)
+        async with asyncio.TaskGroup() as group:
+            for batch in _batches(self._with_calendars(jobs, calendars)):
+                made = self._made(batch, now, calendars)
+                await writing.room.acquire()
+                group.create_task(self._write(made, now, writing), name="mainspring-ticks")
+        if writing.errors:
+            raise writing.errors[0]
+        return writing.lost
+
+    def _made(self, jobs: list[Job], now: Micros, calendars: Mapping[str, Calendar]) -> list[_Made]:
+        """What each job's ticks ask for, and what to tell of it if it is closed."""
+
+        def one(job: Job) -> _Made:
+            return ticks.materialise(job, now, self._chance, calendars), opening_hours.news(job, calendars, now)
+
+        made = one_by_one("schedule", jobs, one, self._emit)
+        readable = {job.id for job, _ in made}
+        self._leave_for_later([job for job in jobs if job.id not in readable])
+        return [each for _, each in made]
+
+    def _with_calendars(self, jobs: list[Job], calendars: Mapping[str, Calendar]) -> list[Job]:
+        """Without the jobs that name a calendar which does not exist: nobody knows whether they may run. They are told
+        of and looked at again later; what they missed until then follows their own rule."""
+        held = [job for job in jobs if any(name not in calendars for name in opening_hours.named_by(job))]
+        for missing in sorted({name for job in held for name in opening_hours.named_by(job)} - calendars.keys()):
+            names = [job.name for job in held if missing in opening_hours.named_by(job)]
+            more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+            words = f"calendar {missing!r} does not exist; jobs that name it do not run: {', '.join(names[:5])}{more}"
+            self._emit(Trouble("schedule", words))
+        self._leave_for_later(held)
+        return [job for job in jobs if job not in held] if held else jobs
+
+    def _leave_for_later(self, jobs: list[Job]) -> None:
+        until = self._clock.monotonic() + UNREADABLE_PAUSE
+        self._unreadable |= {(job.id, job.version): until for job in jobs}
+
+    async def _write(self, made: list[_Made], now: Micros, writing: _Writing) -> None:
+        """What fails is told when all batches have ended: one of them must not cut short the others."""
+        try:
+            results = await self._store.write_jobs([write for write, _ in made])
+            for (write, news), written in zip(made, results, strict=True):
+                writing.lost += not written.won
+                if written.won and news is not None:
+                    self._emit(news)
+                await self._announce(write, written, now)
+        except Exception as error:
+            writing.errors.append(error)
+        finally:
+            writing.room.release()
+
+    async def _announce(self, write: JobWrite, written: JobWritten, now: Micros) -> None:
+        if not written.won:
+            return
+        for planned, added in zip(write.executions, written.added, strict=True):
+            execution = added.execution or planned
+            self._tell(execution, added, now)
+            if added.outcome == "added" and _supersedes(execution, now):
+                await cancel_superseded(self._store, execution, self._emit)
+
+    def _tell(self, execution: Execution, added: Added, now: Micros) -> None:
+        if execution.state.final or added.outcome == "skipped":
+            self._emit(Skipped(execution, execution.reason or "overlap", added.holder))
+        elif added.outcome == "added":
+            self._emit(Ticked(execution, max(now - execution.due, 0) / 1000))
+
+    def _until(self, next_due: Micros | None, now: Micros) -> float:
+        if next_due is None:
+            return self._poll_interval
+        return min(max((next_due - now) / SECOND, 0.0), self._poll_interval)
+
+
+def _supersedes(execution: Execution, now: Micros) -> bool:
+    """Whether what runs has to make way for it: not for the record of a run that does not happen, nor too early."""
+    return not execution.state.final and execution.due <= now and execution.rules.overlap == "cancel_running"
+
+
+def _batches(jobs: list[Job]) -> Iterator[list[Job]]:
+    start, size = 0, FIRST_BATCH
+    while start < len(jobs):
+        yield jobs[start : start + size]
+        start, size = start + size, size * 2

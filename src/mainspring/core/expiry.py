@@ -1,0 +1,43 @@
+"""Entries of the shelf that run out are removed by whoever uses their kind: now and then, some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..model.store.entries import Entry, EntryWrite, ShelfKind
+from .ports import Clock, Store
+
+EVERY = 60.0
+AT_ONCE = 500
+
+
+class ShelfPruning:
+    """`over` says whether an entry has run out."""
+
+    def __init__(self, store: Store, clock: Clock, kind: ShelfKind, over: Callable[[Entry, int], bool]) -> None:
+        self._store, self._clock, self._kind, self._over = store, clock, kind, over
+        self._up_to, self._at = "", clock.monotonic()
+
+    async def now_and_then(self) -> None:
+        if self._clock.monotonic() - self._at >= EVERY:
+            self._at = self._clock.monotonic()
+            await self.once()
+
+    async def once(self) -> int:
+        """Look at the next entries, and remove those that have run out; returns how many."""
+        found = await self._store.shelf(self._kind, "", after=self._up_to, limit=AT_ONCE)
+        self._up_to = found[-1].key if len(found) == AT_ONCE else ""
+        now = await self._store.now()
+        writes = [
+            EntryWrite(entry=entry, seen_version=entry.version, remove=True)
+            for entry in found
+            if self._is_over(entry, now)
+        ]
+        return sum(await self._store.shelve(writes)) if writes else 0
+
+    def _is_over(self, entry: Entry, now: int) -> bool:
+        """What this release cannot read is left to one that can, and holds up no other."""
+        try:
+            return self._over(entry, now)
+        except Exception:
+            return False

@@ -1,0 +1,325 @@
+"""Hours of jobs in a simulation. A job that skips what is outside its hours runs when it would run without them, and
+they are open: so its ticks are laid out as those of any job, and then sorted by what its hours say."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, timedelta, tzinfo
+from functools import lru_cache
+from itertools import pairwise
+from random import Random
+
+import msgspec
+from cronsim import CronSim, CronSimError
+from msgspec.structs import replace
+
+from ...model.calendars.calendar import Calendar
+from ...model.errors import InvalidValue
+from ...model.job import Job, JobSpec, encode_spec
+from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
+from ...model.time.timeline import offset_at
+from ...model.time.zones import known_zone
+from ...model.triggers.combined import AnyOf, Every, Excluding, Spread, Trigger
+from ...model.triggers.wall_clock import CalendarTrigger
+from ...model.values.ids import random_id
+from ..rules import job_commands, ticks
+from ..rules.occurrences import with_occurrences
+from ..rules.opening_hours import NONE, open_hours
+from .clock_changes import changes_between
+
+
+def skips_by_hours(job: Job) -> bool:
+    """Whether this is all that the hours do. What waits, counts from the end of a run or was moved by hand is decided
+    tick by tick."""
+    delayed = job.trigger is not None and job.trigger.fixed_delay
+    return job.hours is not None and job.spec.outside == "skip" and not delayed and not job.occurrences
+
+
+def without_hours(job: Job) -> Job:
+    return job.with_changes(declared=encode_spec(msgspec.structs.replace(job.spec, hours=None)), overrides="{}")
+
+
+def let_through(job: Job, ticks: array[int], calendars: Mapping[str, Calendar]) -> array[int]:
+    hours, found = open_hours(job, calendars), array("q")
+    if hours is None or not ticks:
+        return ticks
+    for stretch in hours.stretches(to_datetime(ticks[0]), to_datetime(ticks[-1] + 1)):
+        if stretch.open:
+            begin, end = (bisect_left(ticks, to_micros(edge)) for edge in (stretch.begin, stretch.end))
+            found.extend(ticks[begin:end])
+    return found
+
+
+DAY: Micros = 86_400 * SECOND
+MOST_RUNS = 20_000_000
+AT_ONCE = 1_000_000
+WITHOUT_EFFECT = frozenset(
+    (
+        *("handler", "trigger", "tz", "params", "queue", "priority", "max_attempts", "retry", "timeout"),
+        *("non_retryable", "overlap", "overlap_limit", "missed", "missed_while_paused", "grace", "window"),
+        *("enabled", "retention", "description", "metadata"),
+    )
+)
+"""Fields of a job that do not change which ticks an untroubled scheduler makes, beside the trigger itself. A job that
+uses any other field is decided tick by tick."""
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def planned(name: str, spec: JobSpec, begin: Micros, chance: Random, stored: Job | None = None) -> Job:
+    """The job as it stands when it is first declared, so that a tick at `begin` itself is seen. An interval without a
+    start of its own counts from `begin`, as after a deploy at that moment; or, where single occurrences of the `stored`
+    job were skipped or moved, as it does there."""
+    new = Job(name=name, id=random_id(begin, chance), declared=encode_spec(spec), anchor=begin, created=begin)
+    if stored is not None and stored.spec.trigger == spec.trigger:
+        ahead = (each for each in stored.occurrences if max(each.tick, each.due) >= begin)
+        known = tuple(replace(each, done=each.done or each.due < begin) for each in ahead)
+        excepted = with_occurrences(new.with_changes(anchor=stored.anchor), known)
+        return excepted.with_changes(next_run=ticks.first_run(_plan(excepted), begin - 1))
+    counts_from_now = new.trigger != new.with_changes(anchor=begin + DAY).trigger
+    write = job_commands.declare(None, new, begin if counts_from_now else begin - 1)
+    assert write is not None
+    return write.job
+
+
+def ticks_of(
+    job: Job,
+    begin: Micros,
+    end: Micros,
+    duration: Micros,
+    chance: Random,
+    calendars: Mapping[str, Calendar] = NONE,
+) -> array[int]:
+    """Every run before `end`, at its tick; a single tick of the past that is caught up, at `begin`; one that waits for
+    the hours of its job, at their opening. `duration` is how long a run takes, which a fixed delay waits for."""
+    if skips_by_hours(job):
+        return let_through(job, ticks_of(without_hours(job), begin, end, duration, chance), calendars)
+    found = array("q")
+    try:
+        for some in _Walk(job, begin, end, duration, chance, calendars).stretches():
+            _check_count(len(found) + len(some))
+            for first in range(0, len(some), AT_ONCE):  # in parts, between which Ctrl-C is heard
+                found.extend(some[first : first + AT_ONCE])
+    except _TooMany:
+        allowed, remedy = f"at most {MOST_RUNS:,} runs of a job", "Shorten the time, or choose jobs with --job"
+        raise InvalidValue("--to", to_datetime(end).isoformat(), allowed, remedy) from None
+    return found
+
+
+class _TooMany(Exception):
+    """A job runs more often than can be looked at."""
+
+
+def _check_count(count: int) -> None:
+    """Asked before ticks are laid out, so that a refusal does not take the time and memory of what it refuses."""
+    if count > MOST_RUNS:
+        raise _TooMany
+
+
+class _Walk:
+    def __init__(
+        self,
+        job: Job,
+        begin: Micros,
+        end: Micros,
+        duration: Micros,
+        chance: Random,
+        calendars: Mapping[str, Calendar],
+    ) -> None:
+        self._calendars = calendars
+        self._job, self._begin, self._end, self._duration, self._chance = job, begin, end, duration, chance
+        self._plain = _is_plain(job.spec)
+
+    def stretches(self) -> Iterator[list[Micros] | range]:
+        if self._plain and self._job.trigger is not None:
+            _check_count(_at_least(self._job.trigger, self._begin, self._end))
+        while (at := self._job.due) is not None and at < self._end:
+            exceptional = any(min(each.tick, each.due) <= at for each in self._job.occurrences)
+            made = self._decide(at)
+            laid_out = self._laid_out(at) if self._plain and not exceptional else None
+            if laid_out is None or len(laid_out) < 3:
+                yield made
+                continue
+            if made != [at] or [*laid_out[:2]] != [at, self._job.due]:
+                self._plain = False  # the scheduler knows better: it is asked about every tick from here on
+                yield made
+                continue
+            yield laid_out[:-1]
+            # the last one is decided again, in the next turn: what comes after it is the scheduler's word
+            self._job = self._job.with_changes(next_run=laid_out[-1], last_tick=laid_out[-2])
+
+    def _decide(self, at: Micros) -> list[Micros]:
+        """What the scheduler makes of the job at its next tick, or at the beginning of a tick that was before it."""
+        now = max(at, self._begin)
+        write = ticks.materialise(self._job, now, self._chance, self._calendars)
+        self._job = write.job
+        trigger = self._job.trigger
+        if trigger is not None and trigger.fixed_delay:
+            ran = max((run.due for run in write.executions), default=now)
+            following = ticks.after_delay(self._job, max(now, ran) + self._duration)
+            self._job = self._job if following is None else following.job
+        runs = [max(run.due, self._begin) for run in write.executions if not run.state.final]
+        return [at for at in runs if at < self._end]
+
+    def _laid_out(self, begin: Micros) -> list[Micros] | range | None:
+        """The ticks from `begin` while all clocks stand as they do; None when one changes within a day of it."""
+        trigger = self._job.trigger
+        assert trigger is not None
+        end = min((self._end, *(min(each.tick, each.due) for each in self._job.occurrences)))
+        for zone in _zones(trigger):
+            for change in changes_between(zone, begin - DAY, end + DAY)[:1]:
+                if to_micros(change.at) < begin + DAY:
+                    return None
+                end = min(end, to_micros(change.at) - DAY)
+        return _in_steady_time(trigger, begin, end)
+
+
+def _plan(job: Job) -> Trigger:
+    assert job.plan is not None, "a stored job with exceptions has a schedule"
+    return job.plan
+
+
+def _is_plain(spec: JobSpec) -> bool:
+    plain = JobSpec(handler=spec.handler)
+    unknown = (name for name in spec.__struct_fields__ if name not in WITHOUT_EFFECT)
+    return all(getattr(spec, name) == getattr(plain, name) for name in unknown)
+
+
+def _zones(trigger: Trigger) -> set[tzinfo]:
+    """The zones whose clocks it follows."""
+    own = {known_zone(trigger.tz)} if isinstance(trigger, CalendarTrigger | Excluding) else set()
+    parts = [*getattr(trigger, "triggers", ()), *([trigger.base] if isinstance(trigger, Excluding | Spread) else [])]
+    return own.union(*(_zones(part) for part in parts))
+
+
+# --- stretches in which no clock changes ----------------------------------------------------------------------------
+
+
+def _in_steady_time(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros] | range | None:
+    """The ticks in [begin, end); None for a kind of trigger that is not known here."""
+    if type(trigger) is Every and not trigger.fixed_delay:
+        step = seconds_to_micros(trigger.seconds)
+        if step != trigger.seconds * SECOND:
+            return None
+        _check_count(len(range(begin, end, step)))
+        return range(begin, end, step)
+    if isinstance(trigger, CalendarTrigger):
+        return _calendar(trigger, begin, end)
+    if type(trigger) is AnyOf:
+        return _union([_from(part, begin, end) for part in trigger.triggers])
+    if type(trigger) is Excluding and set(trigger.__struct_fields__) == {"base", "dates", "triggers", "tz"}:
+        return _without(trigger, begin, end)
+    if type(trigger) is Spread:
+        return _spread(trigger, begin, end)
+    return None
+
+
+def _from(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros] | range | None:
+    """As above, for a trigger that need not have a tick at `begin`."""
+    first = trigger.next_after(to_datetime(begin) - _MICROSECOND)
+    return [] if first is None else _in_steady_time(trigger, to_micros(first), end)
+
+
+def _union(rows: list[list[Micros] | range | None]) -> list[Micros] | None:
+    known = [row for row in rows if row is not None]
+    _check_count(sum(map(len, known)))
+    return sorted(set().union(*known)) if len(known) == len(rows) else None
+
+
+def _without(trigger: Excluding, begin: Micros, end: Micros) -> list[Micros] | None:
+    base = _from(trigger.base, begin, end)
+    excluded = _union([_from(part, begin, end) for part in trigger.triggers])
+    if base is None or excluded is None:
+        return None
+    offset, at_once = _offset(trigger.tz, begin), frozenset(excluded)
+    days = frozenset(day.toordinal() - _EPOCH for day in trigger.dates)
+    return [tick for tick in base if tick not in at_once and (tick + offset) // DAY not in days]
+
+
+def _spread(trigger: Spread, begin: Micros, end: Micros) -> list[Micros] | None:
+    """How far a tick is put off depends on the next one: the last of the stretch is left to the scheduler."""
+    before = trigger.base.previous(to_datetime(begin))
+    if before is None or begin - to_micros(before) >= DAY:
+        return None
+    base = _in_steady_time(trigger.base, to_micros(before), end)
+    if base is None:
+        return None
+    same_share = None if trigger.each_tick else trigger._share(before)
+    laid_out = []
+    for at, following in pairwise(base):
+        share = trigger._share(to_datetime(at)) if same_share is None else same_share
+        laid_out.append(at + int(share * min(trigger.seconds, (following - at) / SECOND) * 1000) * 1000)
+    return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
+
+
+def _at_least(trigger: Trigger, begin: Micros, end: Micros) -> int:
+    """How many ticks there are at least, whatever the clocks do: the first and last day, and the hours in which clocks
+    change, may have fewer. Zero where that is not known."""
+    if type(trigger) is Every and not trigger.fixed_delay:
+        first = begin if trigger.start is None else max(begin, to_micros(trigger.start))
+        return int((end - first) / (trigger.seconds * SECOND))
+    if type(trigger) is AnyOf:
+        return max(_at_least(part, begin, end) for part in trigger.triggers)
+    found = _midnights(trigger, begin, end) if isinstance(trigger, CalendarTrigger) else None
+    return 0 if found is None else int((len(found[0]) - 2) * len(found[1]) * 0.99)
+
+
+def _midnights(trigger: CalendarTrigger, begin: Micros, end: Micros) -> tuple[list[Micros], list[Micros]] | None:
+    """The beginnings of the days on which it ticks, as the clocks stand at `begin`, and its times of day."""
+    rules = trigger.rules()
+    pattern = _pattern(rules[0]) if len(rules) == 1 else None
+    if pattern is None:
+        return None
+    times, days, months, weekdays = pattern
+    offset = _offset(trigger.tz, begin)
+    first, last = (begin + offset) // DAY, (end + offset) // DAY
+    return [day * DAY - offset for day in _matching_days(days, months, weekdays, first, last)], times
+
+
+def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micros] | None:
+    found = _midnights(trigger, begin, end)
+    if found is None:
+        return None
+    midnights, times = found
+    _check_count(len(midnights) * len(times))
+    laid_out = [midnight + time for midnight in midnights for time in times]
+    return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
+
+
+def _offset(zone: str | None, at: Micros) -> Micros:
+    return offset_at(known_zone(zone), to_datetime(at).replace(tzinfo=None)) // _MICROSECOND
+
+
+@lru_cache(maxsize=8192)
+def _pattern(rule: str) -> tuple[list[Micros], str, str, str] | None:
+    """The times of day of a cron rule, and its fields for days, months and weekdays."""
+    simulator = _simulator(rule)
+    if simulator is None:
+        return None
+    seconds = [
+        hour * 3600 + minute * 60 + second
+        for hour in simulator.hours
+        for minute in simulator.minutes
+        for second in simulator.seconds
+    ]
+    days, months, weekdays = simulator.parts[3:6]
+    return sorted(time * SECOND for time in seconds), days, months, weekdays
+
+
+@lru_cache(maxsize=1024)
+def _matching_days(days: str, months: str, weekdays: str, first: int, last: int) -> list[int]:
+    """The days, counted from 1970, on which such a rule runs."""
+    simulator = _simulator(f"0 0 0 {days} {months} {weekdays}")
+    assert simulator is not None
+    dates = (date.fromordinal(_EPOCH + day) for day in range(first, last + 1))
+    return [each.toordinal() - _EPOCH for each in dates if each.month in simulator.months and simulator.match_day(each)]
+
+
+def _simulator(rule: str) -> CronSim | None:
+    try:
+        return CronSim(rule.replace("?", "*"), datetime(2000, 1, 1))
+    except CronSimError:  # a spelling that only Mainspring knows: the scheduler decides
+        return None

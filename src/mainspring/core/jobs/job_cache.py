@@ -1,0 +1,115 @@
+"""Job rows as this process knows them: declared at start-up, cached for a moment, read again when they may be old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...model.calendars.calendar import Calendar
+from ...model.errors import JobNotFound
+from ...model.job import Job, JobSpec, Origin, encode_spec
+from ...model.store.messages import JobWrite
+from ...model.time.instants import Micros
+from ...model.values.ids import Chance, random_id
+from ...model.values.reading import identifier, is_identifier
+from ..dependencies.links import Dependents
+from ..ports import Clock, Store
+from ..rules import job_commands
+from ..rules.timing_history import revision
+from .calendars import Calendars
+
+FRESH_FOR = 1.0
+BATCH = 500
+SUGGESTED_FROM = 1_000
+
+
+class Catalogue:
+    def __init__(
+        self, store: Store, clock: Clock, chance: Chance, release: str, calendars: Calendars | None = None
+    ) -> None:
+        self._store, self._clock, self._chance, self._release = store, clock, chance, release
+        self.calendars = calendars or Calendars(store, clock, chance, {})
+        self.dependents = Dependents(store)
+        self._cached: dict[str, tuple[Job, float]] = {}
+
+    async def declare(self, specs: Sequence[tuple[str, JobSpec]], *, update: bool = True) -> None:
+        """Create these jobs of code, or update them. Unchanged ones are not touched; what operators changed stays.
+        The calendars that they name come before them."""
+        await self.calendars.declare(update=update)
+        if update:
+            await self.calendars.check(specs)
+        specs = await self.dependents.declared(specs)
+        for start in range(0, len(specs), BATCH):
+            left = dict(specs[start : start + BATCH])
+            while left:
+                left = await self._declare_batch(left, update)
+        await self.dependents.mark_parents(specs)
+        self.forget(parent for _, spec in specs for parent in spec.after)
+
+    async def _declare_batch(self, specs: dict[str, JobSpec], update: bool) -> dict[str, JobSpec]:
+        """Returns what lost a race and has to be looked at again."""
+        now = await self._store.now()
+        existing = {job.name: job for job in await self._store.jobs(list(specs))}
+        wanted_specs = specs if update else {name: spec for name, spec in specs.items() if name not in existing}
+        new = {name: self.new_job(name, spec, "code", now) for name, spec in wanted_specs.items()}
+        calendars = await self.calendars.of(existing.values())
+        writes = [self._declared(existing.get(name), job, now, calendars) for name, job in new.items()]
+        wanted = [write for write in writes if write is not None]
+        revisions = [revision(existing.get(write.job.name), write.job, now) for write in wanted]
+        if shelved := [each for each in revisions if each is not None]:
+            await self._store.shelve(shelved)
+        written = await self._store.write_jobs(wanted) if wanted else []
+        lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
+        return {name: specs[name] for name in lost}
+
+    def _declared(
+        self, existing: Job | None, new: Job, now: Micros, calendars: Mapping[str, Calendar]
+    ) -> JobWrite | None:
+        write = job_commands.declare(existing, new, now)
+        if existing is None or write is None:
+            return write
+        return job_commands.close_plan(existing, write, now, self._chance, calendars)
+
+    def new_job(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
+        id = random_id(now, self._chance)
+        return Job(
+            name=name,
+            id=id,
+            origin=origin,
+            declared=encode_spec(spec),
+            release=self._release,
+            anchor=now,
+            created=now,
+            updated=now,
+        )
+
+    async def ensure(self, name: str, spec: JobSpec) -> None:
+        """Create this job if there is none of that name."""
+        if await self._store.jobs([identifier("name", name)]):
+            return
+        spec = await self.dependents.prepare(name, spec)
+        now = await self._store.now()
+        await self._store.write_jobs([JobWrite(job=self.new_job(name, spec, "api", now), seen_version=None)])
+
+    def at_hand(self, name: str) -> Job | None:
+        """This job, as it was at most a second ago; None when that has to be read."""
+        cached = self._cached.get(name) if isinstance(name, str) else None
+        if cached is not None and self._clock.monotonic() - cached[1] < FRESH_FOR:
+            return cached[0]
+        return None
+
+    async def get(self, name: str) -> Job:
+        """This job, as it was at most a second ago."""
+        return self.at_hand(name) or await self.read(name)
+
+    async def read(self, name: str) -> Job:
+        """This job as it is now."""
+        found = await self._store.jobs([name]) if is_identifier(name) else []
+        if not found:
+            self.forget([name] if isinstance(name, str) else [])
+            raise JobNotFound(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
+        self._cached[name] = (found[0], self._clock.monotonic())
+        return found[0]
+
+    def forget(self, names: Iterable[str] | None = None) -> None:
+        for name in list(self._cached) if names is None else names:
+            self._cached.pop(name, None)

@@ -1,0 +1,270 @@
+"""Reading: jobs with their state and numbers, executions, logs, workers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from ...model.errors import ExecutionNotFound, InvalidValue
+from ...model.execution import Execution, State, TriggeredBy
+from ...model.job import Job, JobStats, LiveCounts
+from ...model.store.messages import Audit, ExecutionQuery, LogLine, WorkerInfo
+from ...model.time.instants import SECOND, Micros, to_micros
+from ...model.values.payload import presentable
+from ...model.values.reading import choice, identifier, instant, whole, words
+from ..jobs.job_cache import Catalogue
+from ..ports import Clock, Store, Topic
+from ..rules.opening_hours import has_hours
+from .job_view import JobView, with_dependents
+
+MAX_PAGE = 1_000
+MAX_OFFSET = 10_000
+MAX_FILTER = 500
+WAIT_POLL = 1.0
+EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+LIVE = frozenset(state for state in State if not state.final)
+
+
+class Queries:
+    def __init__(self, store: Store, catalogue: Catalogue, clock: Clock, lease: float) -> None:
+        self._store, self._catalogue, self._clock, self._lease = store, catalogue, clock, lease
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+    async def jobs(self) -> list[JobView]:
+        return with_dependents(await self._views(await self._store.jobs(), None))
+
+    async def views(self, jobs: Sequence[Job]) -> list[JobView]:
+        """These jobs with their state and numbers."""
+        return await self.with_newest(await self._views(jobs, [job.id for job in jobs])) if jobs else []
+
+    async def walk(self, after: str = "") -> AsyncGenerator[list[JobView], None]:
+        """All jobs by name after this one, in pages: others get their turn in between, and who has seen enough may
+        leave."""
+        while jobs := await self._store.jobs_after(after, MAX_PAGE):
+            yield await self._views(jobs, [job.id for job in jobs])
+            after = jobs[-1].name
+
+    async def job(self, name: str) -> JobView:
+        job = await self._catalogue.read(name)
+        [view] = await self._views([job], [job.id])
+        return await self._with_newest(view)
+
+    async def with_newest(self, views: Sequence[JobView]) -> list[JobView]:
+        """With what lives of each: for the few that are shown, never for all."""
+        return list(await asyncio.gather(*(self._with_newest(view) for view in views)))
+
+    async def _with_newest(self, view: JobView) -> JobView:
+        """Statistics know what has ended; while something newer lives, its times and failures are those that count."""
+        if view.job.spec.feeds:
+            names = await self._catalogue.dependents.names_of(view.name)
+            view = msgspec.structs.replace(view, dependents=names)
+        if not view.live.total:
+            return view
+        newest = await self._store.find(ExecutionQuery(job_id=view.job.id, states=LIVE, limit=1))
+        if not newest or newest[0].id < view.stats.last_id:
+            return view
+        return msgspec.structs.replace(view, alive=newest[0])
+
+    async def waiting_for_code(self) -> dict[str, int]:
+        """Jobs of code that no running process declares, and how many of their executions wait. It looks at what is
+        live, which is little, and never at all jobs, of which there may be a million."""
+        live = await self._store.live_counts()
+        declared = {name for worker in await self.workers() for name in worker.declares}
+        known = {job.id for job in await self._store.jobs(sorted(declared))}
+        strangers = {id for id, counts in live.items() if counts.pending} - known
+        names = [
+            execution.job
+            for id in sorted(strangers)[:MAX_PAGE]
+            for execution in await self._store.find(ExecutionQuery(job_id=id, limit=1))
+        ]
+        jobs = await self._store.jobs(names) if names else []
+        return {job.name: live[job.id].pending for job in jobs if job.origin == "code" and job.id in strangers}
+
+    async def _views(self, jobs: Sequence[Job], ids: Sequence[str] | None) -> list[JobView]:
+        stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
+        workers = await self.workers()
+        declared = frozenset(name for worker in workers for name in worker.declares)
+        calendars = await self._catalogue.calendars.of(jobs)
+        now = await self._store.now() if any(has_hours(job) for job in jobs) else 0
+        return [
+            JobView(
+                job,
+                stats.get(job.id, JobStats(job_id=job.id)),
+                live.get(job.id, LiveCounts()),
+                orphaned=bool(workers) and job.origin == "code" and job.name not in declared,
+                calendars=calendars,
+                seen=now,
+            )
+            for job in jobs
+        ]
+
+    # --- executions ---------------------------------------------------------------------------------------
+    async def executions(
+        self,
+        job: str | None = None,
+        status: str | Iterable[str] | None = None,
+        running: bool | None = None,
+        tenant: str | None = None,
+        trace_id: str | None = None,
+        parent_id: str | None = None,
+        trigger: str | None = None,
+        since: Any = None,
+        until: Any = None,
+        limit: int = 50,
+        offset: int = 0,
+        before: str | None = None,
+    ) -> list[Execution]:
+        """Executions, newest first, live and finished."""
+        return await self._store.find(
+            msgspec.structs.replace(
+                execution_query(job, status, running, tenant, trace_id, parent_id, trigger, since, until),
+                limit=whole("limit", limit, 1, MAX_PAGE),
+                offset=whole("offset", offset, 0, MAX_OFFSET),
+                before=_filter("before", before),
+            )
+        )
+
+    async def oldest_executions(
+        self, *, limit: int = 50, offset: int = 0, after: str | None = None, **filters: Any
+    ) -> list[Execution]:
+        """The same, oldest first."""
+        return await self._store.find(
+            msgspec.structs.replace(
+                execution_query(**filters),
+                limit=whole("limit", limit, 1, MAX_PAGE),
+                offset=whole("offset", offset, 0, MAX_OFFSET),
+                after=_filter("cursor", after),
+                oldest_first=True,
+            )
+        )
+
+    async def count_executions(self, cap: int, **filters: Any) -> int:
+        """How many there are by the filters of `executions`, counting no further than `cap`."""
+        return await self._store.count(execution_query(**filters), cap)
+
+    async def get(self, id: str) -> Execution:
+        known = id_of(id)
+        execution = await self._store.execution(known) if known.isascii() else None
+        if execution is None:
+            raise ExecutionNotFound(id)
+        return execution
+
+    async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        await self.get(id)
+        return await self._store.logs(id, after)
+
+    async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
+        """Wait until an execution has ended; `TimeoutError` if it has not by then."""
+        id = id_of(execution)
+        changed = asyncio.Event()
+        unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
+        try:
+            return await self._until_final(
+                id, execution if isinstance(execution, Execution) else None, changed, timeout
+            )
+        finally:
+            unsubscribe()
+
+    async def _until_final(
+        self, id: str, seen: Execution | None, changed: asyncio.Event, timeout: float | None
+    ) -> Execution:
+        """The time is over between two looks, never in the middle of one: a driver that is cancelled while it reads
+        throws its connection away, and PyMongo sometimes goes on as if it had not been."""
+        clock = asyncio.get_running_loop().time
+        end = None if timeout is None else clock() + timeout
+        while True:
+            changed.clear()
+            execution = await self._store.execution(id) or _not_kept(id, seen)
+            if execution.state.final:
+                return execution
+            seen = execution
+            left = WAIT_POLL if end is None else min(WAIT_POLL, end - clock())
+            if left <= 0:
+                words = f"execution {id} of job {seen.job!r} has not ended after {timeout:g} s; it is {seen.state}"
+                raise TimeoutError(words)
+            try:
+                async with asyncio.timeout(left):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+
+    # --- the rest -----------------------------------------------------------------------------------------
+    async def now(self) -> Micros:
+        """The store's time."""
+        return await self._store.now()
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Processes heard of within their lease; who says none is judged by that of this process."""
+        now = await self._store.now()
+        found = await self._store.workers()
+        return [worker for worker in found if worker.seen >= now - int((worker.lease or self._lease) * SECOND)]
+
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+        return await self._store.audits(_filter("target", target), whole("limit", limit, 1, MAX_PAGE))
+
+
+def execution_query(
+    job: str | None = None,
+    status: str | Iterable[str] | None = None,
+    running: bool | None = None,
+    tenant: str | None = None,
+    trace_id: str | None = None,
+    parent_id: str | None = None,
+    trigger: str | None = None,
+    since: Any = None,
+    until: Any = None,
+) -> ExecutionQuery:
+    """The filters of a list of executions, checked."""
+    return ExecutionQuery(
+        job=None if job is None else identifier("job", job),
+        states=_states(status, running),
+        tenant=_filter("tenant", tenant),
+        trace_id=_filter("trace_id", trace_id),
+        parent_id=_filter("parent_id", parent_id),
+        trigger=None if trigger is None else choice("trigger", trigger, get_args(TriggeredBy)),
+        created_from=None if since is None else to_micros(instant("since", since)),
+        created_to=None if until is None else to_micros(instant("until", until)),
+    )
+
+
+def id_of(execution: Any) -> str:
+    """The id meant by an execution or its id."""
+    if isinstance(execution, str):
+        return execution
+    if isinstance(execution, Execution):
+        return execution.id
+    remedy = "enqueue gives None when the unique key is taken" if execution is None else ""
+    raise InvalidValue("execution", presentable(execution), "an execution, or its id", remedy)
+
+
+def _filter(field: str, text: str | None) -> str | None:
+    return None if text is None else words(field, text, MAX_FILTER)
+
+
+def _not_kept(id: str, seen: Execution | None) -> Execution:
+    """What is gone though it was there: its job keeps no successes, and only successes are deleted at once."""
+    if seen is None or not seen.readable or seen.rules.keep_success:
+        raise ExecutionNotFound(id)
+    return msgspec.structs.replace(seen, state=State.COMPLETED, reason="not kept")
+
+
+def _states(status: str | Iterable[str] | None, running: bool | None) -> frozenset[State] | None:
+    if running is None:
+        return states_of(status)
+    wanted = frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
+    return wanted & (states_of(status) or frozenset(State))
+
+
+def states_of(status: str | Iterable[str] | None) -> frozenset[State] | None:
+    """The states of a filter, checked; None when it lets all through."""
+    if status is None:
+        return None
+    names = list(status) if isinstance(status, Iterable) and not isinstance(status, str) else [status]
+    for name in names:
+        if name not in list(State):
+            raise InvalidValue("status", presentable(name), ", ".join(State))
+    return frozenset(State(name) for name in names)

@@ -1,0 +1,225 @@
+"""What operators may do to a job: its derived state, the command table, and the write each command makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ...model.calendars.calendar import Calendar
+from ...model.errors import CommandRefused
+from ...model.execution import State
+from ...model.job import Job, JobSpec, JobState, JobStats, LiveCounts, effective_spec, encode_spec
+from ...model.occurrences import write_overrides
+from ...model.store.messages import JobFacts, JobWrite
+from ...model.time.instants import Micros
+from ...model.values.ids import Chance
+from ...model.values.roles import Role
+from . import ticks
+from .occurrences import that_still_hold, with_occurrences
+from .opening_hours import NONE
+
+_PLAIN = JobSpec(handler="x")
+
+ALLOWED: dict[str, frozenset[JobState]] = {
+    "pause": frozenset({JobState.SCHEDULED, JobState.RUNNING}),
+    "resume": frozenset({JobState.PAUSED}),
+    "cancel": frozenset({JobState.PENDING, JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED, JobState.FAILED}),
+    "reactivate": frozenset({JobState.CANCELLED}),
+    "trigger": frozenset(JobState) - {JobState.CANCELLED},
+    "retry": frozenset({JobState.SCHEDULED, JobState.PAUSED, JobState.FAILED}),
+    **dict.fromkeys(
+        ("skip_occurrence", "move_occurrence", "restore_occurrence"),
+        frozenset({JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED}),
+    ),
+}
+
+
+def job_state(job: Job, live: LiveCounts | None, stats: JobStats | None) -> JobState:
+    """First match wins: cancelled, running, paused, scheduled; else what the newest execution says."""
+    live = live or LiveCounts()
+    if job.cancelled is not None:
+        return JobState.CANCELLED
+    if live.running or live.waiting:
+        return JobState.RUNNING
+    if job.paused is not None:
+        return JobState.PAUSED
+    if job.due is not None:
+        return JobState.SCHEDULED
+    if live.pending or stats is None:
+        return JobState.PENDING
+    return _from_last(stats.last_state)
+
+
+def _from_last(last: State | None) -> JobState:
+    match last:
+        case State.COMPLETED | State.PARTIAL:
+            return JobState.COMPLETED
+        case State.FAILED:
+            return JobState.FAILED
+        case _:
+            return JobState.PENDING
+
+
+_FOUND_COMPLETED = frozenset({State.COMPLETED, State.PARTIAL})
+_FOUND_FAILED = frozenset({State.FAILED})
+_FOUND_PENDING: frozenset[State | None] = frozenset({None, *State}) - _FOUND_COMPLETED - _FOUND_FAILED
+
+
+def facts_of(state: JobState) -> tuple[JobFacts, ...]:
+    """What a store has to look for to find the jobs of this state: one of these is so, and then `job_state` says it."""
+    running = JobFacts(cancelled=False, active=True)
+    idle = JobFacts(cancelled=False, active=False)
+    on_demand = msgspec.structs.replace(idle, paused=False, planned=False)
+    ended = msgspec.structs.replace(on_demand, pending=False)
+    match state:
+        case JobState.CANCELLED:
+            return (JobFacts(cancelled=True),)
+        case JobState.RUNNING:
+            return (running,)
+        case JobState.PAUSED:
+            return (msgspec.structs.replace(idle, paused=True),)
+        case JobState.SCHEDULED:
+            return (msgspec.structs.replace(idle, paused=False, planned=True),)
+        case JobState.PENDING:
+            waits = msgspec.structs.replace(on_demand, pending=True)
+            return waits, msgspec.structs.replace(ended, last=_FOUND_PENDING)
+        case JobState.COMPLETED:
+            return (msgspec.structs.replace(ended, last=_FOUND_COMPLETED),)
+        case JobState.FAILED:
+            return (msgspec.structs.replace(ended, last=_FOUND_FAILED),)
+
+
+def check(command: str, job: Job, state: JobState, last: State | None = None) -> None:
+    """Refuse a command that the job's state does not permit, naming both. A job paused while it runs is paused. One
+    that comes after others is never over: other jobs are its schedule."""
+    allowed = ALLOWED[command]
+    if job.spec.after and state in (JobState.PENDING, JobState.COMPLETED, JobState.FAILED):
+        state = JobState.SCHEDULED
+    if command in ("pause", "resume") and state is JobState.RUNNING and job.paused is not None:
+        state = JobState.PAUSED
+    if state not in allowed:
+        raise CommandRefused(command, state, sorted(allowed), f"job {job.name!r}")
+    if command == "retry" and last is not State.FAILED:
+        subject = f"job {job.name!r}"
+        raise CommandRefused("retry", f"{state} and its last run {last or 'has not ended'}", ["failed"], subject)
+
+
+def pause(job: Job, now: Micros, *, by: str, note: str | None, resume: Micros | None) -> JobWrite:
+    paused = job.with_changes(paused=now, paused_by=by, pause_note=note, resume=resume, updated=now)
+    return JobWrite(job=paused, seen_version=job.version)
+
+
+def resume(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE) -> JobWrite:
+    return ticks.resume(job, now, chance, calendars=calendars)
+
+
+def cancel(job: Job, now: Micros) -> JobWrite:
+    """The mark `sweep` lasts until the job's live executions are cancelled too."""
+    cancelled = job.with_changes(
+        cancelled=now, paused=None, paused_by=None, pause_note=None, resume=None, sweep=True, updated=now
+    )
+    return JobWrite(job=cancelled, seen_version=job.version)
+
+
+def reactivate(job: Job, now: Micros) -> JobWrite:
+    active = job.with_changes(cancelled=None, sweep=False, updated=now)
+    return JobWrite(job=_planned(active, now), seen_version=job.version)
+
+
+def swept(job: Job) -> JobWrite:
+    return JobWrite(job=job.with_changes(sweep=False), seen_version=job.version)
+
+
+def declare(existing: Job | None, new: Job, now: Micros) -> JobWrite | None:
+    """Bring the stored job in line with what code declares; None when nothing changed.
+
+    What operators changed stays. A changed trigger is planned anew from now.
+    """
+    if existing is None:
+        return JobWrite(job=_planned(new, now), seen_version=None)
+    if existing.declared == new.declared and existing.origin == new.origin:
+        return None
+    declared = existing.with_changes(declared=new.declared, origin=new.origin, release=new.release, updated=now)
+    return JobWrite(job=_replanned(existing, declared, now), seen_version=existing.version)
+
+
+def override(job: Job, changes: dict[str, Any], now: Micros) -> JobWrite:
+    """An operator's edit, kept beside the declaration. A field set back to the declared value is no override."""
+    declared = msgspec.json.decode(encode_spec(effective_spec(job.declared, "{}")))
+    edits = {**job.changed_fields, **changes}
+    kept = {field: value for field, value in edits.items() if declared.get(field, _default(field)) != value}
+    edited = job.with_changes(overrides=write_overrides(kept, job.occurrences), updated=now)
+    _ = edited.spec  # an edit that gives no valid specification is refused here
+    return JobWrite(job=_replanned(job, edited, now), seen_version=job.version)
+
+
+def revert(job: Job, now: Micros) -> JobWrite:
+    """Back to code: every override goes. Single occurrences that were skipped or moved stay so."""
+    reverted = job.with_changes(overrides=write_overrides({}, job.occurrences), updated=now)
+    return JobWrite(job=_replanned(job, reverted, now), seen_version=job.version)
+
+
+def close_plan(
+    before: Job, write: JobWrite, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE
+) -> JobWrite:
+    """A write that changes the plan also makes what had come due under the old one, or notes it as missed."""
+    if _plan(before) == _plan(write.job) or before.trigger is None or not before.spec.enabled:
+        return write
+    if before.cancelled is not None or not _has_come(before, now):
+        return write
+    made = ticks.materialise(before, now, chance, calendars)
+    after = with_occurrences(write.job.with_changes(last_tick=made.job.last_tick), made.job.occurrences)
+    planned = _planned(after, now)
+    return msgspec.structs.replace(write, job=planned, executions=made.executions)
+
+
+def close_ticks(
+    before: Job, write: JobWrite, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE
+) -> JobWrite:
+    """A pause begins with what had come due before it: that runs, or was missed, by the rules for jobs that tick."""
+    if not before.ticking or not _has_come(before, now):
+        return write
+    made = ticks.materialise(before, now, chance, calendars)
+    job = write.job.with_changes(next_run=made.job.next_run, last_tick=made.job.last_tick, overrides=made.job.overrides)
+    return msgspec.structs.replace(write, job=job, executions=made.executions)
+
+
+def _has_come(job: Job, now: Micros) -> bool:
+    due = [job.next_run, *(each.due for each in job.occurrences if not each.done)]
+    return any(at is not None and at <= now for at in due)
+
+
+def _replanned(before: Job, after: Job, now: Micros) -> Job:
+    return after if _plan(before) == _plan(after) else _planned(after.with_changes(anchor=now), now)
+
+
+def _plan(job: Job) -> tuple[Any, ...]:
+    return job.spec.trigger, job.spec.tz, job.spec.enabled
+
+
+def _planned(job: Job, now: Micros) -> Job:
+    if job.occurrences:
+        job = with_occurrences(job, that_still_hold(job, now))
+    trigger = job.plan
+    return job.with_changes(next_run=None if trigger is None else ticks.first_run(trigger, now, job.last_tick))
+
+
+def _default(field: str) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(getattr(_PLAIN, field, None)))
+
+
+def role_for(job: Job) -> Role:
+    """At least operator: a job can ask for more, never for less. A role that this release does not know is the
+    highest, so that a newer release's demand is never taken for none."""
+    wanted = job.spec.trigger_role
+    if wanted is None:
+        return Role.OPERATOR
+    known = Role(wanted) if wanted in list(Role) else Role.ADMIN
+    return known if known.covers(Role.OPERATOR) else Role.OPERATOR
+
+
+def may_steer(role: Role, job: Job) -> bool:
+    """Whether who has this role may run, change, pause, cancel or remove this job, and what it has alive."""
+    return role.covers(role_for(job))

@@ -1,0 +1,203 @@
+"""Single occurrences: one tick of a job that is skipped, or moved to another time. Pure functions on the job's row.
+
+Its trigger goes on as if that tick were not there (`Job.plan`); the occurrence itself is dealt with at its own time, in
+the same compare-and-set as any tick, and under the id of its tick: so it happens once, wherever it was moved to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from ...model.errors import InvalidValue
+from ...model.execution import Execution
+from ...model.job import Job
+from ...model.occurrences import Occurrence, is_tick, write_overrides
+from ...model.policies import CatchUp
+from ...model.store.messages import JobWrite
+from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
+from ...model.triggers.base import Trigger
+from ...model.values.ids import Chance
+from ...model.values.reading import instant
+from .new_execution import CATCH_UP
+from .tick_records import gap_record, skip_record, tick_execution
+
+MOST = 100
+"""Exceptions a job may have at once. A job that needs more of them needs another schedule, or a calendar."""
+_INSTANT = timedelta(microseconds=1)
+
+
+# --- what schedulers make of them -----------------------------------------------------------------------------------
+
+
+def settled(
+    write: JobWrite,
+    until: Micros,
+    now: Micros,
+    chance: Chance,
+    rule: CatchUp,
+    in_time: Callable[[Micros], bool],
+    reason: str = "missed",
+) -> JobWrite:
+    """The same write, with the occurrences whose time has come by `until` dealt with too."""
+    job = write.job
+    come = [each for each in job.occurrences if not each.done and each.due <= until]
+    made = tuple(_made(job, each, now, chance, rule, in_time, reason) for each in come)
+    left = [msgspec.structs.replace(each, done=True) if each in come else each for each in job.occurrences]
+    kept = tuple(each for each in left if not each.done or each.tick > until)
+    changed = with_occurrences(job, kept)
+    if not (job.trigger is None or job.trigger.fixed_delay):  # the last tick of a fixed delay plans the next: no other
+        passed = [each.tick for each in left if each not in kept]
+        changed = changed.with_changes(last_tick=max(_known(job.last_tick, *passed), default=None))
+    return msgspec.structs.replace(
+        write,
+        job=changed,
+        executions=write.executions + made,
+        only_plan=write.only_plan and changed.overrides == job.overrides,
+    )
+
+
+def _made(
+    job: Job,
+    occurrence: Occurrence,
+    now: Micros,
+    chance: Chance,
+    rule: CatchUp,
+    in_time: Callable[[Micros], bool],
+    reason: str,
+) -> Execution:
+    """One that was moved and is found too late is missed like any tick, from the time it was moved to."""
+    if occurrence.to is None:
+        return skip_record(job, occurrence, now, chance)
+    if in_time(occurrence.to):
+        return tick_execution(job, occurrence.tick, "schedule", now, chance, due=occurrence.to)
+    young = rule.age_limit is None or now - occurrence.to <= seconds_to_micros(rule.age_limit)
+    if rule.rule != "skip" and young:
+        return tick_execution(job, occurrence.tick, CATCH_UP, now, chance, due=now)
+    return gap_record(job, (occurrence.tick, occurrence.tick, 1, True), now, chance, reason)
+
+
+# --- what operators say ---------------------------------------------------------------------------------------------
+
+
+def skip(job: Job, at: Any, now: Micros, by: str) -> JobWrite:
+    return _excepted(job, Occurrence(_tick(job, at, now), by=by), now)
+
+
+def move(job: Job, at: Any, to: Any, now: Micros, by: str) -> JobWrite:
+    tick, target = _tick(job, at, now), to_micros(instant("to", to, tz=job.spec.tz))
+    if target <= now:
+        raise InvalidValue("to", _text(target), "an instant in the future", "To run it at once, trigger the job")
+    if target == tick:
+        raise InvalidValue("to", _text(target), "another time than its own", "To undo a change, restore the occurrence")
+    return _excepted(job, Occurrence(tick, target, by), now)
+
+
+def restore(job: Job, at: Any, now: Micros) -> JobWrite:
+    """Back to what the schedule says."""
+    wanted, known = _instant(job, at), [each for each in job.occurrences if not each.done]
+    found = next((each for each in known if wanted in (each.tick, each.to)), None) or _near(known, wanted)
+    if found is None:
+        texts = ", ".join(_text(each.tick) for each in known) or "there is none"
+        raise InvalidValue("at", _text(wanted), f"an occurrence that was skipped or moved: {texts}")
+    if found.tick <= _past(job, now):
+        remedy = "Its own time is past: move it to another one, or skip it"
+        raise InvalidValue("at", _text(found.tick), "an occurrence in the future", remedy)
+    return _replanned(job, tuple(each for each in job.occurrences if each is not found), found.tick, now)
+
+
+def with_occurrences(job: Job, occurrences: tuple[Occurrence, ...]) -> Job:
+    return job.with_changes(overrides=write_overrides(job.changed_fields, occurrences))
+
+
+def that_still_hold(job: Job, now: Micros) -> tuple[Occurrence, ...]:
+    """For a job that is planned anew: those whose tick is yet to come and is one of the new plan too, and those moved
+    to a later time whose own tick is past already: their run is still owed."""
+    trigger = job.trigger
+    if trigger is None:
+        return ()
+    return tuple(
+        each
+        for each in job.occurrences
+        if (each.due > now and each.tick <= now) or (each.tick > now and is_tick(trigger, each.tick))
+    )
+
+
+def _excepted(job: Job, occurrence: Occurrence, now: Micros) -> JobWrite:
+    others = tuple(each for each in job.occurrences if each.tick != occurrence.tick)
+    if len(others) >= MOST:
+        remedy = "Restore some, or change the schedule of the job"
+        raise InvalidValue("at", _text(occurrence.tick), f"at most {MOST} exceptions of a job at once", remedy)
+    return _replanned(job, (*others, occurrence), occurrence.tick, now)
+
+
+def _replanned(job: Job, occurrences: tuple[Occurrence, ...], tick: Micros, now: Micros) -> JobWrite:
+    """The next tick changes only where this one is, or was, it. What is overdue already stays so."""
+    changed = with_occurrences(job, occurrences).with_changes(updated=now)
+    if tick > _past(job, now) and changed.plan is not None:
+        first = tick if job.next_run is None else min(job.next_run, tick)
+        upcoming = changed.plan.next_after(to_datetime(first) - _INSTANT)
+        changed = changed.with_changes(next_run=None if upcoming is None else to_micros(upcoming))
+    return JobWrite(job=changed, seen_version=job.version)
+
+
+def _tick(job: Job, at: Any, now: Micros) -> Micros:
+    """The occurrence that is meant: one of the future, or one that was moved and has not run yet."""
+    trigger, wanted = job.trigger, _instant(job, at)
+    if trigger is None or trigger.fixed_delay:
+        why = "runs on demand" if trigger is None else "counts from the end of each run"
+        raise InvalidValue("at", _text(wanted), f"an occurrence of a schedule; job {job.name!r} {why}")
+    for each in job.occurrences:
+        if wanted in (each.tick, each.to) or _near([each], wanted):
+            if each.done:
+                remedy = "It was moved to an earlier time and has run"
+                raise InvalidValue("at", _text(wanted), "an occurrence that is yet to come", remedy)
+            return each.tick
+    found = trigger.next_after(to_datetime(wanted) - _INSTANT)
+    if found is None or not _is_meant(to_micros(found), wanted) or to_micros(found) <= _past(job, now):
+        nearest = _nearest(job, wanted, _past(job, now))
+        raise InvalidValue("at", _text(wanted), f"an occurrence in the future; nearest are {nearest}")
+    return to_micros(found)
+
+
+def _past(job: Job, now: Micros) -> Micros:
+    """Up to here, ticks have been dealt with: the store's clock may have been set back since."""
+    return now if job.last_tick is None else max(now, job.last_tick)
+
+
+def _instant(job: Job, at: Any) -> Micros:
+    return to_micros(instant("at", at, tz=job.spec.tz))
+
+
+def _is_meant(tick: Micros, wanted: Micros) -> bool:
+    """Ticks of a job that is spread are shown, and said, in whole seconds."""
+    return tick == wanted or (wanted % SECOND == 0 and 0 <= tick - wanted < SECOND)
+
+
+def _near(known: list[Occurrence], wanted: Micros) -> Occurrence | None:
+    return next((each for each in known if _is_meant(each.tick, wanted)), None)
+
+
+def _nearest(job: Job, wanted: Micros, past: Micros) -> str:
+    assert job.trigger is not None
+    around = max(wanted, past)
+    before = job.trigger.previous(to_datetime(around))
+    ticks = ([before] if before is not None and to_micros(before) > past else []) + _following(job.trigger, around)
+    return ", ".join(_text(to_micros(tick)) for tick in ticks[:3]) or "none: the schedule is over"
+
+
+def _following(trigger: Trigger, after: Micros) -> list[Any]:
+    first = trigger.next_after(to_datetime(after))
+    second = None if first is None else trigger.next_after(first)
+    return [tick for tick in (first, second) if tick is not None]
+
+
+def _known(*ticks: Micros | None) -> list[Micros]:
+    return [tick for tick in ticks if tick is not None]
+
+
+def _text(at: Micros) -> str:
+    return to_datetime(at).isoformat().replace("+00:00", "Z")

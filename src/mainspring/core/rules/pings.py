@@ -1,0 +1,61 @@
+"""Dead-man's switches: addresses that a job asks for when it starts, succeeds or fails, so that somebody outside
+notices when that stops happening. What may be declared, and which address an event calls for; `observe.pings` asks.
+
+>>> check_ping("https://hc.example/abc")
+{'success': 'https://hc.example/abc'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...model.errors import InvalidValue
+from ...model.events import Ended, Rescued, Started
+from ...model.execution import Execution, State
+
+WHEN = ("success", "failure", "start")
+LONGEST = 1_000
+HIDDEN = "(not shown)"
+
+
+def check_ping(value: Any) -> dict[str, str]:
+    """One address, for successes; or addresses by `success`, `failure` and `start`."""
+    given = {"success": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidValue("ping", HIDDEN, f"an address, or addresses by {', '.join(WHEN)}")
+    if not all(when in WHEN for when in given):
+        raise InvalidValue("ping", HIDDEN, f"addresses by {', '.join(WHEN)}, and nothing else")
+    return {when: _address(url) for when, url in given.items()}
+
+
+def address_of(event: Started | Ended | Rescued) -> str | None:
+    """The address that this event calls for. A try that will be repeated has neither succeeded nor failed."""
+    execution = event.execution
+    if not names_addresses(execution):
+        return None
+    when = "start" if isinstance(event, Started) else _ENDINGS.get(event.state)
+    return dict(execution.rules.ping).get(when or "")
+
+
+def names_addresses(execution: Execution) -> bool:
+    """False nearly always; then its policy need not be read."""
+    return '"ping"' in execution.policy
+
+
+_ENDINGS = {State.COMPLETED: "success", State.FAILED: "failure", State.PARTIAL: "failure"}
+
+
+def _address(url: Any) -> str:
+    """What is wrong is not repeated: such addresses hold secrets."""
+    text = url if isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url else ""
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and len(text) <= LONGEST
+        fits = fits and parts.username is None and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InvalidValue("ping", HIDDEN, "an address such as https://hc.example/abc, without user or password")
+    return text

@@ -1,0 +1,226 @@
+"""What follows: pure functions from what is known to what should happen. Read this file first.
+
+Every transition of an execution is made here, as a frozen `Change` that a store applies only if the execution is
+still as the decision saw it. No function here waits, reads a clock or rolls dice: time and chance are arguments.
+
+    pending --claim--> running --completed--> completed
+       ^                 |  |---failed, budget left: pending again after the backoff
+       |                 |  |---failed, budget spent or not retryable---> failed
+       |--snooze---------|  |---fanned out---> waiting --children ended---> completed | partial | failed
+       |--handed back----|  `---cancelled---> cancelled
+    insert --key taken--> skipped        pending, waiting --cancel--> cancelled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import msgspec
+from msgspec import json
+
+from ...model.errors import CommandRefused
+from ...model.execution import Attempt, Execution, Outcome, State
+from ...model.store.messages import CancelRequest, Change
+from ...model.time.instants import Micros
+
+BY_CHILDREN = "children"
+"""The reason of a parent that ended because its children had: they were never told to stop."""
+
+ALONE_AFTER = 2
+"""Crashes after which an execution runs alone in its worker, so that it can be told from its neighbours."""
+
+_RUNNING, _COMPLETED = State.RUNNING, State.COMPLETED
+"""Looking up a member of an enumeration takes as long as a decision."""
+
+MAX_RECORDED_ATTEMPTS = 1_000
+"""Snoozes are free and may go on for ever; past this many attempts only failures and the end are recorded."""
+
+
+def after_attempt(execution: Execution, outcome: Outcome, roll: float = 0.5) -> Change:
+    """What follows from one try. `roll` in [0, 1) decides the jitter of a retry."""
+    match outcome.end:
+        case "completed":
+            return _leave_running(execution, outcome, _COMPLETED)
+        case "cancelled":
+            return _final(execution, outcome, State.CANCELLED, outcome.reason or execution.cancel_reason or "cancelled")
+        case "fanned_out":
+            return _after_fan_out(execution, outcome)
+        case "snoozed":
+            return _again(execution, outcome, delay=outcome.delay)
+        case "handed_back":
+            return _again(execution, outcome)
+        case "failed" | "timeout":
+            return _after_failure(execution, outcome, roll)
+        case "worker_lost":
+            return _after_loss(execution, outcome, roll)
+        case _:
+            assert_never(outcome.end)
+
+
+def _after_fan_out(execution: Execution, outcome: Outcome) -> Change:
+    """The parent waits for its tenants, unless it was asked to stop meanwhile: then they are stopped too."""
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
+    return _leave_running(execution, outcome, State.WAITING)
+
+
+def _after_failure(execution: Execution, outcome: Outcome, roll: float) -> Change:
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
+    failures = execution.failures + 1
+    reason = outcome.reason or outcome.end
+    if not outcome.retryable or failures >= execution.rules.max_attempts:
+        return _final(execution, outcome, State.FAILED, reason, failures=failures)
+    return _again(execution, outcome, delay=execution.rules.retry.delay(failures, roll), failures=failures)
+
+
+def _after_loss(execution: Execution, outcome: Outcome, roll: float) -> Change:
+    """The worker died. The execution may have killed it, so it is tried alone before it is condemned."""
+    failures, crashes = execution.failures + 1, execution.crashes + 1
+    counted = {"failures": failures, "crashes": crashes}
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=True, **counted)
+    if execution.alone and crashes > ALONE_AFTER:
+        return _final(execution, outcome, State.FAILED, "crash_loop", rescue=True, **counted)
+    if failures >= execution.rules.max_attempts:
+        return _final(execution, outcome, State.FAILED, "worker_lost", rescue=True, **counted)
+    delay = execution.rules.retry.delay(failures, roll)
+    return _again(execution, outcome, delay=delay, rescue=True, alone=crashes >= ALONE_AFTER, **counted)
+
+
+def lost(execution: Execution, now: Micros) -> Outcome:
+    """The outcome of a try whose worker fell silent for a whole lease."""
+    message = f"worker {execution.owner} fell silent: its lease ran out"
+    return Outcome(
+        end="worker_lost", started=execution.claimed or now, ended=now, worker=execution.owner or "", error=message
+    )
+
+
+def after_children(parent: Execution, children: Mapping[State, int], now: Micros) -> Change | None:
+    """How a waiting parent ends once its last child has; None while one is alive."""
+    if any(not state.final for state in children):
+        return None
+    good, total = children.get(State.COMPLETED, 0), sum(children.values())
+    to = State.COMPLETED if good == total else State.PARTIAL if good else State.FAILED
+    error = None if good == total else f"{total - good} of {total} tenants did not complete"
+    counts = {"total": total, "success": good, "failed": total - good}
+    if stopped := children.get(State.CANCELLED, 0):
+        counts["cancelled"] = stopped
+    change = _end_waiting(parent, to, now, error=error, reason=None if good == total else BY_CHILDREN)
+    told = {"counters_json": {**parent.counters, **counts}, "result_json": counts}
+    return msgspec.structs.replace(change, **{name: json.encode(value).decode() for name, value in told.items()})
+
+
+def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelRequest:
+    """Cancelling ends what waits at once, and asks the worker of what runs."""
+    match execution.state:
+        case State.PENDING | State.WAITING:
+            return _end_waiting(execution, State.CANCELLED, now, reason=reason)
+        case State.RUNNING:
+            return CancelRequest(id=execution.id, token=execution.token, at=now, reason=reason)
+        case _:
+            raise CommandRefused(
+                "cancel", execution.state, ("pending", "running", "waiting"), f"execution {execution.id}"
+            )
+
+
+def _again(execution: Execution, outcome: Outcome, *, alone: bool = False, rescue: bool = False, **told: Any) -> Change:
+    """Back to pending, unless it was asked to stop meanwhile: then the try was its last."""
+    if execution.cancel_requested is not None:
+        return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=rescue)
+    alone = alone or execution.alone
+    return _leave_running(execution, outcome, State.PENDING, alone=alone, rescue=rescue, **told)
+
+
+def _final(execution: Execution, outcome: Outcome, to: State, reason: str | None, **told: Any) -> Change:
+    return _leave_running(execution, outcome, to, reason=reason, **told)
+
+
+def _leave_running(execution: Execution, outcome: Outcome, to: State, **told: Any) -> Change:
+    """The one way out of `running`: fenced by the token and the owner that the decision saw.
+
+    What most endings do not have is left out rather than given as nothing: this is made for every execution.
+    """
+    if to is not _COMPLETED and outcome.error is not None:
+        told["error"] = outcome.error
+    if to.final and needs_follow_up(execution):
+        told["todo"] = True
+    if not keeps(execution, to):
+        told["keep"] = False
+    if outcome.counters_json is not None or outcome.metadata_json is not None:
+        told |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
+    if execution.token > 1 and outcome.begun and not execution.attempted:
+        told["started"] = outcome.started  # claims that were given back unbegun are no start
+    failures, crashes = told.pop("failures", execution.failures), told.pop("crashes", execution.crashes)
+    return Change(
+        id=execution.id,
+        expect=_RUNNING,
+        token=execution.token,
+        owner=execution.owner,
+        to=to,
+        at=outcome.ended,
+        failures=failures,
+        crashes=crashes,
+        attempt=_attempt(execution, outcome),
+        result_json=outcome.result_json,
+        **told,
+    )
+
+
+def _end_waiting(
+    execution: Execution, to: State, now: Micros, *, reason: str | None = None, error: str | None = None
+) -> Change:
+    return Change(
+        id=execution.id,
+        expect=execution.state,
+        token=execution.token,
+        to=to,
+        at=now,
+        failures=execution.failures,
+        crashes=execution.crashes,
+        reason=reason,
+        error=error or execution.error,
+        counters_json=execution.counters_json,
+        metadata_json=execution.metadata_json,
+        result_json=execution.result_json,
+        todo=needs_follow_up(execution),
+        keep=keeps(execution, to),
+    )
+
+
+def needs_follow_up(execution: Execution) -> bool:
+    """Whether something must happen after the end: a window to enter in the ledger, a parent to settle, a next run to
+    plan, jobs that come after this one, tenants that it still has."""
+    if execution.window_begin is not None or execution.parent_id is not None:
+        return True
+    rules = execution.rules
+    return rules.follow_up or rules.feeds or (rules.fan_out is not None and execution.fans_out)
+
+
+def keeps(execution: Execution, to: State) -> bool:
+    """Whether the ended execution stays as a record. A child stays: its parent counts it. What follows from another job
+    stays: whoever hands that ending over once more must find it."""
+    if to is not _COMPLETED or execution.rules.keep_success:
+        return True
+    return execution.parent_id is not None or execution.trigger == "dependency"
+
+
+def _attempt(execution: Execution, outcome: Outcome) -> Attempt | None:
+    """None for what is no try: a claim that was given back before the handler was called."""
+    if not outcome.begun and outcome.end == "handed_back":
+        return None
+    number = len(execution.attempts) + 1 if execution.attempted else 1
+    if number > MAX_RECORDED_ATTEMPTS and outcome.end in ("snoozed", "handed_back"):
+        return None
+    return Attempt(
+        number,
+        outcome.worker,
+        outcome.started,
+        outcome.ended,
+        outcome.end,
+        outcome.error,
+        outcome.traceback,
+        outcome.cpu_ms,
+        outcome.memory_mb,
+    )

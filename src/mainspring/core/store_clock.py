@@ -1,0 +1,100 @@
+"""The store's time, as well as this process can know it.
+
+Leases and due times are judged by the store alone. For what a process writes itself (created, started, ended) it
+carries the last time the store told, and counts on from there by the monotonic clock: setting the machine's clock
+moves nothing.
+
+Whoever hears the store's time passes it on to `observe`, which notices when that clock was set, or this machine slept:
+then what was planned by the old time is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ..model.events import ClockJumped, SkewNoticed
+from ..model.time.instants import SECOND, Micros
+from .loops import Emit
+from .ports import Clock, Store
+
+SKEW_LIMIT = 2.0
+JUMP_LIMIT = 2.0
+FRESH_FOR = 60.0
+TRIES = 3
+SKEW_TOLD_EVERY = 3_600.0
+JUMP_TOLD_EVERY = 60.0
+"""Seconds for which the same warning is not given again."""
+
+
+class _Heard(msgspec.Struct, frozen=True):
+    """What the store said, when that was by the monotonic clock, and how old it may have been by then."""
+
+    now: Micros
+    at: float
+    unsure: float
+
+
+class StoreTime:
+    """A `Clock` that follows the store's. Before the first observation it is the machine's own."""
+
+    def __init__(self, clock: Clock, emit: Emit) -> None:
+        self._clock, self._emit = clock, emit
+        self.monotonic = clock.monotonic
+        self._heard: _Heard | None = None
+        self._told: dict[type, float] = {}
+        self.on_jump: Callable[[], None] = lambda: None
+        """Called when the store's time and the monotonic clock have parted."""
+
+    async def ask(self, store: Store) -> None:
+        """Ask the store. An answer that took long says little about the time now, and is asked for again."""
+        for left in reversed(range(TRIES)):
+            asked = self._clock.monotonic()
+            now = await store.now()
+            quick = self._clock.monotonic() - asked <= SKEW_LIMIT
+            if quick or not left:
+                self.observe(now, asked if quick else None)
+                return
+
+    async def follow(self, store: Store) -> None:
+        """Ask if its last word is old. Heartbeats carry the time; a process that has none hears of a jump only here."""
+        if not self.fresh:
+            await self.ask(store)
+
+    @property
+    def fresh(self) -> bool:
+        return self._heard is not None and self.monotonic() - self._heard.at <= FRESH_FOR
+
+    def observe(self, store_now: Micros, asked: float | None = None) -> None:
+        """The store says what time it is. `asked` is the monotonic time of the question: the store may have looked at
+        its clock at any moment since, and after too long a time its word is not worth more than the last one."""
+        here = self._clock.monotonic()
+        unsure = 0.0 if asked is None else here - asked
+        if self._heard is not None and unsure > SKEW_LIMIT:
+            return
+        before, self._heard = self._heard, _Heard(store_now, here, unsure)
+        self._notice_skew((self._clock.now() - store_now) / SECOND, unsure)
+        if before is not None:
+            passed = (store_now - before.now) / SECOND
+            self._notice_jump(passed - (here - before.at), unsure + before.unsure)
+
+    def now(self) -> Micros:
+        if self._heard is None:
+            return self._clock.now()
+        return self._heard.now + round((self.monotonic() - self._heard.at) * SECOND)
+
+    def _notice_skew(self, skew: float, unsure: float) -> None:
+        if abs(skew) > SKEW_LIMIT + unsure:
+            self._tell(SkewNoticed(skew), SKEW_TOLD_EVERY)
+
+    def _notice_jump(self, parted: float, unsure: float) -> None:
+        if abs(parted) > JUMP_LIMIT + unsure:
+            self._tell(ClockJumped(parted), JUMP_TOLD_EVERY)
+            self.on_jump()
+
+    def _tell(self, event: SkewNoticed | ClockJumped, every: float) -> None:
+        last, here = self._told.get(type(event)), self._clock.monotonic()
+        if last is None or here - last >= every:
+            self._told[type(event)] = here
+            self._emit(event)

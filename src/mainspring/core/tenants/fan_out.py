@@ -1,0 +1,242 @@
+"""A parent's try: who are the tenants, and one execution for each of them.
+
+The list is stored before the first tenant is, and the id of a tenant's execution follows from parent and tenant. So a
+try may break off anywhere: the next one finds the list, adds what is missing, and adds nothing twice. Two at once, one
+of which lost its lease, do no harm either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ...model.errors import MainspringError, NonRetryable
+from ...model.events import Trouble
+from ...model.execution import Execution, State
+from ...model.job import Job
+from ...model.limits import Limit
+from ...model.time.instants import Micros
+from ...model.values.ids import tenant_id
+from ..declaring.context import JobContext
+from ..declaring.parameters import is_async
+from ..declaring.registry import Registry
+from ..declaring.tenant_options import TenantProvider, context_wanted, tenant_names
+from ..emitting import tell_enqueued
+from ..loops import Emit
+from ..ports import Clock, Store
+from ..rules.limits import added_limit, fan_out_key
+from ..rules.new_execution import tenant_policy, with_limits
+from . import rosters
+
+BATCH = 500
+
+Apart: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function of the application's, plain or async, where it holds up nobody and can be stopped."""
+
+
+class TenantsUnknown(MainspringError):
+    """No list yet, and the code that makes it is not in this process."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(job)
+        self.job = job
+
+    def __str__(self) -> str:
+        return (
+            f"this process has the handler, but not the declaration of job {self.job!r}, which says who its tenants are"
+        )
+
+
+class FanOuts:
+    """What a worker needs for parents."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock, emit: Emit = lambda _: None) -> None:
+        self._store, self._registry, self._clock, self._emit = store, registry, clock, emit
+        self.threads = ListingThreads(emit)
+
+    def context_of(self, execution: Execution) -> Callable[..., Any] | None:
+        """What is entered around the handler of a tenant's execution."""
+        return self._registry.context_of(execution.job, execution.handler)
+
+    async def spread(self, context: JobContext, in_thread: Apart, in_task: Apart) -> int:
+        """Give each tenant its execution; returns how many there are. Between two calls to the store it stops if it was
+        asked to."""
+        parent = context.execution
+        known = await rosters.stored(self._store, parent.id)
+        if known is None:
+            context.check()
+            names = await self._listed(context, in_thread, in_task)
+            context.check()
+            known = await rosters.made(
+                self._store, parent, names, f"{parent.token:06d}-{parent.owner}", self._clock.now()
+            )
+        blank = Tenants(parent, await self._job(parent))
+        async for some in rosters.names_of(self._store, parent.id, known):
+            for start in range(0, len(some), BATCH):
+                context.check()
+                now = self._clock.now()
+                children = [blank.child(name, now) for name in some[start : start + BATCH]]
+                tell_enqueued(self._emit, children, await self._store.add(children))
+        return known.total
+
+    async def _listed(self, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
+        provider = self._registry.provider(context.job)
+        if provider is None:
+            if self._registry.declares(context.job):
+                raise NonRetryable(f"job {context.job!r} is no longer declared with tenants=")
+            raise TenantsUnknown(context.job)
+        return await called(provider, context, in_thread, in_task)
+
+    async def _job(self, parent: Execution) -> Job | None:
+        """For limits and weights; a job that was removed meanwhile has none."""
+        found = await self._store.jobs([parent.job])
+        return found[0] if found and found[0].id == parent.job_id else None
+
+
+async def called(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
+    """What a provider says; a plain function runs in a thread, and so does a generator until its last name."""
+    if not callable(provider):
+        return tenant_names(provider)
+    call = partial(provider, context) if context_wanted(provider) else provider
+    if is_async(provider) or inspect.isasyncgenfunction(provider):
+        return await in_task(partial(_awaited_names, call))  # type: ignore[no-any-return]
+    return await in_thread(partial(_names, call))  # type: ignore[no-any-return]
+
+
+def _names(call: Callable[[], Any]) -> list[str]:
+    given = call()
+    if inspect.iscoroutine(given):
+        given.close()
+        raise NonRetryable("tenants= returned a coroutine that nobody awaits: declare it with async def")
+    return tenant_names(given)
+
+
+async def _awaited_names(call: Callable[[], Any]) -> list[str]:
+    given = call()
+    return tenant_names([name async for name in given] if inspect.isasyncgen(given) else await given)
+
+
+class Tenants:
+    """The executions of one parent's tenants, but for the tenant."""
+
+    def __init__(self, parent: Execution, job: Job | None) -> None:
+        self._parent, self._job = parent, job
+        fan_out = parent.rules.fan_out
+        own = None if fan_out is None else fan_out.concurrency
+        self._limit = None if own is None else Limit(fan_out_key(parent.id), concurrency=own)
+        self._blank = Execution(
+            id="",
+            job=parent.job,
+            job_id=parent.job_id,
+            handler=parent.handler,
+            queue=parent.queue,
+            trigger=parent.trigger,
+            triggered_by=parent.triggered_by,
+            trace_id=parent.trace_id,
+            traceparent=parent.traceparent,
+            params=parent.params,
+            policy=tenant_policy(parent.policy),
+            tick=parent.tick,
+            window_begin=parent.window_begin,
+            window_end=parent.window_end,
+            parent_id=parent.id,
+            priority=parent.priority,
+            flow=parent.flow,
+            metadata_json=parent.metadata_json,
+        )
+
+    def child(self, tenant: str, now: Micros) -> Execution:
+        """Ready to run. It takes turns by its tenant, and has the limits of its job."""
+        made = msgspec.structs.replace(
+            self._blank, id=tenant_id(self._parent.id, tenant), tenant=tenant, share=tenant, created=now, due=now
+        )
+        if self._job is not None:
+            made = with_limits(self._job, made)
+        if self._limit is not None:
+            made = msgspec.structs.replace(made, limits=added_limit(made.limits, self._limit))
+        return made
+
+    def never_started(self, tenant: str, reason: str, now: Micros) -> Execution:
+        """The same, over from the start: nobody can make it run any more."""
+        return msgspec.structs.replace(
+            self._blank,
+            id=tenant_id(self._parent.id, tenant),
+            tenant=tenant,
+            share=tenant,
+            created=now,
+            due=now,
+            state=State.CANCELLED,
+            reason=reason,
+            finished=now,
+            todo=self._parent.rules.feeds,
+        )
+
+
+MOST_HANGING = 3
+
+
+class TenantsHang(MainspringError):
+    """The function that lists the tenants hangs too often to be asked again."""
+
+    def __init__(self, job: str, threads: str) -> None:
+        super().__init__(job, threads)
+        self.job, self.threads = job, threads
+
+    def __str__(self) -> str:
+        return f"the function that lists the tenants of job {self.job!r} hangs in this process: {self.threads}"
+
+
+class ListingThreads:
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._hanging: dict[str, list[threading.Thread]] = {}
+        self._made = 0
+
+    async def call(self, job: str, function: Callable[[], Any]) -> Any:
+        """What the function returns or raises."""
+        hanging = [thread for thread in self._hanging.pop(job, ()) if thread.is_alive()]
+        if hanging:
+            self._hanging[job] = hanging
+        if len(hanging) >= MOST_HANGING:
+            raise TenantsHang(job, ", ".join(thread.name for thread in hanging))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            said = context.run(_said, function)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
+                loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(said))
+
+        self._made += 1
+        thread = threading.Thread(target=work, name=f"mainspring-tenants-{job}-{self._made}", daemon=True)
+        thread.start()
+        try:
+            value, error = await answer
+        except asyncio.CancelledError:
+            self._left(job, thread)
+            raise
+        if error is not None:
+            raise error
+        return value
+
+    def _left(self, job: str, thread: threading.Thread) -> None:
+        if thread.is_alive():
+            self._hanging.setdefault(job, []).append(thread)
+            told = f"the function that lists them was given up and has not ended: thread {thread.name} still runs it"
+            self._emit(Trouble(f"tenants of job {job}", told))
+
+
+def _said(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return function(), None
+    except BaseException as error:
+        return None, error

@@ -1,0 +1,149 @@
+"""The list of tenants that a parent runs for, on the shelf. It is made once, and never changes.
+
+- scope `open`, key parent: this parent may have tenants alive. Written first, so that nothing of it is ever forgotten.
+- scope parent, keys `<writer>-0000`, `<writer>-0001`, ...: the names, a thousand in each.
+- scope parent, key `list`: whose names count. Whoever puts it there first has made the list; all others use it.
+- scope `closed`, key parent: the parent has ended. Its list stays for a day, so that a process that slept through the
+  end cannot make another one, and goes then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from ...model.execution import Execution
+from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.time.instants import SECOND, Micros
+from ...model.values.ids import tenant_id
+from ..ports import Store
+
+KIND: ShelfKind = "tenants"
+OPEN, CLOSED = "open", "closed"
+HEADER = "list"
+CHUNK = 1_000
+PAGE = 500
+KEPT_CLOSED: Micros = 86_400 * SECOND
+NOBODY = "-"
+"""The writer of the list of a parent that ended before it had one."""
+
+
+class TenantList(msgspec.Struct, frozen=True):
+    """Whose names they are, and how many."""
+
+    by: str
+    total: int
+
+
+class OpenParent(msgspec.Struct, frozen=True):
+    """`at` is when it was written down, which is before any tenant of it began or ended."""
+
+    job_id: str
+    at: Micros
+
+
+async def stored(store: Store, parent_id: str) -> TenantList | None:
+    found = await store.entries(KIND, parent_id, [HEADER])
+    return msgspec.json.decode(found[0].body, type=TenantList) if found else None
+
+
+async def made(store: Store, parent: Execution, names: Sequence[str], by: str, now: Micros) -> TenantList:
+    """The list of this parent: these names, or those that somebody else was first with. They are kept in the order of
+    the ids of their executions: in that order they go to the end of every index, which costs half as much as here and
+    there where there are ten thousand."""
+    ordered = sorted(names, key=lambda name: tenant_id(parent.id, name))
+    await store.shelve([_opened(parent, now), *_chunks(parent.id, ordered, by)])
+    mine = TenantList(by, len(names))
+    if (await store.shelve([_header(parent.id, mine)]))[0]:
+        return mine
+    known = await stored(store, parent.id)
+    return TenantList(NOBODY, 0) if known is None else known  # forgotten: its parent ended long ago
+
+
+async def names_of(store: Store, parent_id: str, known: TenantList) -> AsyncIterator[list[str]]:
+    """The names, a thousand at a time."""
+    for number in range(-(-known.total // CHUNK)):
+        found = await store.entries(KIND, parent_id, [_chunk_key(known.by, number)])
+        if found:
+            yield msgspec.json.decode(found[0].body, type=list[str])
+
+
+async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:
+    """All that may have tenants alive: few, whatever has been."""
+    found: list[tuple[str, OpenParent]] = []
+    after = ""
+    while page := await store.shelf(KIND, OPEN, after=after, limit=PAGE):
+        found += [(entry.key, known) for entry in page if (known := _readable(entry)) is not None]
+        after = page[-1].key
+    return found
+
+
+async def close(store: Store, parent: Execution, now: Micros) -> None:
+    """The parent has ended, and so have its tenants, or they were told to."""
+    record = Entry(kind=KIND, scope=CLOSED, key=parent.id, body=_body(OpenParent(parent.job_id, now)))
+    await store.shelve([EntryWrite(entry=record)])
+    await store.shelve([EntryWrite(entry=Entry(kind=KIND, scope=OPEN, key=parent.id), remove=True)])
+
+
+async def forbid(store: Store, parent: Execution, now: Micros) -> TenantList:
+    """The list of a parent that has ended: an empty one if it has none, so that nobody can make one any more."""
+    known = await stored(store, parent.id)
+    return known if known is not None else await made(store, parent, [], NOBODY, now)
+
+
+async def forget(store: Store, parent_id: str) -> None:
+    while entries := await store.shelf(KIND, parent_id, limit=PAGE):
+        await store.shelve([EntryWrite(entry=entry, remove=True) for entry in entries])
+    gone = [Entry(kind=KIND, scope=scope, key=parent_id) for scope in (OPEN, CLOSED)]
+    await store.shelve([EntryWrite(entry=entry, remove=True) for entry in gone])
+
+
+async def prune_closed(store: Store, now: Micros) -> int:
+    """Forget the lists of parents that ended a day ago; returns how many."""
+    forgotten = 0
+    after = ""
+    while page := await store.shelf(KIND, CLOSED, after=after, limit=PAGE):
+        after = page[-1].key
+        for entry in page:
+            known = _readable(entry)
+            if known is not None and known.at < now - KEPT_CLOSED:
+                await forget(store, entry.key)
+                forgotten += 1
+    return forgotten
+
+
+def _readable(entry: Entry) -> OpenParent | None:
+    """A record that this release cannot read is left to those that can, and holds up no other."""
+    try:
+        return msgspec.json.decode(entry.body, type=OpenParent)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _opened(parent: Execution, now: Micros) -> EntryWrite:
+    entry = Entry(kind=KIND, scope=OPEN, key=parent.id, body=_body(OpenParent(parent.job_id, now)))
+    return EntryWrite(entry=entry, seen_version=0)
+
+
+def _header(parent_id: str, known: TenantList) -> EntryWrite:
+    return EntryWrite(entry=Entry(kind=KIND, scope=parent_id, key=HEADER, body=_body(known)), seen_version=0)
+
+
+def _chunks(parent_id: str, names: Sequence[str], by: str) -> list[EntryWrite]:
+    return [
+        EntryWrite(
+            entry=Entry(
+                kind=KIND, scope=parent_id, key=_chunk_key(by, number), body=_body(list(names[start : start + CHUNK]))
+            )
+        )
+        for number, start in enumerate(range(0, len(names), CHUNK))
+    ]
+
+
+def _chunk_key(by: str, number: int) -> str:
+    return f"{by}-{number:04d}"
+
+
+def _body(value: object) -> str:
+    return msgspec.json.encode(value).decode()

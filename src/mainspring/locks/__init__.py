@@ -1,1 +1,0 @@
-"""Where named locks may be kept besides the store."""

@@ -1,0 +1,175 @@
+"""Triggers that follow elapsed time, whatever the wall clock does: `every` and `once`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidValue
+from ..time.instants import Micros, to_micros
+from ..values.reading import LONGEST_DURATION, choice, duration_text, instant, whole
+from .base import REFERENCE, Trigger, instant_text, utc
+
+SHORTEST_PERIOD = 0.001
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
+
+
+class Every(Trigger, frozen=True, tag="every"):
+    """A fixed rate (ticks at start, start + period, ...), or with `delay` a fixed pause after each run."""
+
+    seconds: float
+    start: datetime | None = None
+    delay: bool = False
+
+    def __post_init__(self) -> None:
+        if not SHORTEST_PERIOD <= self.seconds <= LONGEST_DURATION:
+            raise InvalidValue("every", self.seconds, "a period from 1 ms to 100 years", "Such as every(minutes=30)")
+        if self.start is not None and self.start.tzinfo is None:
+            raise InvalidValue("every start", self.start, "an aware datetime")
+
+    @property
+    def fixed_delay(self) -> bool:
+        return self.delay
+
+    def anchored(self, at: datetime) -> Every:
+        return self if self.start is not None else msgspec.structs.replace(self, start=utc(at))
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The next point of the grid; with `delay`, `instant` is the end of the last run, and a period is added."""
+        after, step = utc(instant), self._step
+        try:
+            if self.start is not None and after < self.start:
+                return utc(self.start)
+            if self.delay:
+                return after + step
+            start = self._start
+            return start + ((after - start) // step + 1) * step if after >= start else start
+        except OverflowError:
+            return None
+
+    def previous(self, instant: datetime) -> datetime | None:
+        """The last point of the grid; None with `delay`, whose ticks depend on when runs end."""
+        until, start = utc(instant), self._start
+        if self.delay or until < start:
+            return None
+        return start + (until - start) // self._step * self._step
+
+    def period(self, at: datetime = REFERENCE) -> float | None:
+        return float(self.seconds)
+
+    def count_between(self, begin: datetime, end: datetime, limit: int = 1000) -> tuple[int, bool]:
+        if self.delay:
+            return max(0, (utc(end) - utc(begin)) // self._step), True
+        return max(0, self._count_until(utc(end)) - self._count_until(utc(begin))), True
+
+    def describe(self) -> str:
+        return f"{in_words(self.seconds)} after each run ends" if self.delay else f"every {_period(self.seconds)}"
+
+    def expression(self) -> str:
+        return f"@every {duration_text(self.seconds)}"
+
+    @property
+    def _step(self) -> timedelta:
+        return timedelta(seconds=self.seconds)
+
+    @property
+    def _start(self) -> datetime:
+        return _EPOCH if self.start is None else utc(self.start)
+
+    def _count_until(self, until: datetime) -> int:
+        return (until - self._start) // self._step + 1 if until >= self._start else 0
+
+
+class Once(Trigger, frozen=True, tag="once"):
+    """A single instant."""
+
+    at: datetime
+
+    def __post_init__(self) -> None:
+        if self.at.tzinfo is None:
+            raise InvalidValue("once", self.at, "an aware datetime", "Add a time zone, such as tzinfo=UTC")
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        return utc(self.at) if utc(instant) < self.at else None
+
+    def previous(self, instant: datetime) -> datetime | None:
+        return utc(self.at) if utc(instant) >= self.at else None
+
+    def only_tick_micros(self) -> Micros | None:
+        return to_micros(self.at)
+
+    def describe(self) -> str:
+        return f"once at {utc(self.at).isoformat(' ').removesuffix('+00:00')} UTC"
+
+    def expression(self) -> str:
+        return f"@once {instant_text(self.at)}"
+
+
+def every(
+    *,
+    seconds: float = 0,
+    minutes: float = 0,
+    hours: float = 0,
+    days: float = 0,
+    weeks: float = 0,
+    start: datetime | str | None = None,
+    delay: bool = False,
+) -> Every:
+    """A fixed period of elapsed time, counted from `start` or else from when the job is first planned.
+
+    With `delay=True` the period is a pause between the end of one run and the start of the next.
+
+    >>> every(minutes=30).describe()
+    'every 30 minutes'
+    """
+    parts = {"seconds": seconds, "minutes": minutes, "hours": hours, "days": days, "weeks": weeks}
+    total = sum(_part(unit, value) * _UNITS[unit] for unit, value in parts.items())
+    begin = None if start is None else instant("start", start)
+    return Every(int(total) if total == int(total) else total, begin, bool(delay))
+
+
+def _part(unit: str, value: Any) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and 0 <= value <= LONGEST_DURATION / _UNITS[unit]:
+        return value  # type: ignore[no-any-return]
+    raise InvalidValue(unit, value, "a number of at least 0, in all at most 100 years", "Such as every(minutes=30)")
+
+
+def interval(interval_minutes: int, interval_type: str = "minutes") -> Every:
+    """The interval pair of the HTTP interface: a whole number, and the unit it counts (minutes, hours or days).
+
+    >>> interval(6, "hours").describe()
+    'every 6 hours'
+    """
+    unit = choice("interval_type", interval_type, ("minutes", "hours", "days"))
+    count = whole("interval_minutes", interval_minutes, 1, int(LONGEST_DURATION // _UNITS[unit]))
+    return Every(count * _UNITS[unit])
+
+
+def once(at: datetime | str | float) -> Once:
+    """One tick, at an aware datetime, an ISO 8601 text with offset, or seconds since 1970.
+
+    >>> once("2026-01-01T00:00:00Z").expression()
+    '@once 2026-01-01T00:00:00Z'
+    """
+    return Once(instant("once", at))
+
+
+def in_words(seconds: float) -> str:
+    """1800 as "30 minutes", 3600 as "1 hour", 5400 as "1 hour 30 minutes"."""
+    parts, left = [], seconds
+    for unit, size in _UNITS.items():
+        count = left if unit == "seconds" else left // size
+        left -= count * size
+        if count:
+            parts.append((f"{count:.6f}".rstrip("0").rstrip("."), unit))
+    return " ".join(f"{count} {unit[:-1] if count == '1' else unit}" for count, unit in parts)
+
+
+def _period(seconds: float) -> str:
+    """The same after "every": 3600 as "hour"."""
+    words = in_words(seconds)
+    return words[2:] if words.startswith("1 ") and words.count(" ") == 1 else words

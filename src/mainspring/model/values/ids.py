@@ -1,0 +1,103 @@
+"""Time-ordered UUIDs: 48 bits of milliseconds, then chance, or a hash of the cause. Random ones are ordered by the
+microsecond: its place within the millisecond comes before chance.
+
+The same cause always gives the same id, so whoever repeats a step after a crash repeats it into the same row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+from ..time.instants import Micros
+
+_AT_ONCE = 100
+_PLACES = [f"{micros * 4096 // 1000:03x}-" for micros in range(1000)]
+_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
+
+
+class Chance(Protocol):
+    """The part of `random.Random` that ids and jitter need."""
+
+    def randbytes(self, n: int, /) -> bytes: ...
+    def random(self) -> float: ...
+
+
+def random_id(now: Micros, chance: Chance) -> str:
+    millis, micros = divmod(now, 1000)
+    time, luck = f"{millis & 0xFFFFFFFFFFFF:012x}", chance.randbytes(8)
+    tail = luck.hex()
+    return f"{time[:8]}-{time[8:]}-7{micros * 4096 // 1000:03x}-{'89ab'[luck[7] & 3]}{tail[:3]}-{tail[3:15]}"
+
+
+class RandomIds:
+    """The same for many: chance is asked for a hundred at a time, and what the ids of a millisecond have in common is
+    written once."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self._luck: list[str] = []
+        self._millis, self._time = -1, ""
+
+    def at(self, now: Micros) -> str:
+        millis, micros = divmod(now, 1000)
+        if millis != self._millis:
+            self._millis, self._time = millis, _time_of(millis)
+        if not self._luck:
+            self._luck = self._tails(_AT_ONCE)
+        return f"{self._time}{_PLACES[micros]}{self._luck.pop()}"
+
+    def following(self, now: Micros, count: int) -> list[str]:
+        """One for each of the microseconds that begin with this one."""
+        made: list[str] = []
+        tails = iter(self._tails(count))
+        while len(made) < count:
+            millis, micros = divmod(now + len(made), 1000)
+            time = _time_of(millis)
+            made += [f"{time}{place}{tail}" for place, tail in zip(_PLACES[micros:], tails, strict=False)]
+        return made
+
+    def _tails(self, count: int) -> list[str]:
+        """The second half of an id: chance, but for the two bits that tell the kind of id."""
+        luck = bytearray(self._chance.randbytes(2 * count))
+        luck[::2] = luck[::2].translate(_VARIANT)
+        begins, ends = luck.hex("-", 2).split("-"), self._chance.randbytes(6 * count).hex("-", 6).split("-")
+        return [f"{begin}-{end}" for begin, end in zip(begins, ends, strict=True)]
+
+
+def _time_of(millis: int) -> str:
+    time = f"{millis & 0xFFFFFFFFFFFF:012x}"
+    return f"{time[:8]}-{time[8:]}-7"
+
+
+def first_id(at: Micros) -> str:
+    """Less than every id of this millisecond, greater than all before it."""
+    digits = f"{max(at, 0) // 1000 & 0xFFFFFFFFFFFF:012x}"
+    return f"{digits[:8]}-{digits[8:]}"
+
+
+def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:
+    """The id of what a job does at one instant."""
+    return _format(tick // 1000, _hash(job_id, kind, str(tick)), version=8)
+
+
+def follow_up_id(cause_id: str, *parts: str) -> str:
+    """The id of what follows from an execution: a child, a dependent, a retry of a finished one."""
+    return _format(int(cause_id.replace("-", "")[:12], 16), _hash(cause_id, *parts), version=8)
+
+
+def tenant_id(parent_id: str, tenant: str) -> str:
+    """The id of a tenant's part in a parent. It comes right before that of the parent: the newest execution of a job is
+    then the parent itself, and lists that begin with the newest name it first."""
+    millis = int(parent_id.replace("-", "")[:12], 16)
+    return _format(max(millis - 1, 0), _hash(parent_id, "tenant", tenant), version=8)
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+def _format(millis: int, tail: str, version: int) -> str:
+    digits = f"{millis & 0xFFFFFFFFFFFF:012x}{version:x}{tail}"
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{variant}{digits[17:20]}-{digits[20:32]}"

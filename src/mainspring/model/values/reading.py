@@ -1,0 +1,222 @@
+"""User values become exact ones here, or fail with an error that names field, value, allowed values and remedy.
+
+>>> duration("timeout", "1h30m")
+5400.0
+>>> instant("start_at", "2026-01-01T03:00:00+03:00").isoformat()
+'2026-01-01T00:00:00+00:00'
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import lru_cache
+from typing import Any
+
+from ..errors import InvalidValue, one_of
+from ..time.timeline import localise
+from ..time.zones import zone, zone_name
+
+__all__ = [
+    "choice",
+    "day_of_month",
+    "duration",
+    "duration_text",
+    "identifier",
+    "instant",
+    "is_identifier",
+    "minute",
+    "second",
+    "time_of_day",
+    "weekday",
+    "whole",
+    "words",
+    "zone",
+    "zone_name",
+]
+
+LONGEST_DURATION = 36_500 * 86_400.0
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_UNIT_WORDS = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("week", "weeks"), "w"),
+    **{unit: unit for unit in _UNITS},
+}
+_PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
+_DURATION_ALLOWED = 'seconds, a timedelta, or text such as "250ms", "10m", "1h30m", "2d", "1w"'
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
+_TIME_ALLOWED = '"HH:MM" or "HH:MM:SS" with hour 0 to 23, minute and second 0 to 59, or datetime.time'
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_INSTANT_ALLOWED = "an aware datetime, an ISO 8601 text with offset, or seconds since 1970"
+
+
+def duration(field: str, value: Any, *, allow_zero: bool = False) -> float:
+    """Seconds from a number, a timedelta or text.
+
+    >>> duration("grace", "250ms"), duration("grace", timedelta(minutes=1)), duration("grace", 5)
+    (0.25, 60.0, 5.0)
+    """
+    seconds = _seconds(field, value)
+    if not math.isfinite(seconds) or seconds < 0 or seconds > LONGEST_DURATION:
+        raise InvalidValue(field, value, "a positive, finite duration of at most 100 years")
+    if seconds == 0 and not allow_zero:
+        raise InvalidValue(field, value, "a duration above zero")
+    return seconds
+
+
+def _seconds(field: str, value: Any) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value) if abs(value) <= LONGEST_DURATION else math.inf
+    if isinstance(value, str):
+        return _seconds_of_text(field, value)
+    raise InvalidValue(field, value, _DURATION_ALLOWED)
+
+
+@lru_cache(maxsize=512)  # windows and grace are read again for every tick
+def _seconds_of_text(field: str, text: str) -> float:
+    parts, end = [], 0
+    while match := _PART.match(text, end):
+        parts.append(match.groups())
+        end = match.end()
+    if len(parts) == 1 and not parts[0][1] and not text[end:].strip():
+        return float(parts[0][0])
+    units = [_UNIT_WORDS.get(word) for _, word in parts]
+    if not parts or text[end:].strip() or None in units or len(set(units)) < len(units):
+        raise InvalidValue(field, text, _DURATION_ALLOWED)
+    return math.fsum(float(number) * _UNITS[unit] for (number, _), unit in zip(parts, units, strict=True) if unit)
+
+
+def duration_text(seconds: float) -> str:
+    """The shortest text that `duration` reads back: 5400 is "1h30m"."""
+    milliseconds = round(seconds * 1000)
+    if milliseconds < 1 or abs(seconds * 1000 - milliseconds) > 1e-6:
+        return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
+    text = ""
+    for unit, size in (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, milliseconds = divmod(milliseconds, size)
+        text += f"{count}{unit}" if count else ""
+    return text
+
+
+def instant(field: str, value: Any, *, tz: str | tzinfo | None = None) -> datetime:
+    """An aware UTC datetime. A naive time is refused unless `tz` says which zone it is read in.
+
+    >>> instant("at", "2026-07-01T12:00:00", tz="Europe/Istanbul").isoformat()
+    '2026-07-01T09:00:00+00:00'
+    """
+    try:
+        moment = _datetime(field, value)
+        if moment.tzinfo is not None and moment.utcoffset() is not None:
+            return moment.astimezone(UTC)
+        if tz is not None:
+            return localise(moment.replace(tzinfo=None), zone("tz", tz))
+    except OverflowError:
+        raise InvalidValue(field, value, "an instant between the years 1 and 9999") from None
+    raise InvalidValue(
+        field, value, _INSTANT_ALLOWED, "Add a time zone, such as datetime(..., tzinfo=UTC) or a trailing Z"
+    )
+
+
+def _datetime(field: str, value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    try:
+        if isinstance(value, str):
+            return datetime.fromisoformat(value.strip())
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)
+    except ValueError:
+        pass
+    raise InvalidValue(field, value, _INSTANT_ALLOWED)
+
+
+def time_of_day(field: str, value: Any) -> time:
+    """A wall-clock time in whole seconds.
+
+    >>> time_of_day("time", "03:00:30")
+    datetime.time(3, 0, 30)
+    """
+    if isinstance(value, time):
+        if value.tzinfo is not None or value.microsecond:
+            raise InvalidValue(field, value, "a time in whole seconds without a zone", "Pass the zone as tz=")
+        return value.replace(fold=0)
+    match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not match:
+        raise InvalidValue(field, value, _TIME_ALLOWED)
+    try:
+        return time(int(match[1]), int(match[2]), int(match[3] or 0))
+    except ValueError:
+        remedy = 'Midnight is "00:00"' if match[1] == "24" else ""
+        raise InvalidValue(field, value, _TIME_ALLOWED, remedy) from None
+
+
+def weekday(field: str, value: Any) -> int:
+    """An ISO weekday: 1 is Monday, 7 is Sunday; names from three letters on ("mon", "Thurs", "sunday").
+
+    Zero is refused because it means Sunday to cron and Monday to Python.
+    """
+    name = value.strip().lower() if isinstance(value, str) else ""
+    named = [n for n, day in enumerate(WEEKDAYS, 1) if len(name) >= 3 and day.startswith(name)]
+    if named:
+        return named[0]
+    if name in {"1", "2", "3", "4", "5", "6", "7"}:
+        return int(name)
+    return whole(field, value, 1, 7, "1 (Monday) to 7 (Sunday), or a name such as mon or monday")
+
+
+def whole(field: str, value: Any, low: int, high: int, allowed: str = "") -> int:
+    """A whole number from `low` to `high`, both included."""
+    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+        return int(value)
+    raise InvalidValue(field, value, allowed or f"a whole number from {low} to {high}")
+
+
+def second(field: str, value: Any) -> int:
+    return whole(field, value, 0, 59)
+
+
+def minute(field: str, value: Any) -> int:
+    return whole(field, value, 0, 59)
+
+
+def day_of_month(field: str, value: Any) -> int:
+    return whole(field, value, 1, 31)
+
+
+def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if isinstance(value, str) and value in options:
+        return value
+    raise InvalidValue(field, value, one_of(repr(option) for option in options))
+
+
+def words(field: str, value: Any, most: int = 200) -> str:
+    """Text that somebody wrote, which every store can keep: a user's name, a note, a reason."""
+    if isinstance(value, str) and 1 <= len(value) <= most and not _UNSTORABLE.search(value):
+        return value
+    raise InvalidValue(field, value, f"text of 1 to {most} characters, without NUL")
+
+
+def identifier(field: str, value: Any) -> str:
+    """The id of a job, handler, queue or lock: case-sensitive, 1 to 100 of letters, digits, `_`, `.` and `-`."""
+    if is_identifier(value):
+        return str(value)
+    raise InvalidValue(field, value, "1 to 100 characters from A-Z a-z 0-9 _ . -", _identifier_remedy(value))
+
+
+def is_identifier(value: Any) -> bool:
+    return isinstance(value, str) and _IDENTIFIER.fullmatch(value) is not None
+
+
+def _identifier_remedy(value: Any) -> str:
+    suggestion = re.sub(r"[^A-Za-z0-9_.-]+", "-", value)[:100].strip("-") if isinstance(value, str) else ""
+    return f"Try {suggestion!r}" if suggestion else ""

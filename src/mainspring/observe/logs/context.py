@@ -1,0 +1,40 @@
+"""The fields of the execution that runs here, on every log record: also on those of code that knows nothing of jobs."""
+
+from __future__ import annotations
+
+import logging
+
+from ...core.declaring.context import current_context
+from ...model.execution import Execution
+
+
+class ExecutionFields(logging.Filter):
+    """A filter for a handler of your own: it lets every record pass, and gives it `job`, `trigger`, `trace_id`,
+    `execution_id`, `attempt` and `tenant` if it was logged below a handler.
+
+        {"filters": {"execution": {"()": "mainspring.observe.logs.context.ExecutionFields"}}, ...}
+
+    They are found in tasks that the handler starts and in `asyncio.to_thread`; a bare `threading.Thread` begins without
+    them, unless it is run in `contextvars.copy_context()`.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        add_execution_fields(record)
+        return True
+
+
+def add_execution_fields(record: logging.LogRecord) -> None:
+    context = current_context.get(None)
+    if context is not None and "execution_id" not in record.__dict__:
+        record.__dict__.update(fields_of_execution(context.execution) | record.__dict__)
+
+
+def fields_of_execution(execution: Execution) -> dict[str, object]:
+    return {
+        "job": execution.job,
+        "trigger": execution.trigger,
+        "trace_id": execution.trace_id,
+        "execution_id": execution.id,
+        "attempt": execution.attempt,
+        "tenant": execution.tenant,
+    }

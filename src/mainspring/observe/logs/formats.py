@@ -1,0 +1,132 @@
+"""Two formatters for log records, Mainspring's own and anybody's: JSON lines for programs, one line for people.
+
+Name them in a `logging.config.dictConfig`:
+
+    {"formatters": {"json": {"()": "mainspring.observe.logs.formats.JsonFormatter"}}, ...}
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
+_COLOURS = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, event or message, and every field the record carries.
+
+    `process` is the number of this process among several that write to one stream.
+    """
+
+    def __init__(self, process: int | None = None) -> None:
+        super().__init__()
+        self.process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _time(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+        }
+        if self.process is not None:
+            line["process"] = self.process
+        fields = fields_of(record)
+        if "event" not in fields or not record.name.startswith("mainspring"):
+            line["message"] = record.getMessage()
+        line.update(fields)
+        if traceback := self._traceback(record):
+            line["traceback"] = traceback
+        return json.dumps(line, default=str)  # ASCII only: no stream can refuse it
+
+    def _traceback(self, record: logging.LogRecord) -> str | None:
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        return record.exc_text
+
+
+class ConsoleFormatter(logging.Formatter):
+    """Local time, level, and the message; in colour when `colour` is set, with the number of the `process` if given."""
+
+    def __init__(self, colour: bool = False, process: int | None = None) -> None:
+        super().__init__()
+        self._colour = colour
+        self._process = "" if process is None else f"[{process}] "
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        origin = "" if record.name.partition(".")[0] == "mainspring" else f"{record.name}: "
+        return f"{self.time(_time(record))} {self.level(record.levelname)}{origin}{self._text(record)}"
+
+    def time(self, moment: datetime) -> str:
+        return self._dim(moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
+
+    def level(self, name: str) -> str:
+        """The level, and which process it is."""
+        padded = f"{name:<8}"
+        if self._colour:
+            padded = f"\x1b[{_COLOURS.get(name, '0')}m{padded}\x1b[0m"
+        return f"{padded} {self._process}"
+
+    def event(self, name: str) -> str:
+        return self._bold(f"{name:<13}")
+
+    def _text(self, record: logging.LogRecord) -> str:
+        """Lines of Mainspring begin with the event, lines of handlers with their job; both end with the ids."""
+        event, job = getattr(record, "event", None), getattr(record, "job", None)
+        if event is not None and record.name.startswith("mainspring"):
+            return f"{self.event(event)} {record.message.removeprefix(str(event)).lstrip(': ')}"
+        text = f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
+        execution_id, trace_id = getattr(record, "execution_id", None), getattr(record, "trace_id", None)
+        if execution_id is None:
+            return text
+        tenant, attempt = getattr(record, "tenant", None), getattr(record, "attempt", None)
+        whose = "" if tenant is None else f"tenant={tenant} "
+        again = f"attempt={attempt} " if isinstance(attempt, int) and attempt > 1 else ""
+        return f"{text} {self._dim(f'{whose}{again}trace_id={trace_id} execution_id={execution_id}')}"
+
+    def _dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self._colour else text
+
+    def _bold(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self._colour else text
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What a record carries beyond the standard attributes: its `extra`."""
+    return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+_IDS = ("execution_id", "trace_id")
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
+
+
+def message(name: str, fields: Mapping[str, Any]) -> str:
+    """One line of text: the event and its fields, each as `key=value`, ids last; what is not there is left out.
+
+    >>> message("job_end", {"job": "crawl", "tenant": None, "error": "no route"})
+    'job_end job=crawl error="no route"'
+    """
+    pairs = sorted(_flat(fields), key=lambda pair: pair[0] in _IDS)
+    return " ".join([name, *(f"{key}={plain(value)}" for key, value in pairs if value not in (None, (), []))])
+
+
+def _flat(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in fields.items():
+        pairs += value.items() if isinstance(value, Mapping) else [(key, value)]
+    return pairs
+
+
+def plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return text if text and _BARE.issuperset(text) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,273 @@
+"""Every log line of Mainspring: an observer that turns events into records of the logger `mainspring`.
+
+The library never configures logging. Each record carries its fields as attributes (`record.job`, `record.attempt`),
+for structured formatters such as those of `mainspring.observe.logs.formats`, and as `key=value` text in its message.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+from ...model.backfill import Backfill
+from ...model.events import (
+    BackfillBegan,
+    BackfillEnded,
+    ClockJumped,
+    Ended,
+    Enqueued,
+    Event,
+    Fenced,
+    Missed,
+    OutsideHours,
+    Pruned,
+    Rescued,
+    Running,
+    SkewNoticed,
+    Skipped,
+    Started,
+    Stopped,
+    Stopping,
+    Ticked,
+    Trouble,
+)
+from ...model.execution import Execution, State
+from ...model.time.instants import to_datetime
+from .background import BackgroundHandler
+from .context import fields_of_execution as _of
+from .formats import message
+from .routine_lines import RoutineLines
+
+NAME = "mainspring"
+DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
+
+_COMPLETED = State.COMPLETED  # found in a module sooner than in an enumeration
+_DOCUMENTED = {"sweep_interval": "fold_interval"}
+
+
+class LogLines:
+    """Pass it to `Mainspring(observers=[...])` with a logger of your own to have the lines there too.
+
+    >>> LogLines(logging.getLogger("billing.jobs"))
+    LogLines('billing.jobs')
+    """
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._logger = logger or logging.getLogger(NAME)
+        self._looked = 0
+        self._handler: BackgroundHandler | None = None
+        self._lines: RoutineLines | None = None
+
+    def __repr__(self) -> str:
+        return f"LogLines({self._logger.name!r})"
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        """The level of a logger may change at any time."""
+        return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
+
+    def wants_any(self, kind: type, executions: Sequence[Execution]) -> bool:
+        return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
+
+    def hear_all(self, events: Sequence[Started | Ended]) -> None:
+        """Starts, or endings of what completed. Written by Mainspring's own handler alone they need no record."""
+        if not self._logger.isEnabledFor(INFO):
+            return
+        moment = int(time.time() * 1000)
+        if moment != self._looked:
+            self._look(moment)
+        if self._handler is None or self._lines is None:
+            for event in events:
+                self._told(event)
+        else:
+            self._handler.lines.put_all(self._lines.lines(self._logger.name, moment, events))
+
+    def __call__(self, event: Event, /) -> None:
+        if type(event) is Started or (
+            type(event) is Ended and event.state is _COMPLETED and event.reason == "completed"
+        ):
+            self.hear_all([event])
+        else:
+            self._told(event)
+
+    def _told(self, event: Event) -> None:
+        match event:
+            case Enqueued():
+                self._line(DEBUG, "job_enqueued", _of(event.execution))
+            case Started():
+                self._line(INFO, "job_start", _of(event.execution))
+            case Ended():
+                self._ended(event)
+            case Skipped():
+                self._skipped(event)
+            case Ticked():
+                self._line(DEBUG, "job_tick", _of(event.execution), late_ms=round(event.late_ms, 1))
+            case Rescued():
+                self._rescued(event)
+            case Fenced():
+                self._line(WARNING, "write_refused", _of(event.execution), write=event.write)
+            case Running():
+                fields = {"worker": event.worker, "roles": ",".join(event.roles)}
+                self._line(INFO, "running", fields, settings=_plain_ones(event.settings, fields))
+            case Stopping():
+                self._stopping(event)
+            case Stopped():
+                self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
+            case Trouble():
+                self._line(ERROR, "trouble", {"where": event.where}, event.traceback, error=event.error)
+            case Pruned():
+                self._line(WARNING, "jobs_pruned", {"jobs": ",".join(event.jobs)})
+            case BackfillBegan():
+                self._backfill_began(event.backfill)
+            case BackfillEnded():
+                self._backfill_ended(event.backfill)
+            case OutsideHours():
+                until = None if event.until is None else to_datetime(event.until).isoformat()
+                name = "job_waits_for_hours" if event.waits else "job_outside_hours"
+                self._line(INFO, name, {"job": event.job}, until=until, closed_by=event.by)
+            case Missed():
+                self._missed(event)
+            case SkewNoticed():
+                self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
+            case ClockJumped():
+                self._line(WARNING, "clock_jump", {}, seconds=round(event.seconds, 3))
+            case _:
+                assert_never(event)
+
+    def _look(self, moment: int) -> None:
+        """Where such lines go, for a millisecond: somebody may change the handlers."""
+        self._handler = _only_handler(self._logger)
+        lines = None if self._handler is None else self._handler.routine
+        self._lines = lines if lines is not None and lines.serves(self._logger.name) else None
+        self._looked = moment
+
+    def _stopping(self, event: Stopping) -> None:
+        fields = {"worker": event.worker, "running": event.running, "seconds": event.seconds}
+        words = f"{event.running} running, up to {event.seconds:g} s; Ctrl-C again stops at once"
+        if self._logger.isEnabledFor(INFO):
+            self._record(INFO, "stopping", fields, f"stopping: {words}")
+
+    def _ended(self, event: Ended) -> None:
+        level, name = _ending(event)
+        if not self._logger.isEnabledFor(level):
+            return
+        fields = _of(event.execution) | {
+            "attempt": event.attempt,
+            "duration_ms": round(event.duration_ms, 3),
+        }
+        if name == "job_end":
+            self._line(level, name, fields, state=event.state.value, reason=_telling(event), error=event.error)
+        elif name == "job_failed":
+            self._line(level, name, fields, event.traceback, error=event.error, reason=event.reason)
+        else:
+            self._line(level, name, fields, error=event.error, reason=event.reason, retry_in=event.retry_in)
+
+    def _skipped(self, event: Skipped) -> None:
+        missed = event.execution.metadata if event.reason == "missed" else {}
+        details = {"missed_" + key: missed[key] for key in ("count", "from", "to") if key in missed}
+        self._line(
+            WARNING,
+            "job_skipped",
+            _of(event.execution),
+            reason=event.reason,
+            holder=event.holder,
+            **details,
+        )
+
+    def _rescued(self, event: Rescued) -> None:
+        fields = _of(event.execution)
+        age = round(event.silent_ms, 1)
+        self._line(
+            WARNING, "stale_lock_cleared", fields, age_ms=age, owner=event.execution.owner, state=event.state.value
+        )
+        error = f"worker {event.execution.owner} fell silent"
+        if event.state is State.FAILED:
+            self._line(ERROR, "job_failed", fields, error=error, reason=event.reason or "worker_lost")
+        elif event.state is State.PENDING:
+            self._line(WARNING, "job_retry", fields, error=error, reason="worker_lost", retry_in=event.retry_in)
+
+    def _missed(self, event: Missed) -> None:
+        times = {"from": to_datetime(event.first).isoformat(), "to": to_datetime(event.last).isoformat()}
+        fields = {"job": event.job, "missed_count": event.count, **{f"missed_{key}": at for key, at in times.items()}}
+        self._line(ERROR, "job_missed", fields, exact=None if event.exact else False, schedulers=event.schedulers)
+
+    def _backfill_began(self, backfill: Backfill) -> None:
+        fields = {"job": backfill.job, "backfill_id": backfill.id, "windows": backfill.total, "order": backfill.order}
+        self._line(INFO, "backfill_start", fields, concurrency=backfill.concurrency, by=backfill.created_by)
+
+    def _backfill_ended(self, backfill: Backfill) -> None:
+        fields = {"job": backfill.job, "backfill_id": backfill.id, "state": backfill.state}
+        counts = {name: getattr(backfill, name) or None for name in ("failed", "cancelled", "skipped", "held")}
+        level = INFO if backfill.state in ("completed", "cancelled") else WARNING
+        self._line(level, "backfill_end", fields, completed=backfill.completed, **counts, reason=backfill.reason)
+
+    def _line(
+        self, level: int, name: str, fields: Mapping[str, Any], traceback: str | None = None, /, **more: Any
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            everything = {**fields, **{key: value for key, value in more.items() if value is not None}}
+            self._record(level, name, everything, _Message(name, everything), traceback)
+
+    def _record(
+        self, level: int, name: str, fields: Mapping[str, Any], text: object, traceback: str | None = None
+    ) -> None:
+        logger = self._logger
+        extra = {"event": name, **fields}
+        record = logger.makeRecord(logger.name, level, __file__, 0, text, (), None, name, extra)
+        record.exc_text = traceback.rstrip("\n") if traceback else None  # every formatter appends it
+        logger.handle(record)
+
+
+def _only_handler(logger: logging.Logger) -> BackgroundHandler | None:
+    """The one handler that would see a record of this logger, if it is of our own kind."""
+    if logger.filters:
+        return None
+    found: logging.Handler | None = None
+    here: logging.Logger | None = logger
+    while here is not None:
+        if handlers := here.handlers:
+            if found is not None or len(handlers) > 1:
+                return None
+            found = handlers[0]
+        here = here.parent if here.propagate else None
+    return found if type(found) is BackgroundHandler else None
+
+
+def _ending(event: Ended) -> tuple[int, str]:
+    match event.state:
+        case State.FAILED:
+            return ERROR, "job_failed"
+        case State.PENDING if event.reason == "snoozed":
+            return INFO, "job_snoozed"
+        case State.PENDING if event.reason == "handed_back":
+            return INFO, "job_handed_back"
+        case State.PENDING:
+            return WARNING, "job_retry"
+        case State.PARTIAL:
+            return WARNING, "job_end"
+        case _:
+            return INFO, "job_end"
+
+
+def _telling(event: Ended) -> str | None:
+    """The reason of an ending, where it says more than the state."""
+    return None if event.reason == event.state.value else event.reason
+
+
+def _plain_ones(settings: Mapping[str, object], told: Mapping[str, Any]) -> dict[str, object]:
+    """Under the names that the settings have for their users."""
+    plain = {key: value for key, value in settings.items() if key not in told and not isinstance(value, Mapping)}
+    return {_DOCUMENTED.get(key, key): value for key, value in plain.items()}
+
+
+class _Message:
+    """Text that is put together when somebody wants to read it: a formatter for programs does not."""
+
+    __slots__ = ("_fields", "_name")
+
+    def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
+        self._name, self._fields = name, fields
+
+    def __str__(self) -> str:
+        return message(self._name, self._fields)

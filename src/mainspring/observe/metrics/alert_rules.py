@@ -1,0 +1,279 @@
+"""Alert rules for Prometheus, made from the jobs there are: each with thresholds from its own schedule, its timeout
+and how long its runs have taken so far.
+
+Totals are told alike by every process, so rules take the maximum over processes; histograms are each process's own and
+are summed. Instants are compared with the store's time when they were read, so that it does not matter how often that
+is done, how often Prometheus comes by, and what its clock says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.rules.ticks import grace
+from ...model.job import Job
+from ...model.time.instants import SECOND, Micros, to_datetime
+from ...model.values.reading import duration_text
+from .process_counters import DURATIONS
+from .prometheus import escaped
+
+SLACK = 5.0
+LEAST_RUNS = 5
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+USUAL_PERIOD = 900.0
+"""What a job without a schedule is taken to have."""
+
+_TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds"
+_READ = "mainspring_read_timestamp_seconds"
+_NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
+
+
+class History(msgspec.Struct, frozen=True):
+    """How long the last successful tries of a job took, in seconds."""
+
+    seconds: tuple[float, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        return len(self.seconds) >= LEAST_RUNS
+
+    @property
+    def longest(self) -> float:
+        return max(self.seconds)
+
+    @property
+    def usual(self) -> float:
+        """What 19 of 20 do not exceed."""
+        return sorted(self.seconds)[int(0.95 * (len(self.seconds) - 1))]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    alert: str
+    expr: str
+    severity: str
+    summary: str
+    description: str
+    hold: float = 0.0
+    """Seconds for which it must be true before it fires."""
+
+
+def job_rules(job: Job, history: History, now: Micros, slack: float = SLACK) -> list[Rule]:
+    """`slack` is how much later than by its own rules a job may be, in seconds."""
+    period = _period(job, now)
+    rules = [_failed(job, period), _too_long(job, history, period, slack)]
+    if job.trigger is not None:
+        rules.append(_missed(job, now, slack))
+    return [*rules, _anomaly(job, history, period), _success_rate(job, period)]
+
+
+def common_rules() -> list[Rule]:
+    """What holds for all jobs, and for Mainspring itself."""
+    return [
+        Rule(
+            alert="JobStaleLocks",
+            expr="max by (job_name) (increase(job_rescued_total[15m])) > 0 or min by (job_name) (job_stale_locks) > 0",
+            severity="warning",
+            summary="Workers of {{ $labels.job_name }} fell silent",
+            description="Executions were taken back from workers that crashed, were killed or could not reach the "
+            "store. They run again; see the log lines stale_lock_cleared.",
+        ),
+        Rule(
+            alert="MainspringAbsent",
+            expr="absent(mainspring_info)",
+            hold=5 * MINUTE,
+            severity="critical",
+            summary="No process of Mainspring is scraped",
+            description="None has answered for five minutes: nothing is known of any job.",
+        ),
+        Rule(
+            alert="MainspringWakeupChannelDown",
+            expr="mainspring_wakeup_channel_up == 0",
+            hold=5 * MINUTE,
+            severity="warning",
+            summary="{{ $labels.instance }} hears no wake-ups",
+            description="It finds work by polling alone, later than it could.",
+        ),
+    ]
+
+
+# --- one alert each ---------------------------------------------------------------------------------------------------
+
+
+def _failed(job: Job, period: float) -> Rule:
+    since = _within(period, 5 * MINUTE, DAY)
+    return Rule(
+        alert="JobExecutionFailed",
+        expr=f"max by (job_name) (increase({_TOTAL}{_of(job, status='failed')}[{since}])) > 0",
+        severity="warning",
+        summary=f"Job {job.name} failed",
+        description=f"An execution failed for good within the last {since}.",
+    )
+
+
+def _too_long(job: Job, history: History, period: float, slack: float) -> Rule:
+    """By its timeout; else by three times the longest of its last runs; else by its schedule."""
+    if job.spec.timeout is not None:
+        limit, why = 1.1 * job.spec.timeout + 2 * slack, f"Its timeout is {_text(job.spec.timeout)}"
+    elif history.known:
+        limit, why = max(3 * history.longest, 2 * slack), f"So far it took {_text(history.longest)} at most"
+    else:
+        limit, why = max(period, 10 * MINUTE), "How long it usually takes is not known yet"
+    return Rule(
+        alert="JobRunningTooLong",
+        expr=f"{_age(_OLDEST, job)} > {_number(limit)}",
+        severity="warning",
+        summary=f"Job {job.name} has been running for {{{{ $value | humanizeDuration }}}}",
+        description=f"{why}; this is told after {_text(limit)}.",
+    )
+
+
+def _missed(job: Job, now: Micros, slack: float) -> Rule:
+    """While a process is scraped it says itself when the next run was due. When none is, what was last said holds."""
+    trigger, plan = job.trigger, job.plan
+    assert trigger is not None, "asked of jobs with a schedule"
+    allowed = grace(job, plan or trigger, job.next_run or now) / SECOND + slack
+    last_said = f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
+    nobody = "unless on () count(last_over_time(mainspring_info[2m]))"
+    return Rule(
+        alert="JobMissedSchedule",
+        expr=f"{_age(_NEXT, job)} > {_number(allowed)} or ({last_said} > {_number(allowed)} {nobody})",
+        severity="critical",
+        summary=f"Job {job.name} has missed its schedule",
+        description=f"It should have run {{{{ $value | humanizeDuration }}}} ago ({trigger.describe()}); "
+        f"{_text(allowed)} are allowed. Is a scheduler running?",
+    )
+
+
+def _anomaly(job: Job, history: History, period: float) -> Rule:
+    """Against how long its runs took so far, or those of the last week where that is not known.
+
+    A quantile of a histogram is only as good as its buckets: it may be anywhere in the one that holds it, and never
+    lies above the last. So the 95th percentile alone counts only beyond the bucket that three times the usual falls
+    into. Within it the average decides, which is exact; but a single slow run moves it too, so the percentile must have
+    left its usual bucket."""
+    since = _within(4 * period, 10 * MINUTE, 7 * DAY)
+    quantile, average = _quantile(job, since), _average(job, since)
+    if not history.known:
+        expr, usual = f"{average} > 3 * {_average(job, '7d')}", "a third of that over the last 7 days"
+    else:
+        expr, usual = f"{average} > {_number(3 * history.usual)}", f"{_text(history.usual)} at most"
+        if (bound := _bucket(history.usual)) is not None:
+            expr = f"{expr} and {quantile} > {_number(bound)}"
+        if (bound := _bucket(3 * history.usual)) is not None:
+            expr = f"{quantile} > {_number(bound)} or ({expr})"
+    return Rule(
+        alert="JobDurationAnomaly",
+        expr=expr,
+        severity="warning",
+        summary=f"Job {job.name} takes much longer than usual",
+        description=f"About {{{{ $value | humanizeDuration }}}} within the last {since}; usually it takes {usual}.",
+    )
+
+
+def _bucket(seconds: float) -> float | None:
+    """The end of the bucket that holds this duration. None where no percentile can be seen to lie beyond it."""
+    return next((bound for bound in DURATIONS[:-1] if seconds <= bound), None)
+
+
+def _success_rate(job: Job, period: float) -> Rule:
+    since = _within(20 * period, HOUR, 7 * DAY)
+    good = f"max by (job_name, trigger_type) (increase({_TOTAL}{_of(job, status='completed')}[{since}]))"
+    ended = _of(job, "=~", status="completed|partial|failed")
+    everything = f"max by (job_name, status, trigger_type) (increase({_TOTAL}{ended}[{since}]))"
+    return Rule(
+        alert="JobSuccessRateLow",
+        expr=f"sum by (job_name) ({good}) / sum by (job_name) ({everything}) < 0.8",
+        severity="warning",
+        summary=f"Job {job.name} succeeds in {{{{ $value | humanizePercentage }}}} of its runs",
+        description=f"Less than 80 % within the last {since}.",
+    )
+
+
+# --- PromQL -----------------------------------------------------------------------------------------------------------
+
+
+def _of(job: Job, matches: str = "=", **labels: str) -> str:
+    more = "".join(f',{name}{matches}"{value}"' for name, value in labels.items())
+    return f'{{job_name="{escaped(job.name)}"{more}}}'
+
+
+def _age(metric: str, job: Job) -> str:
+    """How long ago that instant was when it was read, by the process that says least."""
+    return f"min by (job_name) ({_READ} - on (job, instance) group_right () ({metric}{_of(job)} > 0))"
+
+
+def _quantile(job: Job, since: str) -> str:
+    return f"histogram_quantile(0.95, sum by (job_name, le) (rate({_DURATION}_bucket{_of(job)}[{since}])))"
+
+
+def _average(job: Job, since: str) -> str:
+    total, count = (f"sum by (job_name) (rate({_DURATION}_{part}{_of(job)}[{since}]))" for part in ("sum", "count"))
+    return f"{total} / {count}"
+
+
+def _period(job: Job, now: Micros) -> float:
+    period = None if job.plan is None else job.plan.period(to_datetime(job.next_run or now))
+    return USUAL_PERIOD if period is None else period
+
+
+def _within(seconds: float, least: float, most: float) -> str:
+    return duration_text(round(min(max(seconds, least), most)))
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _text(seconds: float) -> str:
+    return f"{seconds:.3g} s"
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def rule_groups(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> dict[str, Any]:
+    """The rules as Prometheus knows them: a group for each job, and one for what they share."""
+    groups = [_group("mainspring", {}, common_rules())]
+    for job, history in jobs:
+        groups.append(_group(f"mainspring job {job.name}", {"job_name": job.name}, job_rules(job, history, now, slack)))
+    return {"groups": groups}
+
+
+def rules_file(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> str:
+    """The same as a file of rules in YAML."""
+    lines = ["groups:"]
+    for group in rule_groups(jobs, now, slack)["groups"]:
+        lines += [f"  - name: {_quoted(group['name'])}", "    rules:"]
+        for rule in group["rules"]:
+            lines += _written(rule)
+    return "\n".join(lines) + "\n"
+
+
+def _group(name: str, labels: Mapping[str, str], rules: Sequence[Rule]) -> dict[str, Any]:
+    return {"name": name, "rules": [_rule(rule, labels) for rule in rules]}
+
+
+def _rule(rule: Rule, labels: Mapping[str, str]) -> dict[str, Any]:
+    hold = {"for": duration_text(rule.hold)} if rule.hold else {}
+    told = {"summary": rule.summary, "description": rule.description}
+    severity = {"severity": rule.severity, **labels}
+    return {"alert": rule.alert, "expr": rule.expr, **hold, "labels": severity, "annotations": told}
+
+
+def _written(rule: Mapping[str, Any]) -> Iterator[str]:
+    yield f"      - alert: {rule['alert']}"
+    yield f"        expr: {_quoted(rule['expr'])}"
+    if "for" in rule:
+        yield f"        for: {rule['for']}"
+    for part in ("labels", "annotations"):
+        yield f"        {part}:"
+        for name, value in rule[part].items():
+            yield f"          {name}: {_quoted(value)}"
+
+
+def _quoted(text: str) -> str:
+    """As YAML writes text that it is not to read anything into."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,154 @@
+"""The page that Prometheus reads, in its text format. Names, labels and buckets are documented in docs/metrics.md.
+
+Written by hand: the usual client library takes thirty times as long, and a scrape must not hold up the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, chain
+
+from ...core.monitoring.metrics import JobReading, Reading
+from ...model.execution import State
+from ...model.job import Job
+from ...model.time.instants import SECOND, Micros
+from .process_counters import Histogram, ProcessCounts
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+STATUSES = tuple(state.value for state in State if state.final)
+ANY_JOB = ("enqueue", "manual", "api", "retry")
+"""By what executions of any job may be made."""
+SCHEDULED, WINDOW, AFTER = ("schedule", "catch_up"), ("backfill",), ("dependency",)
+"""And those of a job with a schedule, with windows, and after other jobs."""
+ANY_SKIP = ("overlap",)
+SKIPS, SKIPS_AFTER = ("missed", "occurrence"), ("dependency_failed", "paused", "disabled")
+"""Why executions are skipped: of any job, with a schedule, and after other jobs."""
+
+
+def page(reading: Reading, counts: ProcessCounts, version: str, channels: Mapping[str, bool]) -> bytes:
+    """`channels` says which ways there are to be woken up by other processes, and whether each works."""
+    parts = chain(_of_store(reading), _of_process(reading, counts), _of_mainspring(reading, version, channels))
+    return ("\n".join(parts) + "\n").encode()
+
+
+# --- what the store says: the same from every process ----------------------------------------------------------------
+
+
+def _of_store(reading: Reading) -> Iterator[str]:
+    jobs = [(f'job_name="{escaped(each.job.name)}"', each) for each in reading.jobs]
+    yield from _head("job_execution_total", "counter", "Executions that ended, by how and by what had made them.")
+    for label, each in jobs:
+        for key, count in _totals(each).items():
+            trigger, _, status = key.rpartition(":")
+            yield f'job_execution_total{{{label},status="{status}",trigger_type="{escaped(trigger)}"}} {count}'
+    yield from _head("job_rescued_total", "counter", "Executions taken back from workers that fell silent.")
+    for label, each in jobs:
+        yield f"job_rescued_total{{{label}}} {each.stats.rescued}"
+    yield from _head("job_currently_running", "gauge", "Executions that run now.")
+    for label, each in jobs:
+        yield f"job_currently_running{{{label}}} {each.live.running}"
+    yield from _head("job_queue_depth", "gauge", "Executions that wait, retries and planned ones among them.")
+    for label, each in jobs:
+        yield f'job_queue_depth{{{label},queue="{escaped(each.job.spec.queue)}"}} {each.live.pending}'
+    yield from _head("job_stale_locks", "gauge", "Running executions whose worker has not been heard of for a lease.")
+    for label, each in jobs:
+        yield f"job_stale_locks{{{label}}} {each.stale}"
+    for name, what, text in _INSTANTS:
+        full = f"job_{name}_timestamp_seconds"
+        yield from _head(full, "gauge", f"{text} Seconds since 1970; 0: none.")
+        for label, each in jobs:
+            if what != "oldest_waiting" or each.waiting_read:
+                yield f"{full}{{{label}}} {_seconds(getattr(each, what))}"
+
+
+_INSTANTS = (
+    ("last_success", "last_success", "When an execution last succeeded."),
+    ("next_expected", "next_expected", "When the next scheduled run is due; in the past when it is late."),
+    ("oldest_running_start", "oldest_running", "When the oldest try that runs began."),
+    ("oldest_waiting", "oldest_waiting", "Since when the oldest execution that is due has been waiting."),
+)
+
+
+def _totals(each: JobReading) -> dict[str, int]:
+    """Every combination that this job can come to is there from the start: a counter that appears with its first
+    failure would hide it from `increase`. What is tracked may name any trigger: one that has been seen is there too."""
+    spec, seen = each.job.spec, each.stats.by_trigger
+    triggers = dict.fromkeys((*ANY_JOB, *(key.rpartition(":")[0] for key in seen)))
+    more = _for(each.job, SCHEDULED, AFTER) + (WINDOW if spec.window is not None else ())
+    zeros = {f"{trigger}:{status}": 0 for trigger in (*triggers, *more) for status in STATUSES}
+    return zeros | seen
+
+
+def _for(job: Job, scheduled: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    """What applies to this job of what a schedule brings, and of what other jobs bring that come before it."""
+    return (scheduled if job.spec.trigger is not None else ()) + (after if job.spec.after else ())
+
+
+# --- what this process has counted ---------------------------------------------------------------------------------
+
+
+def _of_process(reading: Reading, counts: ProcessCounts) -> Iterator[str]:
+    reasons = {each.job.name: ANY_SKIP + _for(each.job, SKIPS, SKIPS_AFTER) for each in reading.jobs}
+    jobs = {f'job_name="{escaped(name)}"': each for name, each in sorted(counts.jobs.items())}
+    durations = {label: each.durations for label, each in jobs.items()}
+    yield from _histograms("job_execution_duration_seconds", "How long tries took that ended here.", durations)
+    lateness = {label: each.lateness for label, each in jobs.items()}
+    yield from _histograms("job_lateness_seconds", "How long after their time tries began here.", lateness)
+    for name, (field, text) in _COUNTERS.items():
+        yield from _head(f"job_{name}_total", "counter", f"{text}, counted by this process.")
+        for label, each in jobs.items():
+            yield f"job_{name}_total{{{label}}} {getattr(each, field)}"
+    yield from _head("job_skips_total", "counter", "Executions skipped, by reason, counted by this process.")
+    for name, each in sorted(counts.jobs.items()):
+        for reason, count in {**dict.fromkeys(reasons.get(name, ANY_SKIP), 0), **each.skips}.items():
+            yield f'job_skips_total{{job_name="{escaped(name)}",reason="{escaped(reason)}"}} {count}'
+
+
+_COUNTERS = {
+    "retries": ("retries", "Tries that failed and will be repeated"),
+    "fenced_writes": ("fenced", "Writes refused because the execution belonged to somebody else by then"),
+    "missed": ("missed", "Ticks that nobody made happen"),
+}
+
+
+def _histograms(name: str, text: str, jobs: Mapping[str, Histogram]) -> Iterator[str]:
+    yield from _head(name, "histogram", text)
+    for label, each in jobs.items():
+        *finite, everything = accumulate(each.counts)
+        for bound, count in zip(each.bounds, finite, strict=True):
+            yield f'{name}_bucket{{{label},le="{bound:g}"}} {count}'
+        yield f'{name}_bucket{{{label},le="+Inf"}} {everything}'
+        yield f"{name}_sum{{{label}}} {each.total!r}"
+        yield f"{name}_count{{{label}}} {everything}"
+
+
+# --- Mainspring itself -----------------------------------------------------------------------------------------------
+
+
+def _of_mainspring(reading: Reading, version: str, channels: Mapping[str, bool]) -> Iterable[str]:
+    yield from _head("mainspring_info", "gauge", "Always 1: a process of Mainspring is here.")
+    yield f'mainspring_info{{version="{escaped(version)}"}} 1'
+    yield from _head("mainspring_wakeup_channel_up", "gauge", "1 while wake-ups of other processes come in.")
+    for channel, works in channels.items():
+        yield f'mainspring_wakeup_channel_up{{channel="{channel}"}} {int(works)}'
+    yield from _head("mainspring_jobs_left_out", "gauge", "Jobs beyond the setting metrics_jobs, without numbers here.")
+    yield f"mainspring_jobs_left_out {reading.left_out}"
+    yield from _head("mainspring_read_timestamp_seconds", "gauge", "When the numbers of the store were read.")
+    yield f"mainspring_read_timestamp_seconds {_seconds(reading.at)}"
+
+
+def _head(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {kind}"
+
+
+def escaped(text: str) -> str:
+    r"""
+    >>> escaped('a "b"\n')
+    'a \\"b\\"\\n'
+    """
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _seconds(at: Micros | None) -> str:
+    return "0" if at is None else f"{at / SECOND:.6f}"

@@ -1,0 +1,118 @@
+"""Dead-man's switches: an observer that asks for the addresses which jobs name, see `core.rules.pings`.
+
+It never stops a job: events only put an address into a short queue, threads of its own do the asking, and what does
+not fit, fails or takes too long is told in the log and forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...core.rules.pings import address_of, names_addresses
+from ...model.events import Ended, Rescued, Started
+from ...model.execution import Execution
+from .http_request import ask
+
+_log = logging.getLogger("mainspring.pings")
+
+ROOM = 1_000
+THREADS = 4
+TIMEOUT = 5.0
+IDLE = 5.0
+"""Seconds without work after which a thread ends; the next ping starts one anew."""
+QUIET = 60.0
+"""Seconds for which the trouble of one job is not told again."""
+_HEARD = frozenset({Started, Ended, Rescued})
+
+
+class Pings:
+    """`private` allows addresses in private networks; `send` is replaced in tests."""
+
+    def __init__(self, private: bool, send: Callable[[str, float, bool], int] = ask) -> None:
+        self.private = private
+        self._send = send
+        self._waiting: queue.Queue[tuple[str, str]] = queue.Queue(ROOM)
+        self._threads: list[threading.Thread] = []
+        self._told: dict[str, float] = {}
+
+    def hears(self, kind: type) -> bool:
+        return kind in _HEARD
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        return names_addresses(execution)
+
+    def wants_any(self, kind: type, executions: Sequence[Execution]) -> bool:
+        policy = ""
+        for execution in executions:
+            if execution.policy != policy:  # mostly all have the same
+                policy = execution.policy
+                if names_addresses(execution):
+                    return True
+        return False
+
+    def __call__(self, event: Any, /) -> None:
+        if type(event) not in _HEARD or not names_addresses(event.execution):
+            return
+        url = address_of(event)
+        if url is None:
+            return
+        try:
+            self._waiting.put_nowait((event.execution.job, url))
+        except queue.Full:
+            self._complain(event.execution.job, "too many pings are waiting already")
+            return
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) < min(THREADS, self._waiting.qsize()):
+            thread = threading.Thread(target=self._work, name="mainspring-ping", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something was not asked for yet."""
+        return self._waiting.unfinished_tasks > 0
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything was asked for, or so long; whether it was."""
+        end = time.monotonic() + timeout
+        with self._waiting.all_tasks_done:
+            while self._waiting.unfinished_tasks:
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
+                self._waiting.all_tasks_done.wait(left)
+        return True
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job, url = self._waiting.get(timeout=IDLE)
+            except queue.Empty:
+                return
+            try:
+                self._ping(job, url)
+            finally:
+                self._waiting.task_done()
+
+    def _ping(self, job: str, url: str) -> None:
+        """The address itself is a secret: only its host is told."""
+        try:
+            status = self._send(url, TIMEOUT, self.private)
+            problem = None if 200 <= status < 300 else f"answered {status}"
+        except (OSError, ValueError) as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem is not None:
+            self._complain(job, f"{urlsplit(url).hostname}: {problem}")
+
+    def _complain(self, job: str, problem: str) -> None:
+        now = time.monotonic()
+        if now < self._told.get(job, 0.0):
+            return
+        self._told[job] = now + QUIET
+        _log.warning("ping of job %s failed: %s", job, problem)

@@ -1,0 +1,85 @@
+"""The way to a Redis or Valkey server, for whatever is kept there. The driver is imported when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qsl, urlencode
+
+from ..model.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+PREFIX = "mainspring"
+TIMEOUT = 2.0
+CONNECTIONS = 8
+
+Closing: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Place:
+    """A server, and the keys that are ours on it. Connections belong to the event loop they were made on: each loop
+    has its own."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self._prefix = split_prefix(url)
+        self._clients: dict[asyncio.AbstractEventLoop, Redis] = {}
+
+    def key(self, name: str) -> str:
+        """One hash tag for all keys: whatever spreads keys over servers keeps ours together, as a script needs them."""
+        return f"{{{self._prefix}}}:{name}"
+
+    def client(self) -> Redis:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
+            self._clients[loop] = connect(self.url)
+        return self._clients[loop]
+
+    async def close(self) -> None:
+        clients, self._clients = self._clients, {}
+        await on_its_own_loop({loop: client.aclose for loop, client in clients.items()})
+
+
+async def on_its_own_loop(closings: Mapping[asyncio.AbstractEventLoop, Closing]) -> None:
+    """Each closing on the event loop that it belongs to, unless that has ended."""
+    for loop, close in closings.items():
+        if loop is asyncio.get_running_loop():
+            await close()
+        elif loop.is_running():
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(close(), loop))
+
+
+def connect(url: str) -> Redis:
+    """A client that connects when first used and never tries twice: a script may have run though no answer came."""
+    try:
+        from redis.asyncio import BlockingConnectionPool, Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+    except ImportError:
+        raise ConfigurationError("redis_url needs the package redis: pip install 'mainspring[redis]'") from None
+    scheme, rest = url.split("://", 1)
+    pool = BlockingConnectionPool.from_url(
+        f"{scheme.replace('valkey', 'redis')}://{rest}",
+        decode_responses=True,
+        max_connections=CONNECTIONS,
+        timeout=TIMEOUT,
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return Redis.from_pool(pool)
+
+
+def split_prefix(url: str) -> tuple[str, str]:
+    """The address for the driver, and the prefix of the keys.
+
+    >>> split_prefix("redis://localhost/1?prefix=shop&socket_timeout=1")
+    ('redis://localhost/1?socket_timeout=1', 'shop')
+    """
+    place, _, query = url.partition("?")
+    options = dict(parse_qsl(query))
+    prefix = options.pop("prefix", PREFIX)
+    return f"{place}?{urlencode(options)}" if options else place, prefix

@@ -1,0 +1,101 @@
+"""What every request passes through: its id, the limits of its body, the last resort for errors.
+
+Plain ASGI instead of Starlette's `BaseHTTPMiddleware`, which would buffer streams and hide a client's leaving.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..core.request_context import REQUEST_ID, TRACE_CONTEXT
+from ..model.values.trace_context import joined
+from .errors import http_problem, respond, unexpected
+
+MOST_BYTES = 1024 * 1024
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+_SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_JSON = re.compile(r"application/([a-z0-9.-]+\+)?json", re.IGNORECASE)
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+
+
+class Frame:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = request_id_of(headers.get("x-request-id"))
+        token = REQUEST_ID.set(request_id)
+        trace = TRACE_CONTEXT.set(joined(headers.get("traceparent"), headers.get("tracestate")))
+        answer = _Answer(send, request_id)
+        try:
+            _check(scope["method"], headers)
+            await self._app(scope, _Limited(receive), answer)
+        except HTTPException as error:
+            await self._close(answer, scope, receive, respond(http_problem(error).answer))
+        except Exception as error:
+            await self._close(answer, scope, receive, respond(unexpected(error).answer))
+        finally:
+            TRACE_CONTEXT.reset(trace)
+            REQUEST_ID.reset(token)
+
+    async def _close(self, answer: _Answer, scope: Scope, receive: Receive, response: Any) -> None:
+        """An answer that has begun cannot be taken back; the connection then just ends."""
+        if not answer.begun:
+            await response(scope, receive, answer)
+
+
+def request_id_of(given: str | None) -> str:
+    """The id that the caller gave, if it is one that can stand in logs and records; else a new one."""
+    return given if given is not None and _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _check(method: str, headers: Headers) -> None:
+    """What can be told of a body before it is read."""
+    length = headers.get("content-length", "0")
+    size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else MOST_BYTES + 1
+    if size > MOST_BYTES:
+        raise HTTPException(413)
+    has_body = size > 0 or "transfer-encoding" in headers
+    kind = headers.get("content-type", "").partition(";")[0].strip()
+    if method in WITH_BODY and has_body and not _JSON.fullmatch(kind):
+        raise HTTPException(415)
+
+
+class _Limited:
+    """A body whose size nobody told in advance is counted as it comes."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self._size = receive, 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._size += len(message.get("body", b""))
+            if self._size > MOST_BYTES:
+                raise HTTPException(413)
+        return message
+
+
+class _Answer:
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send, self._request_id, self.begun = send, request_id, False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._request_id
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)

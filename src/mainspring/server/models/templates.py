@@ -1,0 +1,61 @@
+"""What requests may say about templates, and what the answers look like."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from .answers import Instant, Output
+from .commands import Name
+from .jobs import JobFields
+
+_EXAMPLE: dict[str, Any] = {
+    "name": "nightly-crawl",
+    "handler": "crawl",
+    "schedule": "0 30 3 * * *",
+    "timezone": "Europe/Paris",
+    "params": {"depth": 2},
+    "max_retries": 5,
+}
+
+
+class TemplateCreate(JobFields):
+    """A named set of a handler and fields of a job. Parameters may be incomplete: who makes a job adds the rest."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: Name
+    handler: Annotated[Name, Field(description="The code that jobs made from it run.")]
+
+
+class TemplateUpdate(JobFields):
+    """Only what is named changes; `null` takes a field out of the template."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"max_retries": 2}, {"schedule": None}]})
+
+    handler: Name | None = None
+
+
+class TemplateJob(JobFields):
+    """What the job has otherwise than the template. Parameters and metadata are laid over those of the template."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "crawl-news", "params": {"url": "/news"}}]})
+
+    name: Annotated[Name | None, Field(description="Made up when it is left out.")] = None
+
+
+class Template(Output):
+    name: str
+    handler: str
+    description: str
+    schedule: str | None
+    schedule_description: str | None
+    timezone: str | None
+    params: dict[str, Any]
+    metadata: dict[str, Any]
+    options: Annotated[dict[str, Any], Field(description="What else it sets, as a job keeps it.")]
+    version: int
+    updated_by: str
+    created_at: Instant
+    updated_at: Instant

@@ -1,0 +1,201 @@
+"""One request as a route sees it: who asks, the engine, and what its headers wish for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Depends, Header, Request
+from starlette.responses import Response
+
+from ..core.commands.idempotency import Answer
+from ..core.commands.steering import Control, JobChanged
+from ..core.queries.job_view import JobView
+from ..core.render.entities import job_shape
+from ..model.errors import MainspringError
+from ..model.job import Job
+from .access import Principal, Role, covers, may_steer, needs
+from .engine import Application, Engine
+from .errors import problem_of, respond
+
+Work = Callable[[str | None], Awaitable[Answer]]
+"""The work of a request, given the id of the execution it makes if that has to be a certain one."""
+
+REPLAYED = {"Idempotent-Replay": "true"}
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="A key of your own: the same key and request get the same answer for 24 hours.",
+    ),
+]
+IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        pattern=r'^(\*|"[!#-+.-~-]{1,98}")$',
+        examples=['"0a1b2c3d4e5f-7"'],
+        description="The ETag of the job as you saw it: if it has changed since, nothing is done (412); or *.",
+    ),
+]
+TraceParent = Annotated[
+    str | None, Header(alias="traceparent", max_length=200, description="W3C trace context; the execution joins it.")
+]
+
+
+class Call:
+    def __init__(self, request: Request, principal: Principal, engine: Engine) -> None:
+        self.request, self.principal, self.engine = request, principal, engine
+        self.key: str | None = None
+        self.seen: str | None = None
+
+    @property
+    def by(self) -> str:
+        """Who asks, for the audit."""
+        return self.principal.actor
+
+    @property
+    def operates(self) -> bool:
+        return self.principal.role.covers(Role.OPERATOR)
+
+    @property
+    def administers(self) -> bool:
+        return self.principal.role.covers(Role.ADMIN)
+
+    @property
+    def application(self) -> Application:
+        application: Application = self.request.app.state.application
+        return application
+
+    @property
+    def control(self) -> Control:
+        """Steering as far as who asks may: a job can demand a higher role."""
+        return self.engine.control.checked(self.may_steer)
+
+    def may_steer(self, job: Job) -> None:
+        """Refuse a job that demands a higher role than who asks has."""
+        may_steer(self.principal, job)
+
+    async def steerable(self, name: str) -> JobView:
+        """The job, if who asks may steer it."""
+        view = await self.engine.queries.job(name)
+        self.may_steer(view.job)
+        return view
+
+    def told(self, view: JobView) -> dict[str, Any]:
+        """The job as who asks may see it."""
+        return job_shape(view, whole=covers(self.principal, view.job))
+
+    def check(self, view: JobView) -> None:
+        """Refuse if the job is not the one that `If-Match` names."""
+        if self.seen is not None and self.seen != view.tag:
+            raise JobChanged(view.name, self.seen, view.tag)
+
+    async def steer(self, command: Callable[[], Awaitable[JobView]]) -> Response:
+        """A command on one job; the answer is the job as it is now."""
+
+        async def work(_: str | None) -> Answer:
+            view = await command()
+            return json(self.told(view), headers=etag(view))
+
+        return await self.once(work)
+
+    async def once(self, work: Work) -> Response:
+        """Do the work, or give the answer that it had under the same key before."""
+        if self.key is None:
+            return respond(await work(None))
+        keys = self.engine.idempotency
+        begun = await keys.begin(self.by, self.key, await self._fingerprint())
+        if isinstance(begun, Answer):
+            return respond(msgspec.structs.replace(begun, headers=begun.headers | REPLAYED))
+        try:
+            answer = await self._answer(work, begun.execution_id)
+        except BaseException:
+            await keys.forget(begun)
+            raise
+        await keys.finish(begun, answer)
+        return respond(answer)
+
+    async def _answer(self, work: Work, execution_id: str) -> Answer:
+        """A refusal is an answer too, and stays one; what may pass is raised."""
+        try:
+            return await work(execution_id)
+        except MainspringError as error:
+            problem = problem_of(error)
+            if problem.status >= 500:
+                raise
+            return problem.answer
+
+    async def _fingerprint(self) -> str:
+        url, body = self.request.url, await self.request.body()
+        return hashlib.sha256(f"{self.request.method} {url.path}?{url.query}\n".encode() + body).hexdigest()
+
+
+def json(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    return Answer(status, msgspec.json.encode(data).decode(), headers or {})
+
+
+def etag(view: JobView) -> dict[str, str]:
+    return {"ETag": f'"{view.tag}"'}
+
+
+def read_tag(if_match: str | None) -> str | None:
+    """The tag inside `If-Match`; `*` is any job that exists, and that is checked anyway."""
+    return None if if_match is None or if_match == "*" else if_match[1:-1]
+
+
+async def _viewing(request: Request, principal: Annotated[Principal, Depends(needs(Role.VIEWER))]) -> Call:
+    return await _call(request, principal)
+
+
+async def _operating(request: Request, principal: Annotated[Principal, Depends(needs(Role.OPERATOR))]) -> Call:
+    return await _call(request, principal)
+
+
+async def _administering(request: Request, principal: Annotated[Principal, Depends(needs(Role.ADMIN))]) -> Call:
+    return await _call(request, principal)
+
+
+async def _call(request: Request, principal: Principal) -> Call:
+    return Call(request, principal, await request.app.state.application.engine())
+
+
+Viewing = Annotated[Call, Depends(_viewing)]
+"""For routes that read."""
+Operating = Annotated[Call, Depends(_operating)]
+Administering = Annotated[Call, Depends(_administering)]
+
+
+async def _changing(call: Operating, if_match: IfMatch = None) -> Call:
+    call.seen = read_tag(if_match)
+    return call
+
+
+async def _posting(call: Operating, key: IdempotencyKey = None) -> Call:
+    call.key = key
+    return call
+
+
+async def _commanding(call: Annotated[Call, Depends(_posting)], if_match: IfMatch = None) -> Call:
+    call.seen = read_tag(if_match)
+    return call
+
+
+async def _admin_posting(call: Administering, key: IdempotencyKey = None) -> Call:
+    call.key = key
+    return call
+
+
+Changing = Annotated[Call, Depends(_changing)]
+"""For routes that change a job in place: `If-Match` is honoured."""
+Posting = Annotated[Call, Depends(_posting)]
+"""For routes that make something: `Idempotency-Key` is honoured."""
+AdminPosting = Annotated[Call, Depends(_admin_posting)]
+Commanding = Annotated[Call, Depends(_commanding)]
+"""For commands on a job: both."""

@@ -1,0 +1,132 @@
+"""Shares and limits, as every store keeps them: which tag a ready row gets, which limit is full, when to look again.
+
+Pure functions, as in shared.py. `core.ports.Store.exchange` says what they are for; the conformance suites `shares` and
+`limits` say it in examples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+from ...model.limits import Limit, decode_limits, next_token, refilled
+from ...model.time.instants import Micros, seconds_to_micros
+
+LOOK_AGAIN = 5.0  # seconds after which the rows parked under a key are looked at, whether they were woken or not
+_STEP = 1_000_000  # what one execution of weight 1 adds to the tag of its share
+_NEARLY = 1e-6  # a token that is short of so much by the rounding of sums is a token
+
+Kind: TypeAlias = Literal["slot", "token"]
+
+
+class Wait(NamedTuple):
+    """What a parked row waits for: a slot or a token of this key."""
+
+    key: str
+    kind: Kind
+
+
+class Bucket(NamedTuple):
+    """How many tokens there were at the instant `since`, and the numbers they were counted with."""
+
+    level: float
+    since: Micros
+    rate: float
+    burst: int
+
+
+def next_tag(smallest: int | None, greatest_of_share: int | None, weight: int) -> int:
+    """The tag of a row that becomes ready: `smallest` is among the ready rows of its lane and priority,
+    `greatest_of_share` among those that have its share too. The place of a row that is parked follows from those of its
+    line in the same way.
+
+    >>> next_tag(None, None, 1), next_tag(7, None, 1), next_tag(7, 9, 1), next_tag(7, 9, 4)
+    (0, 7, 1000009, 250009)
+    """
+    front = smallest or 0
+    return front if greatest_of_share is None else max(front, greatest_of_share + _STEP // max(1, weight))
+
+
+@lru_cache(maxsize=4096)
+def keys_of(limits: str) -> tuple[str, ...]:
+    """The keys under which a running row takes a slot, each once."""
+    return tuple(dict.fromkeys(limit.key for limit in decode_limits(limits)))
+
+
+def wait_of(limit: Limit) -> Wait:
+    return Wait(limit.key, "token" if limit.concurrency is None else "slot")
+
+
+def numbers_in(limit: Limit) -> str:
+    """What tells the lines of one key apart, as text.
+
+    >>> numbers_in(Limit("k", concurrency=3)), numbers_in(Limit("k", rate=0.5, burst=2))
+    ('3', '0.5/2')
+    """
+    return str(limit.concurrency) if limit.concurrency is not None else f"{limit.per_second}/{limit.burst}"
+
+
+@lru_cache(maxsize=4096)
+def limit_with(wait: Wait, numbers: str) -> Limit:
+    """The limit that the rows of a line wait for."""
+    if wait.kind == "slot":
+        return Limit(wait.key, concurrency=int(numbers))
+    rate, _, burst = numbers.partition("/")
+    return Limit(wait.key, rate=float(rate), burst=int(burst))
+
+
+def level_of(bucket: Bucket | None, limit: Limit, now: Micros) -> float:
+    """What the bucket of this limit holds; one that nobody has used yet is full."""
+    rate, burst = numbers_of(limit)
+    return float(burst) if bucket is None else refilled(bucket.level, bucket.since, now, rate, burst)
+
+
+def numbers_of(limit: Limit) -> tuple[float, int]:
+    assert limit.per_second is not None
+    assert limit.burst is not None
+    return limit.per_second, limit.burst
+
+
+def tokens_in(level: float) -> int:
+    """Whole tokens.
+
+    >>> tokens_in(0.9), tokens_in(0.9999999), tokens_in(2.5)
+    (0, 1, 2)
+    """
+    return max(0, math.floor(level + _NEARLY))
+
+
+def after_taking(bucket: Bucket | None, limit: Limit, now: Micros) -> Bucket:
+    return Bucket(level_of(bucket, limit, now) - 1.0, now, *numbers_of(limit))
+
+
+def is_full(bucket: Bucket, now: Micros) -> bool:
+    """A full bucket is as good as none."""
+    return refilled(bucket.level, bucket.since, now, bucket.rate, bucket.burst) >= bucket.burst
+
+
+def anchored(bucket: Bucket, now: Micros) -> Bucket:
+    """A bucket that is counted from an instant yet to come, because the clock was set back, fills up from now on."""
+    return bucket._replace(since=min(bucket.since, now))
+
+
+def is_look_due(look: Micros, now: Micros) -> bool:
+    """No look is put off further than that, unless the clock was set back since."""
+    return look <= now or look > look_at_slots(now)
+
+
+def look_at_slots(now: Micros) -> Micros:
+    return now + seconds_to_micros(LOOK_AGAIN)
+
+
+def look_at_tokens(level: float, limit: Limit, now: Micros) -> Micros:
+    """When the next token is there, and at the latest when everything is looked at."""
+    return min(look_at_slots(now), next_token(level, now, numbers_of(limit)[0]))
+
+
+def limits_before(limits: str, full: Limit) -> Sequence[Limit]:
+    """Those that had room, when this one was the first that had none."""
+    all_of_them = decode_limits(limits)
+    return all_of_them[: all_of_them.index(full)]

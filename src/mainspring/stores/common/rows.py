@@ -1,0 +1,234 @@
+"""Mechanical steps that every store takes in the same way. Pure functions: no clock, no I/O, no policy.
+
+`core.ports.Store` says what a store has to do; where it leaves a detail open (which fields a settled row keeps,
+in which order lanes take turns) the answer is here, once, so that all stores agree to the last field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from ...model.execution import Attempt, Execution, State
+from ...model.job import Job, JobStats
+from ...model.store.messages import Change
+from ...model.time.instants import Micros, seconds_to_micros
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+
+BLOCKED_DEFER = 5.0  # seconds a staged row waits when its running key is held
+LOG_LINES_KEPT = 1_000  # per execution; the oldest go first
+
+Candidate: TypeAlias = tuple[int, T]
+"""One ready row as a lane lists it: (-priority, id), so that plain sorting gives the order of claiming."""
+
+
+# --- adding -----------------------------------------------------------------------------------------------------
+
+
+def overlap_choices(execution: Execution) -> tuple[str, ...]:
+    """The overlap keys to try at insert, in order. Empty: the execution needs none."""
+    if execution.overlap_key is None:
+        return ()
+    if execution.overlap_slots <= 1:
+        return (execution.overlap_key,)
+    return tuple(f"{execution.overlap_key}#{slot}" for slot in range(execution.overlap_slots))
+
+
+def in_slot(execution: Execution, key: str) -> Execution:
+    """The execution with the overlap key it got; a running key that is the same goes with it."""
+    same = execution.running_overlap_key == execution.overlap_key
+    return replace(execution, overlap_key=key, running_overlap_key=key if same else execution.running_overlap_key)
+
+
+def skipped_record(execution: Execution) -> Execution:
+    """What is recorded, under the same id, of an execution whose overlap key is held.
+
+    It ended when it was made and never ran, even if it came as running already.
+    """
+    never_ran = replace(execution, owner=None, lease=None, claimed=None, started=None, staged=False)
+    return replace(never_ran, state=State.SKIPPED, reason="overlap", finished=execution.created)
+
+
+# --- settling ---------------------------------------------------------------------------------------------------
+
+
+def fits(row: Execution, change: Change, now: Micros) -> bool:
+    """Whether a live row is still as the decision saw it, and, for a rescue, its lease has run out."""
+    as_seen = (row.state, row.token, row.owner) == (change.expect, change.token, change.owner)
+    return as_seen and (not change.rescue or lease_over(row, now))
+
+
+def lease_over(row: Execution, now: Micros) -> bool:
+    return row.state is State.RUNNING and row.lease is not None and row.lease <= now
+
+
+def settled(row: Execution, change: Change, now: Micros) -> Execution:
+    """The row after the change: nobody owns it; texts that the change leaves out stay, reason and error do not.
+
+    A pending row is due after the delay and forgets claim and progress; a final one has ended and holds no lease.
+    Keys, token and a cancel request stay with the row in every case; no row is parked after a change.
+    """
+    to = change.to
+    pending = to is State.PENDING
+    final = to is State.COMPLETED or to.final
+    return replace(
+        row,
+        state=to,
+        owner=None,
+        lease=None,
+        failures=change.failures,
+        crashes=change.crashes,
+        alone=change.alone,
+        started=row.started if change.started is None else change.started,
+        finished=change.at if final else row.finished,
+        attempts_json=_with_attempt(row.attempts_json, change.attempt),
+        reason=change.reason,
+        error=change.error,
+        result_json=row.result_json if change.result_json is None else change.result_json,
+        counters_json=row.counters_json if change.counters_json is None else change.counters_json,
+        metadata_json=row.metadata_json if change.metadata_json is None else change.metadata_json,
+        todo=change.todo,
+        due=now + seconds_to_micros(change.delay) if pending else row.due,
+        claimed=None if pending else row.claimed,
+        progress_json=None if pending else row.progress_json,
+        parked=None,
+    )
+
+
+def _with_attempt(attempts: str, attempt: Attempt | None) -> str:
+    """A JSON array with one more item. The text is spliced: what was recorded before need not be read for that."""
+    if attempt is None:
+        return attempts
+    item = _encode(attempt).decode()
+    return f"[{item}]" if attempts == "[]" else f"{attempts[:-1]},{item}]"
+
+
+# --- claiming ---------------------------------------------------------------------------------------------------
+
+
+def claimed(row: Execution, owner: str, lease: Micros, now: Micros) -> Execution:
+    """The row as its new owner gets it, until `lease`. A staged row trades its keys for the running ones."""
+    after = replace(
+        row,
+        state=State.RUNNING,
+        token=row.token + 1,
+        owner=owner,
+        lease=lease,
+        claimed=now,
+        started=now if row.started is None else row.started,
+        parked=None,
+    )
+    return running_keys(after) if row.staged else after
+
+
+def running_keys(row: Execution) -> Execution:
+    return replace(row, unique_key=row.running_unique_key, overlap_key=row.running_overlap_key, staged=False)
+
+
+def deferred(row: Execution, now: Micros) -> Execution:
+    """A staged row whose running key is held: it tries again later, or as soon as the key is freed."""
+    return replace(row, due=now + seconds_to_micros(BLOCKED_DEFER))
+
+
+def picked(lanes: Mapping[str, Sequence[Candidate[T]]], turn: int) -> Iterator[T]:
+    """Ids, or whatever a store knows its rows by, in the order of claiming: highest priority first; within a priority
+    the lanes take turns.
+
+    Each lane lists its best candidates, sorted. The lanes that have rows of a priority take turns in the order of
+    their names, beginning with number `turn` (counted round). To claim up to n rows a store lists at most n
+    candidates per lane and takes the first n ids.
+
+    >>> list(picked({"a": [(-1, "1"), (0, "2"), (0, "3")], "b": [(0, "4")]}, turn=1))
+    ['1', '4', '2', '3']
+    """
+    if len(lanes) == 1:  # the usual case: nothing to take turns with
+        yield from (id for candidates in lanes.values() for _, id in candidates)
+        return
+    for level in sorted({level for candidates in lanes.values() for level, _ in candidates}):
+        rows = [[id for at, id in lanes[name] if at == level] for name in sorted(lanes)]
+        rows = [ids for ids in rows if ids]
+        first = turn % len(rows)
+        yield from _in_turns([*rows[first:], *rows[:first]])
+
+
+def _in_turns(rows: Sequence[Sequence[T]]) -> Iterator[T]:
+    return (id for id in chain.from_iterable(zip_longest(*rows)) if id is not None)
+
+
+# --- lists of jobs ----------------------------------------------------------------------------------------------
+
+
+def search_text(job: Job) -> str:
+    """Where a list of jobs looks for words. What is between the parts is in none of them."""
+    return "\x1f".join((job.name, job.spec.handler, job.spec.description)).lower()
+
+
+# --- statistics -------------------------------------------------------------------------------------------------
+
+
+def ended_delta(row: Execution) -> JobStats:
+    """What one finished execution adds to the statistics of its job. Skipped ones only count as skipped."""
+    by_trigger = {ending_of(row.trigger, row.state): 1}
+    if row.state is State.SKIPPED:
+        return JobStats(job_id=row.job_id, skipped=1, by_trigger=by_trigger)
+    # What it took is counted in the database by two of the stores, which know no more than these two instants.
+    duration = (row.finished - row.started) / 1000 if row.started is not None and row.finished is not None else None
+    return JobStats(
+        job_id=row.job_id,
+        completed=int(row.state is State.COMPLETED),
+        partial=int(row.state is State.PARTIAL),
+        failed=int(row.state is State.FAILED),
+        cancelled=int(row.state is State.CANCELLED),
+        duration_ms=duration or 0.0,
+        timed=int(duration is not None),
+        last_id=row.id,
+        last_state=row.state,
+        last_started=row.started,
+        last_finished=row.finished,
+        last_error=row.error,
+        last_failures=row.failures,
+        by_trigger=by_trigger,
+    )
+
+
+def ending_of(trigger: str, state: State) -> str:
+    """What `JobStats.by_trigger` counts an ending under."""
+    return f"{trigger}:{state.value}"
+
+
+def change_delta(after: Execution, change: Change) -> JobStats | None:
+    """What one applied change adds to the statistics: the ending, if it is one, and the rescue, if it is one."""
+    delta = ended_delta(after) if change.to.final else None
+    if not change.rescue:
+        return delta
+    rescue = JobStats(job_id=after.job_id, rescued=1)
+    return rescue if delta is None else merge_stats(delta, rescue)
+
+
+def merge_stats(one: JobStats, other: JobStats) -> JobStats:
+    """Both together, in whatever order they come. `last` is that of the newest id."""
+    newest, oldest = (one, other) if one.last_id >= other.last_id else (other, one)
+    return replace(
+        newest,
+        completed=one.completed + other.completed,
+        partial=one.partial + other.partial,
+        failed=one.failed + other.failed,
+        cancelled=one.cancelled + other.cancelled,
+        skipped=one.skipped + other.skipped,
+        duration_ms=newest.duration_ms + oldest.duration_ms,
+        timed=one.timed + other.timed,
+        rescued=one.rescued + other.rescued,
+        by_trigger=merge_counts(one.by_trigger, other.by_trigger),
+    )
+
+
+def merge_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Both added up, name by name."""
+    return {**one, **{name: one.get(name, 0) + count for name, count in other.items()}}

@@ -1,0 +1,268 @@
+"""Statistics: an ending is its own delta until `fold` has added it to the totals of its job.
+
+The row that ended says so (`delta`) in the very write that ended it. Folding takes a batch of such rows of one job,
+adds them to the totals and, in the same write, names them there (`folding`); then it clears their marks, then the
+names. Rows that are named count as totals, whatever their mark says; whoever finds names left over by a crash clears up
+first. What has ended gets its number in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+
+from pymongo import ReturnDocument
+
+from ....model.execution import State
+from ....model.job import JobStats, LiveCounts
+from ...common.rows import ending_of, merge_counts, merge_stats
+from ..connection.database import Database, repeated
+
+_SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
+_TRIES = 20
+_IDS_AT_ONCE = 1_000
+_AT_ONCE = 8
+
+_DELTA = {"delta": True}
+_FOLDED = {"folds": 1, "folding": 1}
+_KNOWN = {**_FOLDED, "stats.by_trigger": 1}
+_ADDED_UP = (*_SUMS, "duration", "timed", "rescued")
+_ENDED = {"live": False, **_DELTA}
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
+    """Totals and deltas are read one after the other: read again if something was folded in between."""
+    wanted = {} if job_ids is None else {"_id": {"$in": list(job_ids)}}
+    found: dict[str, JobStats] = {}
+    for _ in range(_TRIES):
+        totals = await _totals(db, wanted)
+        counted = [id for doc in totals.values() for id in doc.get("folding", {}).get("ids", ())]
+        deltas = await _deltas(db, job_ids, counted)
+        found = {id: _stats_of(id, doc["stats"]) for id, doc in totals.items() if "stats" in doc}
+        for id, delta in deltas.items():
+            found[id] = merge_stats(found[id], delta) if id in found else delta
+        after = await _totals(db, wanted)
+        if {id: doc["folds"] for id, doc in after.items()} == {id: doc["folds"] for id, doc in totals.items()}:
+            break
+    return found
+
+
+async def _totals(db: Database, wanted: dict[str, Any]) -> dict[str, Any]:
+    fields = {"stats": 1, "folds": 1, "folding": 1}
+    return {doc["_id"]: doc async for doc in db.incarnations.find({**wanted, "folds": {"$exists": True}}, fields)}
+
+
+async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence[str]) -> dict[str, JobStats]:
+    match: dict[str, Any] = dict(_DELTA) if job_ids is None else {"job_id": {"$in": list(job_ids)}, **_DELTA}
+    if counted:
+        match["_id"] = {"$nin": list(counted)}
+    group = {"$group": {"_id": {"job_id": "$job_id", "trigger": _TRIGGER}, **_GROUP}}
+    deltas: dict[str, JobStats] = {}
+    async for doc in await db.executions.aggregate([{"$match": match}, group], hint="delta"):
+        id, delta = doc["_id"]["job_id"], _batch_of(doc)
+        deltas[id] = merge_stats(deltas[id], delta) if id in deltas else delta
+    return deltas
+
+
+def _batch_of(doc: dict[str, Any]) -> JobStats:
+    """What rows of one job and one trigger add up to."""
+    job_id, trigger = doc["_id"]["job_id"], doc["_id"]["trigger"]
+    endings = {ending_of(trigger, State(state)): int(doc[state]) for state in _SUMS if doc[state]}
+    return _stats_of(job_id, {**doc, "by_trigger": endings})
+
+
+def _one_if(state: str) -> dict[str, Any]:
+    return {"$sum": {"$cond": [{"$eq": ["$state", state]}, 1, 0]}}
+
+
+_COUNTED = {"$and": [{"$eq": ["$live", False]}, {"$ne": ["$state", "skipped"]}]}
+_TIMED = {"$and": [_COUNTED, {"$ne": [{"$type": "$started"}, "missing"]}, {"$ne": [{"$type": "$finished"}, "missing"]}]}
+_LAST = {
+    "id": "$_id",
+    "state": "$state",
+    "started": "$started",
+    "finished": "$finished",
+    "error": "$error",
+    "failures": "$failures",
+}
+_TRIGGER = {"$ifNull": ["$trigger", "enqueue"]}
+_GROUP: dict[str, Any] = {
+    **{state: _one_if(state) for state in _SUMS},
+    "duration": {"$sum": {"$cond": [_TIMED, {"$subtract": ["$finished", "$started"]}, 0]}},
+    "timed": {"$sum": {"$cond": [_TIMED, 1, 0]}},
+    "rescued": {"$sum": {"$ifNull": ["$rescued", 0]}},
+    "last": {"$max": {"$cond": [_COUNTED, _LAST, None]}},
+}
+"""What rows add up to. `last` is the greatest by its first field, which is the id."""
+
+
+def _stats_of(job_id: str, doc: dict[str, Any]) -> JobStats:
+    last = doc.get("last") or {}
+    return JobStats(
+        job_id=job_id,
+        **{name: int(doc.get(name, 0)) for name in _SUMS},
+        duration_ms=int(doc.get("duration", 0)) / 1000,
+        timed=int(doc.get("timed", 0)),
+        rescued=int(doc.get("rescued", 0)),
+        last_id=last.get("id", ""),
+        last_state=State(last["state"]) if last else None,
+        last_started=_maybe(last.get("started")),
+        last_finished=_maybe(last.get("finished")),
+        last_error=last.get("error"),
+        last_failures=int(last.get("failures", 0)),
+        by_trigger={name: int(count) for name, count in doc.get("by_trigger", {}).items()},
+    )
+
+
+def stats_document(stats: JobStats) -> dict[str, Any]:
+    """As the totals of a job hold them."""
+    last = {
+        "id": stats.last_id,
+        "state": stats.last_state.value if stats.last_state else None,
+        "started": stats.last_started,
+        "finished": stats.last_finished,
+        "error": stats.last_error,
+        "failures": stats.last_failures,
+    }
+    sums: dict[str, Any] = {name: getattr(stats, name) for name in _SUMS}
+    sums |= {"duration": round(stats.duration_ms * 1000), "timed": stats.timed, "rescued": stats.rescued}
+    sums["by_trigger"] = stats.by_trigger
+    return sums | ({"last": last} if stats.last_id else {})
+
+
+def _maybe(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
+    """Along the index, job by job."""
+    ids = [doc["_id"] async for doc in db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
+    counts: dict[str, dict[str, int]] = {}
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        match = {"$match": {"job_id": {"$in": ids[start : start + _IDS_AT_ONCE]}, "live": True}}
+        group = {"$group": {"_id": {"job_id": "$job_id", "state": "$state"}, "count": {"$sum": 1}}}
+        async for doc in await db.executions.aggregate([match, group]):
+            counts.setdefault(doc["_id"]["job_id"], {})[doc["_id"]["state"]] = int(doc["count"])
+    return {id: LiveCounts(**states) for id, states in counts.items()}
+
+
+# --- folding --------------------------------------------------------------------------------------------------------
+
+
+async def fold(db: Database, limit: int) -> int:
+    merged = 0
+    jobs: list[dict[str, Any]] = [{"$match": _DELTA}, {"$group": {"_id": "$job_id"}}]
+    left = [job["_id"] async for job in await db.executions.aggregate(jobs, hint="delta")]
+    while left and merged < limit:
+        some, left = left[: min(_AT_ONCE, limit - merged)], left[min(_AT_ONCE, limit - merged) :]
+        share = (limit - merged) // len(some)
+        merged += sum(await asyncio.gather(*(_fold_job(db, job_id, share) for job_id in some)))
+    return merged
+
+
+async def _fold_job(db: Database, job_id: str, limit: int) -> int:
+    """The version is read before the rows: a batch that somebody else folds meanwhile makes the write fail."""
+    known = await db.incarnations.find_one({"_id": job_id}, _KNOWN)
+    if known is not None and "folding" in known:
+        await _clear(db, known)
+    unnumbered = {"$push": {"$cond": [{"$eq": [{"$type": "$number"}, "missing"]}, "$_id", "$$REMOVE"]}}
+    batch: list[dict[str, Any]] = [
+        {"$match": {"job_id": job_id, **_ENDED}},
+        {"$sort": {"_id": 1}},
+        {"$limit": limit},
+        {
+            "$group": {
+                "_id": {"job_id": "$job_id", "trigger": _TRIGGER},
+                "ids": {"$push": "$_id"},
+                "unnumbered": unnumbered,
+                **_GROUP,
+            }
+        },
+    ]
+    found = await (await db.executions.aggregate(batch, hint="delta")).to_list()
+    if not found or known is None:
+        return 0
+    total = _together(found, known.get("stats", {}).get("by_trigger", {}))
+    seen = {"_id": job_id, "folds": known["folds"], "folding": {"$exists": False}}
+    after = await db.incarnations.find_one_and_update(
+        seen, _added(total), projection=_FOLDED, return_document=ReturnDocument.AFTER
+    )
+    if after is None:
+        return 0
+    await _clear(db, after)
+    return len(total["ids"])
+
+
+def _together(groups: Sequence[dict[str, Any]], by_trigger: dict[str, int]) -> dict[str, Any]:
+    """The rows of all triggers. `by_trigger` are the totals so far: the write fails if they have changed."""
+    total: dict[str, Any] = {name: sum(group[name] for group in groups) for name in _ADDED_UP}
+    for name in ("ids", "unnumbered"):
+        total[name] = sorted(id for group in groups for id in group[name])
+    newest = max((group["last"] for group in groups if group["last"]), key=itemgetter("id"), default=None)
+    for group in groups:
+        by_trigger = merge_counts(by_trigger, _batch_of(group).by_trigger)
+    return total | {"last": newest, "by_trigger": by_trigger}
+
+
+def _added(batch: dict[str, Any]) -> list[dict[str, Any]]:
+    """All in one write: the sums, the numbers, and the names of the rows that are in them now."""
+    sums: dict[str, Any] = {
+        f"stats.{name}": {"$add": [{"$ifNull": [f"$stats.{name}", 0]}, batch[name]]} for name in _ADDED_UP
+    }
+    sums["stats.by_trigger"] = {"$literal": batch["by_trigger"]}
+    last = {"$literal": batch["last"]}
+    newer = {"$gte": [{"$literal": (batch["last"] or {}).get("id", "")}, {"$ifNull": ["$stats.last.id", ""]}]}
+    if batch["last"] is not None:
+        sums["stats.last"] = {"$cond": [newer, last, "$stats.last"]}
+    folding = {
+        "ids": {"$literal": batch["ids"]},
+        "unnumbered": {"$literal": batch["unnumbered"]},
+        "first": {"$add": ["$last_number", 1]},
+    }
+    numbers = {"last_number": {"$add": ["$last_number", len(batch["unnumbered"])]}, "folds": {"$add": ["$folds", 1]}}
+    return [{"$set": {**sums, **numbers, "folding": folding}}]
+
+
+async def finish_folding(db: Database, job_id: str) -> None:
+    doc = await db.incarnations.find_one({"_id": job_id, "folding": {"$exists": True}}, _FOLDED)
+    if doc is not None:
+        await _clear(db, doc)
+
+
+async def _clear(db: Database, doc: dict[str, Any]) -> None:
+    """Clear the marks of rows that the totals hold already, give them their numbers, delete those not to be kept."""
+    ids, unnumbered, first = doc["folding"]["ids"], doc["folding"]["unnumbered"], int(doc["folding"]["first"])
+    clear: dict[str, Any] = {"$unset": ["delta", "rescued", "settle", "claim"]}
+    number = {"$add": [first, {"$indexOfArray": [{"$literal": unnumbered}, "$_id"]}]}
+    rest = sorted(set(ids) - set(unnumbered))
+    if unnumbered:
+        await _change(db, unnumbered, [{"$set": {"number": number}}, clear])
+    if rest:
+        await _change(db, rest, [clear])
+    await delete_unseen(db, ids)
+    await db.incarnations.update_one({"_id": doc["_id"], "folds": doc["folds"]}, {"$unset": {"folding": 1}})
+
+
+async def _change(db: Database, ids: list[str], change: list[dict[str, Any]]) -> None:
+    await repeated(lambda: db.executions.update_many({"_id": {"$in": ids}, "live": False}, change))
+
+
+async def delete_unseen(db: Database, ids: Sequence[str]) -> None:
+    """Of these, what nobody can see any more and the totals hold."""
+    unseen = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$ne": True}}
+    gone = [doc["_id"] async for doc in db.executions.find(unseen, {"_id": 1})]
+    if gone:
+        await delete_logs(db, gone)
+        await repeated(lambda: db.executions.delete_many({"_id": {"$in": gone}, "hidden": True}))
+
+
+async def delete_logs(db: Database, ids: Sequence[str]) -> None:
+    """Few have any: those that have say so."""
+    logged = db.executions.find({"_id": {"$in": list(ids)}, "logged": {"$exists": True}}, {"_id": 1})
+    for id in [doc["_id"] async for doc in logged]:
+        await db.logs.delete_many({"_id": {"$gte": f"{id}/", "$lt": f"{id}0"}})

@@ -1,0 +1,61 @@
+"""The shelf: small records known by kind, scope and key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from ...model.store.copy_records import Place
+from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from .connection.pool import Row
+from .database import Database
+from .executions.literals import storable, texts
+from .executions.rows import as_json
+
+
+async def shelve(db: Database, writes: Sequence[EntryWrite]) -> list[bool]:
+    """Never repeated when an answer got lost: what was stored then would look like somebody else's."""
+    if not writes:
+        return []
+    wire = [_wire(n, write) for n, write in enumerate(writes)]
+    won = set(msgspec.json.decode(await db.value("shelve", as_json(wire)), type=list[int]))
+    return [n in won for n in range(len(writes))]
+
+
+def _wire(n: int, write: EntryWrite) -> dict[str, Any]:
+    entry = _row(write.entry)
+    return {"entry": entry, "seen": write.seen_version, "remove": write.remove, "audit": write.audit, "n": n}
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    told = {name: storable(getattr(entry, name)) for name in ("scope", "key", "body")}
+    return asdict(entry) | told
+
+
+async def between(db: Database, kind: ShelfKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
+    page = (kind, storable(scope), storable(after), limit)
+    if before is None:
+        return [_entry(row) for row in await db.rows("shelf_after", *page, repeat=True)]
+    return [_entry(row) for row in await db.rows("shelf_between", *page, storable(before), repeat=True)]
+
+
+async def entries(db: Database, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+    wanted = texts([storable(key) for key in keys]) or "{}"
+    return [_entry(row) for row in await db.rows("entries", kind, storable(scope), wanted, repeat=True)]
+
+
+async def entries_after(db: Database, place: Place, limit: int) -> list[Entry]:
+    return [_entry(row) for row in await db.rows("entries_after", *map(storable, place), limit, repeat=True)]
+
+
+async def restore(db: Database, entries: Sequence[Entry]) -> Any:
+    """As they were, unless there is one; how many are new."""
+    return await db.value("entries_restore", as_json([_row(entry) for entry in entries]), repeat=True)
+
+
+def _entry(row: Row) -> Entry:
+    kind, scope, key, version, body = row
+    return Entry(kind=kind, scope=scope, key=key, version=version, body=body)

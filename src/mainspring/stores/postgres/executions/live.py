@@ -1,0 +1,62 @@
+"""While executions run, and after: notes, cancel requests, follow-ups, workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ....model.execution import State
+from ....model.store.messages import CancelRequest, Note, WorkerInfo
+from ..database import Database
+from .literals import numbers, storable
+from .rows import as_json, is_id
+
+_worker = msgspec.json.Decoder(WorkerInfo).decode
+_reasons = msgspec.json.Decoder(dict[str, str]).decode
+
+BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
+"""Smaller than the id of any execution."""
+
+
+def ids_literal(ids: Iterable[str]) -> str:
+    return numbers(id for id in ids if is_id(id))
+
+
+async def request_cancel(db: Database, requests: Sequence[CancelRequest]) -> list[bool]:
+    wire = [{"n": n, **msgspec.structs.asdict(request)} for n, request in enumerate(requests) if is_id(request.id)]
+    return _answers(len(requests), await db.value("request_cancel", as_json(wire)))
+
+
+async def note(db: Database, notes: Sequence[Note]) -> list[bool]:
+    wire = [_note(n, note) for n, note in enumerate(notes) if is_id(note.id)]
+    return _answers(len(notes), await db.value("note", as_json(wire)))
+
+
+def _note(n: int, note: Note) -> dict[str, Any]:
+    lines = [(line.at, line.level, storable(line.message)) for line in note.logs]
+    fields = {"id": note.id, "token": note.token, "owner": note.owner, "n": n, "logs": lines or None}
+    return fields | {"progress": note.progress_json, "counters": note.counters_json}
+
+
+def _answers(count: int, positions: str | None) -> list[bool]:
+    done = set(msgspec.json.decode(positions or "[]", type=list[int]))
+    return [n in done for n in range(count)]
+
+
+async def cancels(db: Database, owner: str) -> dict[str, str]:
+    return cancels_of(await db.value("cancels", owner, repeat=True))
+
+
+def cancels_of(text: str | None) -> dict[str, str]:
+    return {} if text is None else _reasons(text)
+
+
+async def children(db: Database, parent_id: str) -> dict[State, int]:
+    return {State(state): count for state, count in await db.rows("children", parent_id, repeat=True)}
+
+
+async def workers(db: Database) -> list[WorkerInfo]:
+    return [replace(_worker(info), seen=seen) for info, seen in await db.rows("workers", repeat=True)]

@@ -1,0 +1,184 @@
+"""Job rows, statistics and live counts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ....core.ports import Topic
+from ....model.execution import State, encode_policy
+from ....model.job import Job, JobStats, LiveCounts
+from ....model.store.messages import Audit, DuePage, JobWrite, JobWritten
+from ...common.rows import search_text
+from ..connection.pool import Row
+from ..database import Database, KeyHeld
+from ..executions.insert import Sorted, sorted_by_kind
+from ..executions.literals import texts
+from ..executions.rows import as_json
+from .usual_ticks import is_usual, write_ticks
+
+_COLUMNS = (
+    *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
+    *("paused", "paused_by", "pause_note", "resume", "cancelled", "sweep", "created", "updated", "last_number"),
+)
+_STATS = JobStats.__struct_fields__
+PURGED_AT_ONCE = 1_000
+
+Numbered = tuple[int, JobWrite]
+Way = Callable[[Database, Sequence[JobWrite]], Awaitable[list[JobWritten]]]
+
+
+async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[JobWritten], set[Topic]]:
+    """In the order of names within one statement: two schedulers never wait for each other. When one of them waits for
+    a key in an open transaction, each is written by itself, and that one is left for later."""
+    written = [JobWritten(won=False)] * len(writes)
+    for batch in rounds(writes):
+        for way, wanted in ((write_ticks, True), (_write_all, False)):
+            part = [item for item in batch if is_usual(item[1]) is wanted]
+            done = await _write(db, [write for _, write in part], way) if part else []
+            for (n, _), one in zip(part, done, strict=True):
+                written[n] = one
+    return written, _topics(written)
+
+
+async def _write(db: Database, writes: list[JobWrite], way: Way) -> list[JobWritten]:
+    try:
+        return await way(db, writes)
+    except KeyHeld:
+        return [one for write in writes for one in await _write_alone(db, write)]
+
+
+async def _write_alone(db: Database, write: JobWrite) -> list[JobWritten]:
+    try:
+        return await _write_all(db, [write])
+    except KeyHeld:
+        return [JobWritten(won=False)]
+
+
+async def _write_all(db: Database, writes: Sequence[JobWrite]) -> list[JobWritten]:
+    kinds = [sorted_by_kind(write.executions) for write in writes]
+    text = as_json([_wire(write, kind) for write, kind in zip(writes, kinds, strict=True)])
+    ticks = any(write.executions for write in writes)  # nothing else asks for keys
+    answers = msgspec.json.decode(await db.value("write_jobs", text, patient=not ticks))
+    return [_written(kind, answer) for kind, answer in zip(kinds, answers, strict=True)]
+
+
+def rounds(writes: Sequence[JobWrite]) -> list[list[Numbered]]:
+    """Numbered writes in the order of names, no name twice. Hardly ever more than one round."""
+    left, result = list(enumerate(writes)), []
+    while left:
+        batch = {write.job.name: (n, write) for n, write in reversed(left)}
+        result.append([batch[name] for name in sorted(batch)])
+        taken = {n for n, _ in batch.values()}
+        left = [item for item in left if item[0] not in taken]
+    return result
+
+
+def _wire(write: JobWrite, kinds: Sorted) -> dict[str, Any]:
+    row = job_row(write.job, (write.seen_version or 0) + 1)
+    return {"job": row, "seen": write.seen_version, "audit": write.audit} | kinds.wire()
+
+
+def job_row(job: Job, version: int) -> dict[str, Any]:
+    fields = {name: getattr(job, name) for name in _COLUMNS if name != "last_number"}
+    return fields | {"version": version, "due": job.due, "defaults": defaults(job)}
+
+
+def defaults(job: Job) -> str:
+    """What an enqueue by plain SQL fills in: the same that the client reads from the job. Also what lists search in."""
+    spec = job.spec
+    return as_json(
+        {
+            "handler": spec.handler,
+            "queue": spec.queue,
+            "priority": spec.priority,
+            "params": spec.params,
+            "policy": encode_policy(spec.run_policy()),
+            "overlap": spec.overlap,
+            "overlap_limit": spec.overlap_limit,
+            "limits": spec.limits,
+            "weights": spec.weights,
+            "search": search_text(job),
+        }
+    )
+
+
+def _written(kinds: Sorted, answer: dict[str, Any] | None) -> JobWritten:
+    if answer is None:
+        return JobWritten(won=False)
+    added = kinds.answer(answer.get("known") or (), answer.get("outcomes") or ())
+    return JobWritten(won=True, added=tuple(added))
+
+
+def _topics(written: Sequence[JobWritten]) -> set[Topic]:
+    topics = {Topic.JOBS} if any(one.won for one in written) else set()
+    return topics | {Topic.WORK} if any(one.added for one in written) else topics
+
+
+def job_of(row: Row) -> Job:
+    return Job(**dict(zip(_COLUMNS, row, strict=True)))
+
+
+async def delete_job(db: Database, name: str, seen_version: int, purge: bool, audit: Audit | None) -> bool:
+    record = None if audit is None else as_json(audit)
+    deleted = await db.value("delete_job", name, seen_version, purge, record)
+    if deleted is not None and purge:
+        await purge_all(db)
+    return deleted is not None
+
+
+async def purge_all(db: Database) -> None:
+    """In small steps, so that nothing is locked for long; what a crash leaves is done by `fold`."""
+    while await db.value("purge_some", PURGED_AT_ONCE):
+        pass
+
+
+async def jobs(db: Database, names: Sequence[str] | None) -> list[Job]:
+    found = db.rows("jobs_all", repeat=True) if names is None else db.rows("jobs", texts(names) or "{}", repeat=True)
+    return [job_of(row) for row in await found]
+
+
+async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:
+    return [job_of(row) for row in await db.rows("jobs_after", name, limit, repeat=True)]
+
+
+async def count_jobs(db: Database, cap: int) -> int:
+    return int((await db.rows("jobs_count", cap, repeat=True))[0][0])
+
+
+async def due_jobs(db: Database, limit: int) -> DuePage:
+    """One more row than asked for tells when to look again: by its column, because `Job.due` reads the specification,
+    and one that this release cannot read must not keep all others from being found."""
+    rows = await db.rows("jobs_due", limit + 1, repeat=True)
+    now, upcoming = rows[0][0], rows[0][1]
+    found = [row[2:] for row in rows if row[2] is not None]
+    next_due = found[limit][0] if len(found) > limit else upcoming
+    return DuePage(jobs=tuple(job_of(row[1:]) for row in found[:limit]), next_due=next_due, now=now)
+
+
+async def swept(db: Database, limit: int) -> list[Job]:
+    return [job_of(row) for row in await db.rows("jobs_swept", limit, repeat=True)]
+
+
+async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
+    wanted = None if job_ids is None else as_json(list(job_ids))
+    return {row[0]: _stats_of(row) for row in await db.rows("stats", wanted, repeat=True)}
+
+
+def _stats_of(row: Row) -> JobStats:
+    fields = dict(zip(_STATS, row, strict=True))
+    state, told = fields["last_state"], fields["by_trigger"]
+    by_trigger = {} if told is None else msgspec.json.decode(told, type=dict[str, int])
+    return JobStats(**{**fields, "last_state": None if state is None else State(state), "by_trigger": by_trigger})
+
+
+async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
+    if job_ids is None:
+        rows = await db.rows("live_counts_all", repeat=True)
+    else:
+        rows = await db.rows("live_counts_some", as_json(list(job_ids)), repeat=True)
+    return {
+        job_id: LiveCounts(pending=pending, running=running, waiting=rest) for job_id, pending, running, rest in rows
+    }

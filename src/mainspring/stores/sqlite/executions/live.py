@@ -1,0 +1,95 @@
+"""While executions run, and after: heartbeats, notes, cancel requests, follow-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from ....core.ports import Topic
+from ....model.execution import Execution, State
+from ....model.store.messages import Beat, BeatReply, CancelRequest, LogLine, Note, WorkerInfo
+from ....model.time.instants import seconds_to_micros
+from ...common.rows import LOG_LINES_KEPT
+from ..transaction import Transaction, as_json
+from .rows import live_tail
+
+_worker = msgspec.json.Decoder(WorkerInfo).decode
+
+
+def beat(tx: Transaction, beat: Beat) -> BeatReply:
+    worker = replace(beat.worker, seen=tx.now)
+    tx.run("worker_seen", worker.id, tx.now, as_json(worker))
+    asked = dict(beat.leases)
+    running = tx.rows("beat_leases", as_json(list(asked)), worker.id)
+    held = {id: seq for id, token, seq in running if asked[id] == token}
+    tx.run("beat_renew", tx.now + seconds_to_micros(beat.lease), as_json(list(held.values())))
+    return BeatReply(lost=frozenset(asked.keys() - held.keys()), cancels=cancels(tx, worker.id), now=tx.now)
+
+
+def cancels(tx: Transaction, owner: str) -> dict[str, str]:
+    return {id: reason or "" for id, reason in tx.rows("cancels", owner)}
+
+
+def request_cancel(tx: Transaction, requests: Sequence[CancelRequest]) -> list[bool]:
+    tx.topics.add(Topic.CANCEL)
+    return [_request_cancel(tx, request) for request in requests]
+
+
+def _request_cancel(tx: Transaction, request: CancelRequest) -> bool:
+    asked = tx.run("request_cancel", request.id, request.token, request.at, request.reason) == 1
+    if asked:
+        tx.audit(request.audit)
+    return asked
+
+
+def note(tx: Transaction, notes: Sequence[Note]) -> list[bool]:
+    rows = {row.id: row for row in tx.executions("live_rows_by_id", as_json([note.id for note in notes]))}
+    return [_note(tx, rows, note) for note in notes]
+
+
+def _note(tx: Transaction, rows: dict[str, Execution], note: Note) -> bool:
+    row = rows.get(note.id)
+    if row is None or (row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner):
+        return False
+    progress = row.progress_json if note.progress_json is None else note.progress_json
+    counters = row.counters_json if note.counters_json is None else note.counters_json
+    rows[note.id] = after = replace(row, progress_json=progress, counters_json=counters)
+    if after != row:
+        tx.run("note", note.id, live_tail(after))
+    if note.logs:
+        _append_logs(tx, note.id, note.logs)
+    return True
+
+
+def _append_logs(tx: Transaction, id: str, lines: Sequence[LogLine]) -> None:
+    first = (tx.value("log_last", id) or 0) + 1
+    last = first + len(lines) - 1
+    numbered = [(id, number, line.at, line.level, line.message) for number, line in enumerate(lines, first)]
+    tx.bulk("log_insert", numbered[-LOG_LINES_KEPT:])
+    tx.run("log_trim", id, last - LOG_LINES_KEPT)
+
+
+def todo_done(tx: Transaction, ids: Sequence[str]) -> None:
+    wanted = as_json(list(ids))
+    tx.run("todo_clear", wanted)
+    delete_finished(tx, msgspec.json.decode(tx.value("history_unkept", wanted)))
+
+
+def delete_finished(tx: Transaction, ids: Sequence[str], *, regardless: bool = False) -> int:
+    """Delete these finished executions and their log lines; those whose follow-ups are not done only `regardless`."""
+    if not ids:
+        return 0
+    gone = tx.rows("history_delete", as_json(list(ids)), int(regardless))
+    tx.run("log_delete", as_json([id for id, _ in gone]))
+    tx.run("executions_delete", as_json([seq for _, seq in gone]))
+    return len(gone)
+
+
+def workers(tx: Transaction) -> list[WorkerInfo]:
+    return [_worker(info) for (info,) in tx.rows("workers")]
+
+
+def children(tx: Transaction, parent_id: str) -> dict[State, int]:
+    return {State(state): count for state, count in tx.rows("children", parent_id)}

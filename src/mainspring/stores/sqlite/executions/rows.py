@@ -1,0 +1,369 @@
+"""How an execution lies in the tables.
+
+mainspring_executions holds the execution as it was added (`Body`, and the columns it is searched by), mainspring_live
+what changes while it waits and runs, mainspring_history how it ended (both with a `Tail` for what is seldom told). The
+three share `seq`. Read back, body, tail and columns form one JSON object (part_live.sql, part_history.sql), which
+decodes into an `Execution` in one go.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
+
+from ....model.execution import Execution, State, lane
+from ....model.store.messages import Change
+from ....model.time.instants import Micros
+
+Row: TypeAlias = tuple[Any, ...]
+
+FUTURE, READY, RUNNING, WAITING, PARKED = range(5)
+SLACK = 600_000  # milliseconds by which the time in an id may differ from that of its creation
+_TIME_IN_ID = 13  # characters
+_LAST_MILLI = (1 << 48) - 1
+_PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
+
+
+class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields an execution begins with, without those that its life changes."""
+
+    id: str
+    job: str
+    job_id: str
+    handler: str
+    queue: str = "default"
+    trigger: str = "enqueue"
+    triggered_by: str = "system"
+    trace_id: str = ""
+    traceparent: str | None = None
+    number: int | None = None
+    params: str = "{}"
+    policy: str = "{}"
+    tick: Micros | None = None
+    window_begin: Micros | None = None
+    window_end: Micros | None = None
+    tenant: str | None = None
+    parent_id: str | None = None
+    retry_of: str | None = None
+    priority: int = 0
+    created: Micros = 0
+    due: Micros = 0
+    unique_key: str | None = None
+    overlap_key: str | None = None
+    running_unique_key: str | None = None
+    running_overlap_key: str | None = None
+    overlap_slots: int = 1
+    share: str | None = None
+    weight: int = 1
+    limits: str | None = None
+    flow: str | None = None
+
+
+_NO_ATTEMPTS = "[]"
+_UNTOLD = ((0, 0), (None, None), (None, None, None))
+
+
+class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
+    failures: int = 0
+    crashes: int = 0
+    alone: bool = False
+    reason: str | None = None
+    error: str | None = None
+    attempts_json: str = _NO_ATTEMPTS
+    result_json: str | None = None
+    counters_json: str | None = None
+    metadata_json: str | None = None
+    progress_json: str | None = None
+    # columns of a live row, but not of a finished one
+    owner: str | None = None
+    lease: Micros | None = None
+    staged: bool = False
+    cancel_requested: Micros | None = None
+    cancel_reason: str | None = None
+    # columns of a finished row, but not of a live one
+    finished: Micros | None = None
+    todo: bool = False
+
+
+_FIELDS = Execution.__struct_fields__
+_STAGE = slice(_FIELDS.index("running_unique_key"), _FIELDS.index("share"))
+_FATE = slice(_FIELDS.index("token"), None)  # what happens to an execution
+_NOTHING = astuple(Execution(id="", job="", job_id="", handler=""))
+_NO_STAGE, _NO_FATE = _NOTHING[_STAGE], _NOTHING[_FATE]
+
+_encode = msgspec.json.Encoder().encode
+_decode_many = msgspec.json.Decoder(list[Execution]).decode
+
+
+def executions(text: str | None) -> list[Execution]:
+    """What the group_concat of a query returned."""
+    return [] if text is None else _decode_many(f"[{text}]")
+
+
+def is_plain(execution: Execution) -> bool:
+    """Nothing has happened to it, it holds no key and no share and belongs to nobody: the usual case, with a shorter
+    insert."""
+    kept = (execution.unique_key, execution.overlap_key, execution.share)
+    return kept == (None, None, None) and is_untouched(execution)
+
+
+def is_untouched(execution: Execution) -> bool:
+    """As a plain one, but for keys that it holds from its insert to its end, and a share. Children mostly have one, so
+    the insert of those with a share knows of parents too."""
+    if execution.state is not State.PENDING or (execution.parent_id is not None and execution.share is None):
+        return False
+    fields = astuple(execution)
+    return fields[_FATE] == _NO_FATE and fields[_STAGE] == _NO_STAGE
+
+
+def execution_row(seq: int, execution: Execution, number: int) -> Row:
+    """Parameters of execution_insert.sql."""
+    return (
+        seq,
+        execution.id,
+        execution.job_id,
+        execution.created,
+        execution.tenant,
+        execution.parent_id,
+        foreign_trace(execution),
+        None if execution.trigger == "enqueue" else execution.trigger,
+        is_stray(execution),
+        body(execution, number),
+    )
+
+
+def plain_row(seq: int, execution: Execution, now: Micros) -> Row:
+    """Parameters of live_insert_plain.sql."""
+    return (
+        seq,
+        execution.id,
+        execution.job_id,
+        phase_of(execution, now),
+        lane_of(execution),
+        execution.priority,
+        execution.due,
+        execution.unique_key,
+        execution.overlap_key,
+    )
+
+
+def shared_row(seq: int, execution: Execution, tag: int | None) -> Row:
+    """Parameters of live_insert_shared.sql. Without a tag it is not ready yet."""
+    return (
+        seq,
+        execution.id,
+        execution.job_id,
+        FUTURE if tag is None else READY,
+        lane_of(execution),
+        execution.priority,
+        execution.due,
+        execution.unique_key,
+        execution.overlap_key,
+        execution.parent_id,
+        execution.share,
+        tag or 0,
+    )
+
+
+def live_row(seq: int, execution: Execution, now: Micros) -> Row:
+    """Parameters of live_insert.sql."""
+    return (
+        *plain_row(seq, execution, now),
+        execution.token,
+        execution.owner,
+        execution.lease,
+        execution.claimed,
+        execution.started,
+        execution.parent_id,
+        execution.running_unique_key,
+        execution.running_overlap_key,
+        int(execution.staged),
+        execution.cancel_requested,
+        execution.cancel_reason,
+        live_tail(execution),
+        execution.share,
+    )
+
+
+def live_change(seq: int, after: Execution, now: Micros) -> Row:
+    """Parameters of live_update.sql."""
+    return (
+        seq,
+        phase_of(after, now),
+        lane_of(after),
+        after.due,
+        after.owner,
+        after.lease,
+        after.claimed,
+        after.started,
+        live_tail(after),
+    )
+
+
+def history_row(seq: int, ended: Execution, keep: bool = True) -> Row:
+    """Parameters of history_insert.sql."""
+    return (
+        seq,
+        ended.id,
+        ended.job_id,
+        ended.state.value,
+        ended.started,
+        ended.finished,
+        int(ended.todo),
+        int(keep),
+        ended.parent_id,
+        ended.due,
+        ended.token,
+        ended.claimed,
+        ended.unique_key,
+        ended.overlap_key,
+        None if ended.attempts_json == _NO_ATTEMPTS else ended.attempts_json,
+        history_tail(ended),
+    )
+
+
+def move_row(seq: int, change: Change) -> Row:
+    """Parameters of history_move.sql."""
+    attempts = None if change.attempt is None else _encode([change.attempt]).decode()
+    return (seq, change.at, attempts, _ending_tail(change))
+
+
+def phase_of(execution: Execution, now: Micros) -> int:
+    """One that has a share is ready as soon as it has a tag, and not before."""
+    if execution.state is State.PENDING:
+        return READY if execution.due <= now and execution.share is None else FUTURE
+    return _PHASES[execution.state]
+
+
+def lane_of(execution: Execution) -> str:
+    """Rows to be run alone have lanes of their own, so that other claims never meet them; and so have rows with a
+    share, so that the others need no tags."""
+    name = lane(execution.queue, execution.handler)
+    if execution.share is not None:
+        return f"{name}/alone/fair" if execution.alone else f"{name}//fair"
+    return f"{name}/alone" if execution.alone else name
+
+
+def foreign_trace(execution: Execution) -> str | None:
+    """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
+    own = execution.trace_id == execution.id.replace("-", "")
+    return None if own or not execution.trace_id else execution.trace_id
+
+
+def is_stray(execution: Execution) -> bool:
+    """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
+    first, last = _near(execution.created // 1000)
+    return not first <= execution.id[:_TIME_IN_ID] <= last
+
+
+@lru_cache(maxsize=256)
+def _near(millis: int) -> tuple[str, str]:
+    return first_id(millis - SLACK), first_id(millis + SLACK)
+
+
+def first_id(millis: int) -> str:
+    """What all ids of this millisecond begin with."""
+    within = min(max(millis, 0), _LAST_MILLI)
+    return f"{within >> 16:08x}-{within & 0xFFFF:04x}"
+
+
+def body(e: Execution, number: int) -> str:
+    return _encode(
+        Body(
+            e.id,
+            e.job,
+            e.job_id,
+            e.handler,
+            e.queue,
+            e.trigger,
+            e.triggered_by,
+            e.trace_id,
+            e.traceparent,
+            number,
+            e.params,
+            e.policy,
+            e.tick,
+            e.window_begin,
+            e.window_end,
+            e.tenant,
+            e.parent_id,
+            e.retry_of,
+            e.priority,
+            e.created,
+            e.due,
+            e.unique_key,
+            e.overlap_key,
+            e.running_unique_key,
+            e.running_overlap_key,
+            e.overlap_slots,
+            e.share,
+            e.weight,
+            e.limits,
+            e.flow,
+        )
+    ).decode()
+
+
+def live_tail(e: Execution) -> str | None:
+    """None when there is nothing to say."""
+    tail = Tail(
+        e.failures,
+        e.crashes,
+        e.alone,
+        e.reason,
+        e.error,
+        _attempts(e),
+        e.result_json,
+        e.counters_json,
+        e.metadata_json,
+        e.progress_json,
+        finished=e.finished,
+        todo=e.todo,
+    )
+    return _text(tail)
+
+
+def history_tail(e: Execution) -> str | None:
+    """None when there is nothing to say; attempts have a column."""
+    return _text(
+        Tail(
+            e.failures,
+            e.crashes,
+            e.alone,
+            e.reason,
+            e.error,
+            _NO_ATTEMPTS,
+            e.result_json,
+            e.counters_json,
+            e.metadata_json,
+            e.progress_json,
+            e.owner,
+            e.lease,
+            e.staged,
+            e.cancel_requested,
+            e.cancel_reason,
+        )
+    )
+
+
+def _ending_tail(change: Change) -> str | None:
+    """The tail of a row that had none before this change ended it."""
+    numbers = (change.failures, change.crashes)
+    words = (change.reason, change.error)
+    texts = (change.result_json, change.counters_json, change.metadata_json)
+    if (numbers, words, texts) == _UNTOLD:
+        return None
+    return _text(Tail(*numbers, False, *words, _NO_ATTEMPTS, *texts))
+
+
+def _text(tail: Tail) -> str | None:
+    text = _encode(tail).decode()
+    return None if text == "{}" else text
+
+
+def _attempts(e: Execution) -> str:
+    """Texts are left out of JSON only when they are the very object that is the default."""
+    return _NO_ATTEMPTS if e.attempts_json == _NO_ATTEMPTS else e.attempts_json

@@ -1,0 +1,102 @@
+"""Settle: apply each change if the row is still as the decision saw it. All reads first, then all writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....core.ports import Topic
+from ....model.execution import Execution, State
+from ....model.store.messages import Change
+from ...common.rows import change_delta, fits, settled
+from ..limits.limits import leave_slots, look_soon
+from ..transaction import Transaction, as_json
+from .claimed import ClaimedRows
+from .rows import history_row, live_change
+from .settling_usual import move
+
+
+def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tuple[bool, ...]:
+    """The usual endings inside the database; all others one by one, as the rows there are."""
+    if not changes:
+        return ()
+    moved = move(tx, ours.take(changes))
+    free_keys(tx, [row for _, row, _ in moved])
+    left_slots = [(seq, row.limits) for seq, row, _ in moved if row.limits is not None]
+    if len(moved) == len(changes):
+        leave_slots(tx, left_slots)
+        return (True,) * len(changes)
+    done = {change.id for _, _, change in moved}
+    left = [change for change in changes if change.id not in done]
+    batch = _Batch(tx, tx.numbered("live_rows_by_id", as_json(sorted({change.id for change in left}))))
+    rest = iter([batch.apply(change) for change in left])
+    batch.write()
+    leave_slots(tx, left_slots + batch.left_slots)
+    return tuple(change.id in done or next(rest) for change in changes)
+
+
+class _Batch:
+    """The rows of one batch of changes, as they are after each of them."""
+
+    def __init__(self, tx: Transaction, found: Sequence[tuple[int, Execution]]) -> None:
+        self._tx = tx
+        self._rows = {row.id: row for _, row in found}
+        self._seqs = {row.id: seq for seq, row in found}
+        self._changed: dict[str, Execution] = {}
+        self._ended: list[tuple[Execution, bool]] = []
+        self._waited: list[int] = []
+        self.left_slots: list[tuple[int, str]] = []
+
+    def apply(self, change: Change) -> bool:
+        row = self._rows.get(change.id)
+        if row is None or not fits(row, change, self._tx.now):
+            return False
+        after = settled(row, change, self._tx.now)
+        if row.state is State.RUNNING and row.limits is not None:
+            self.left_slots.append((self._seqs[row.id], row.limits))
+        if row.state is State.PENDING and row.limits is not None:
+            self._waited.append(self._seqs[row.id])
+        self._tx.audit(change.audit)
+        self._tx.count(change_delta(after, change))
+        if change.to.final:
+            self._tx.ended(row.job_id)
+            del self._rows[change.id]
+            self._changed.pop(change.id, None)
+            self._ended.append((after, change.keep))
+        else:
+            self._rows[change.id] = self._changed[change.id] = after
+        return True
+
+    def write(self) -> None:
+        if self._waited:
+            look_soon(self._tx, self._waited)
+        for after in self._changed.values():
+            self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
+        if self._changed:
+            self._tx.topics.add(Topic.WORK)
+        if self._ended:
+            self._move()
+            free_keys(self._tx, [after for after, _ in self._ended])
+            self._tx.topics.add(Topic.ENDED)
+
+    def _move(self) -> None:
+        seqs = self._seqs
+        kept = [history_row(seqs[after.id], after, keep) for after, keep in self._ended if keep or after.todo]
+        gone = [after.id for after, keep in self._ended if not keep and not after.todo]
+        self._tx.run("live_delete", as_json([seqs[after.id] for after, _ in self._ended]))
+        self._tx.bulk("history_insert", kept)
+        if gone:
+            self._tx.run("executions_delete", as_json([seqs[id] for id in gone]))
+            self._tx.run("log_delete", as_json(gone))
+
+
+def free_keys(tx: Transaction, ended: Sequence[Execution]) -> None:
+    """Rows that a claim deferred because of a key that is free now are ready at once."""
+    unique = [row.unique_key for row in ended if row.unique_key is not None]
+    overlap = [row.overlap_key for row in ended if row.overlap_key is not None]
+    freed = 0
+    if unique:
+        freed += tx.run("unblock_unique", tx.now, as_json(unique))
+    if overlap:
+        freed += tx.run("unblock_overlap", tx.now, as_json(overlap))
+    if freed:
+        tx.topics.add(Topic.WORK)

@@ -1,0 +1,180 @@
+"""Limits by key: slots in use, token buckets, looks at what rows are parked for.
+
+There is one writer at a time, so what a transaction reads of slots and tokens holds until it commits. A slot in use is
+a row of its own, written and deleted in the transaction that changes the phase of the running row: nothing can drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ....core.ports import Topic
+from ....model.execution import Execution
+from ....model.limits import Limit, decode_limits
+from ....model.time.instants import Micros
+from ...common.limits import (
+    Bucket,
+    Kind,
+    Wait,
+    after_taking,
+    anchored,
+    keys_of,
+    level_of,
+    limits_before,
+    look_at_slots,
+    look_at_tokens,
+    tokens_in,
+    wait_of,
+)
+from ..transaction import Transaction, as_json
+from .wait_lines import lines_of, park, wait_text
+
+LOOKS_AT_ONCE = 200  # keys per exchange: looks must not hold up a claim either
+_KINDS: tuple[Kind, ...] = ("slot", "token")
+
+
+class Limits:
+    """Slots and tokens as one step of a transaction finds and uses them."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._slots: dict[str, int] = {}
+        self._buckets: dict[str, Bucket | None] = {}
+        self._held: list[tuple[str, int]] = []
+        self._taken: set[str] = set()
+        self._parked: list[tuple[int, Execution, Limit]] = []
+        self._looks: dict[Wait, Micros] = {}
+        self.woken = 0
+
+    def full(self, limits: str) -> Limit | None:
+        """The first limit that has no room."""
+        return next((limit for limit in decode_limits(limits) if self.room(limit) < 1), None)
+
+    def room(self, limit: Limit) -> int:
+        if limit.concurrency is not None:
+            return limit.concurrency - self._in_use(limit.key)
+        return tokens_in(self.level(limit))
+
+    def level(self, limit: Limit) -> float:
+        return level_of(self._bucket(limit.key), limit, self._tx.now)
+
+    def take(self, seq: int, limits: str) -> None:
+        """A slot of each key, a token of each rate."""
+        for key in keys_of(limits):
+            self._held.append((key, seq))
+            self._slots[key] = self._in_use(key) + 1
+        for limit in decode_limits(limits):
+            if limit.concurrency is None:
+                self._buckets[limit.key] = after_taking(self._bucket(limit.key), limit, self._tx.now)
+                self._taken.add(limit.key)
+
+    def park(self, seq: int, row: Execution, full: Limit) -> None:
+        """Out of the ready order; the room it had under the limits before goes to the next of those who wait for it."""
+        assert row.limits is not None
+        self._parked.append((seq, row, full))
+        look, wait = self.next_look(full), wait_of(full)
+        self._looks[wait] = min(look, self._looks.get(wait, look))
+        self._pass_on(limits_before(row.limits, full))
+
+    def pass_on(self, limits: str) -> None:
+        """The room which a row has under all of its limits, and cannot use."""
+        self._pass_on(decode_limits(limits))
+
+    def _pass_on(self, limits: Sequence[Limit]) -> None:
+        if limits:
+            self._write_parked()
+        for limit in limits:
+            self.wake(wait_of(limit), 1)
+
+    def wake(self, wait: Wait, count: int | None = None) -> None:
+        """The first ones of each line become ready; without a count as many as there is room for."""
+        woken = 0
+        for line, limit in lines_of(self._tx, wait).items():
+            room = max(0, self.room(limit))
+            wanted = room if count is None else min(count, room)
+            woken += self._tx.run("unpark", wait_text(wait), line, wanted, self._tx.now) if wanted else 0
+        if woken:
+            self._tx.run("wait_end", wait_text(wait))
+            self._tx.topics.add(Topic.WORK)
+            self.woken += woken
+
+    def look(self, wait: Wait) -> None:
+        """As many of each line as there is room for by its numbers."""
+        bucket = self._bucket(wait.key) if wait.kind == "token" else None
+        if bucket is not None and bucket.since > self._tx.now:
+            self._buckets[wait.key] = anchored(bucket, self._tx.now)
+            self._taken.add(wait.key)
+        self.wake(wait)
+        lines = lines_of(self._tx, wait).values()
+        if lines:
+            look = min(self.next_look(limit, max(0, self.room(limit))) for limit in lines)
+            self._tx.run("wait_look", wait_text(wait), look)
+        else:
+            self._tx.run("wait_end", wait_text(wait))
+
+    def next_look(self, limit: Limit, woken: int = 0) -> Micros:
+        if limit.concurrency is not None:
+            return look_at_slots(self._tx.now)
+        return look_at_tokens(self.level(limit) - woken, limit, self._tx.now)
+
+    def save(self) -> None:
+        self._write_parked()
+        self._tx.bulk("slots_hold", self._held)
+        for key in sorted(self._taken):
+            bucket = self._buckets[key]
+            assert bucket is not None
+            self._tx.run("bucket_save", key, *bucket)
+
+    def _write_parked(self) -> None:
+        if self._parked:
+            park(self._tx, self._parked)
+        for wait, look in self._looks.items():
+            self._tx.run("wait_begin", wait_text(wait), look)
+        self._parked, self._looks = [], {}
+
+    def _in_use(self, key: str) -> int:
+        if key not in self._slots:
+            self._slots[key] = self._tx.value("slots_held", key)
+        return self._slots[key]
+
+    def _bucket(self, key: str) -> Bucket | None:
+        if key not in self._buckets:
+            found = self._tx.rows("bucket", key)
+            self._buckets[key] = Bucket(*found[0]) if found else None
+        return self._buckets[key]
+
+
+def hold_slots(tx: Transaction, seq: int, row: Execution) -> None:
+    """Of a row that comes running already."""
+    if row.limits is not None:
+        tx.bulk("slots_hold", [(key, seq) for key in keys_of(row.limits)])
+
+
+def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
+    """These rows, each given with its limits, run no longer: as many that wait for their slots are woken."""
+    slots: dict[str, list[int]] = {}
+    for seq, limits in left:
+        for key in keys_of(limits):
+            slots.setdefault(key, []).append(seq)
+    for key, seqs in slots.items():
+        tx.run("slots_leave", key, as_json(seqs))
+    room = Limits(tx)
+    for key, seqs in slots.items():
+        room.wake(Wait(key, "slot"), len(seqs))
+
+
+def look_again(tx: Transaction) -> None:
+    """At what rows are parked for, where it is time to."""
+    limits = Limits(tx)
+    for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE, look_at_slots(tx.now)):
+        kind, _, key = parked.partition(":")
+        limits.look(Wait(key, kind))
+    limits.save()
+
+
+def look_soon(tx: Transaction, seqs: Iterable[int]) -> None:
+    """Before a change is applied to these pending rows: those that are parked leave their line, those that were woken
+    the room that was for them. Their keys are looked at in this transaction."""
+    for parked in sorted({parked for _, parked, *_ in tx.rows("standing", as_json(list(seqs)))}):
+        for kind in _KINDS:
+            tx.run("wait_look", wait_text(Wait(parked.partition(":")[2], kind)), tx.now)

@@ -1,0 +1,181 @@
+"""The threads of a store, each with a connection of its own: one writes, the others read.
+
+The writer takes the write lock first and then everything that has arrived meanwhile, runs it in one transaction and
+answers after the commit: many callers share one wait for the disk. When a step fails, the transaction is rolled back
+and each step is run again in one of its own, so that nobody pays for a neighbour's mistake.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from ....core.ports import Clock, Topic
+from ..executions.insert import Add, add_all
+from ..transaction import Transaction
+from .calls import Call, Post
+from .connect import Hurry, begin, explained
+from .connection_thread import CALLS_AT_ONCE, Connect, ConnectionThread, Forking
+
+_YIELD = 0.001  # seconds a writer steps back after a commit when others want the lock
+_CONTENDED_FOR = 1.0  # seconds after which contention is forgotten
+
+Tell = Callable[[Post, set[Topic]], None]
+
+
+class Reader(ConnectionThread):
+    """Runs what has arrived in one snapshot: reads never wait for writes."""
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        calls = self.mailbox.take(CALLS_AT_ONCE)
+        if not calls:
+            return
+        post = Post()
+        connection.execute("BEGIN")
+        tx = Transaction(connection, self._clock)
+        for call in calls:
+            attempt(call, tx, self._path)
+            post.answer(call)
+        _roll_back(connection)
+        post.send()
+
+
+class Writer(ConnectionThread):
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        connect: Connect,
+        clock: Clock,
+        *,
+        patience: float,
+        watch_interval: float,
+        tell: Tell,
+        watched: Callable[[], bool],
+    ) -> None:
+        super().__init__(name, path, connect, clock)
+        self._patience, self._watch_interval = patience, watch_interval
+        self._tell, self._watched = tell, watched
+        self._data_version: int | None = None
+        self._news = False
+        self._tell_again = 0.0
+        self._contended_until = 0.0
+
+    def _open(self) -> sqlite3.Connection:
+        self._data_version = None  # each connection counts on its own
+        return super()._open()
+
+    def _idle_wait(self) -> float | None:
+        return self._watch_interval if self._watched() else None
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        if len(self.mailbox):
+            self._commit_batch(connection)
+        self._look(connection)
+        if self._news and self._watched() and time.monotonic() >= self._tell_again:
+            self._spread_news()
+
+    def _look(self, connection: sqlite3.Connection) -> None:
+        """`data_version` moves when another connection has committed, never for commits of this one."""
+        try:
+            [version] = connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            return  # the next call will tell what is wrong
+        if version != self._data_version:
+            if self._data_version is not None:
+                self._contended_until = time.monotonic() + _CONTENDED_FOR
+            self._data_version = version
+            self._news = True
+
+    def _spread_news(self) -> None:
+        self._news = False
+        self._tell_again = time.monotonic() + self._watch_interval
+        post = Post()
+        self._tell(post, {Topic.ANY})
+        post.send()
+
+    def _commit_batch(self, connection: sqlite3.Connection) -> None:
+        try:
+            self._begin(connection, self._hurry)
+        except Forking:
+            return  # what waits is served after the fork
+        except Exception as error:
+            self._refuse(self.mailbox.take(CALLS_AT_ONCE), error)
+            return
+        calls = self.mailbox.take(CALLS_AT_ONCE)
+        topics = self._together(connection, calls)
+        if topics is None:
+            topics = self._one_by_one(connection, calls)
+        self._deliver(calls, topics)
+        if time.monotonic() < self._contended_until:
+            time.sleep(_YIELD)
+
+    def _begin(self, connection: sqlite3.Connection, hurry: Hurry) -> None:
+        if begin(connection, self._path, self._patience, hurry):
+            self._contended_until = time.monotonic() + _CONTENDED_FOR
+
+    def _together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic] | None:
+        """All calls in the transaction that has begun. None: one of them failed and nothing was done."""
+        tx = Transaction(connection, self._clock)
+        try:
+            for _, group in groupby(calls, key=lambda call: isinstance(call.work, Add)):
+                _serve_group(tx, list(group))
+            tx.flush()
+            connection.execute("COMMIT")
+        except Exception as error:
+            _roll_back(connection)
+            if len(calls) == 1:
+                calls[0].error = explained(error, self._path)
+                return set()
+            return None
+        for step in tx.after_commit:
+            step()
+        return tx.topics
+
+    def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic]:
+        topics: set[Topic] = set()
+        for call in calls:
+            try:
+                self._begin(connection, self._closing)
+            except Exception as error:
+                call.error = error
+                continue
+            topics |= self._together(connection, [call]) or set()
+        return topics
+
+    def _deliver(self, calls: list[Call[Any]], topics: set[Topic]) -> None:
+        post = Post()
+        for call in calls:
+            post.answer(call)
+        if topics:
+            self._tell(post, topics)
+        post.send()
+
+
+def _serve_group(tx: Transaction, calls: list[Call[Any]]) -> None:
+    """Calls that came one after the other, all of them enqueues, which share their statements, or none."""
+    enqueues = [call.work for call in calls if isinstance(call.work, Add)]
+    if enqueues:
+        tx.tick()
+        for call, added in zip(calls, add_all(tx, enqueues), strict=True):
+            call.result, call.error = added, None
+        return
+    for call in calls:
+        tx.tick()
+        call.result, call.error = call.work(tx), None
+
+
+def attempt(call: Call[Any], tx: Transaction, path: str) -> None:
+    try:
+        tx.tick()
+        call.result = call.work(tx)
+    except Exception as error:
+        call.error = explained(error, path)
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

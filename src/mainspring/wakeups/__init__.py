@@ -1,1 +1,0 @@
-"""Ways to wake up other processes besides the store's own."""

@@ -1,0 +1,197 @@
+"""What `import mainspring` brings in, and what it offers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mainspring
+
+PUBLIC = [
+    "AlreadyRunning",
+    "Attempt",
+    "Backfill",
+    "BackfillNotFound",
+    "CatchUp",
+    "CommandRefused",
+    "ConfigurationError",
+    "DuplicateRegistration",
+    "Execution",
+    "ExecutionCancelled",
+    "ExecutionNotFound",
+    "HandlerNotFound",
+    "Hours",
+    "InvalidValue",
+    "JobContext",
+    "JobNotFound",
+    "JobState",
+    "JobView",
+    "LeaseLost",
+    "Limit",
+    "LockTaken",
+    "LockUnavailable",
+    "Mainspring",
+    "MainspringError",
+    "NonRetryable",
+    "Retention",
+    "Retry",
+    "RetryAfter",
+    "SchemaMismatch",
+    "State",
+    "StoreError",
+    "TenantRun",
+    "Unique",
+    "Window",
+    "WindowStatus",
+    "Windows",
+    "any_of",
+    "cron",
+    "current_tenant",
+    "daily_at",
+    "every",
+    "hourly_at",
+    "limited",
+    "monthly_at",
+    "offset",
+    "once",
+    "weekly_at",
+]
+
+METHODS = [
+    "job",
+    "register",
+    "schedule",
+    "provide",
+    "observe",
+    "registrar",
+    "open",
+    "close",
+    "start",
+    "stop",
+    "run",
+    "lifespan",
+    "sync",
+    "enqueue",
+    "enqueue_many",
+    "trigger",
+    "track",
+    "pause",
+    "resume",
+    "cancel",
+    "cancel_execution",
+    "reactivate",
+    "retry",
+    "update_job",
+    "revert_job",
+    "remove_job",
+    "jobs",
+    "job_view",
+    "executions",
+    "get",
+    "logs",
+    "wait",
+    "workers",
+    "audits",
+    "lock",
+    "try_lock",
+    "unlock",
+    "locks",
+    "release_lock",
+    "suggested_ttl",
+    "calendar",
+    "calendars",
+    "calendar_view",
+    "calendar_jobs",
+    "set_calendar",
+    "revert_calendar",
+    "remove_calendar",
+    "windows",
+    "backfill",
+    "backfills",
+    "get_backfill",
+    "wait_backfill",
+    "pause_backfill",
+    "resume_backfill",
+    "cancel_backfill",
+]
+
+ONLY_ASYNC = {"job", "calendar", "register", "schedule", "provide", "observe", "registrar", "run", "lifespan", "sync"}
+
+HEAVY = [
+    "sqlite3",
+    "click",
+    "rich",
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "pydantic",
+    "jinja2",
+    "psycopg",
+    "asyncpg",
+    "sqlalchemy",
+    "pymongo",
+    "bson",
+    "redis",
+    "opentelemetry",
+    "prometheus_client",
+    "cron_descriptor",
+    "tomllib",
+    "http.client",
+    "urllib.request",
+    "multiprocessing",
+]
+
+
+def test_the_public_names_are_a_contract() -> None:
+    assert sorted(mainspring.__all__) == sorted(PUBLIC)
+    assert [name for name in PUBLIC if not hasattr(mainspring, name)] == []
+    assert mainspring.__version__
+
+
+def test_the_application_has_these_methods_and_the_facade_the_same() -> None:
+    app = mainspring.Mainspring("memory://")
+    assert [name for name in METHODS if not hasattr(app, name)] == []
+    assert [name for name in METHODS if name not in ONLY_ASYNC and not hasattr(app.sync, name)] == []
+
+
+def test_every_public_error_is_a_mainspring_error() -> None:
+    errors = [getattr(mainspring, name) for name in PUBLIC if isinstance(getattr(mainspring, name), type)]
+    raised = [each for each in errors if issubclass(each, BaseException)]
+    assert len(raised) >= 14
+    assert all(issubclass(each, mainspring.MainspringError) for each in raised)
+
+
+@pytest.mark.req("OPS-1")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import mainspring",
+        "import mainspring; app = mainspring.Mainspring('memory://'); app.job('x', cron='0 3 * * *')(lambda: None)",
+    ],
+    ids=["import", "declare"],
+)
+def test_the_import_pulls_in_no_framework_and_no_driver(tmp_path: Path, code: str) -> None:
+    script = f"import sys\n{code}\nimport json\nprint(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    loaded = set(json.loads(done.stdout))
+    assert "mainspring.app.mainspring" in loaded
+    assert sorted(loaded & set(HEAVY)) == []
+    assert sorted(name for name in loaded if name.startswith(("mainspring.stores", "mainspring.cli"))) == []
+
+
+def test_how_long_the_import_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Printed, not asserted: a busy machine is no defect. The budget is 150 ms."""
+    script = "import time\nbegan = time.process_time()\nimport mainspring\nprint((time.process_time() - began) * 1000)"
+    times = [
+        float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    best, worst = min(times), max(times)
+    with capsys.disabled():
+        print(f"\nimport mainspring: {best:.0f} to {worst:.0f} ms of CPU in {len(times)} runs (budget 150 ms)")
+    assert best > 0

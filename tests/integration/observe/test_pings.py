@@ -1,0 +1,145 @@
+"""Dead-man's switches: addresses that jobs ping, and what never happens because of them."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mainspring import InvalidValue, Mainspring
+from mainspring.core.rules.pings import check_ping
+from mainspring.model.events import Started
+from mainspring.model.execution import Execution, encode_policy
+from mainspring.model.policies import RunPolicy
+from mainspring.observe.pings.http_request import NotAllowed, ask, is_public
+from mainspring.observe.pings.pings import ROOM, Pings
+from tests.support import Nodes, run_once, until
+
+
+class Listener:
+    """A server that notes which paths it was asked for."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer, self.paths = answer, list[str]()
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.paths.append(head.split()[1].decode())
+        writer.write(self.answer)
+        writer.close()
+
+
+@asynccontextmanager
+async def listener(answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") -> AsyncIterator[Listener]:
+    made = Listener(answer)
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield made
+    finally:
+        server.close()
+
+
+def with_jobs(app: Mainspring, url: str) -> Mainspring:
+    def fails() -> None:
+        raise ValueError("as asked")
+
+    app.job("good", ping=f"{url}/good?key=1")(lambda: None)
+    app.job("all", ping={"start": f"{url}/start", "success": f"{url}/done", "failure": f"{url}/fail"})(lambda: None)
+    app.job("bad", ping={"success": f"{url}/good", "failure": f"{url}/bad"}, max_attempts=1)(fails)
+    return app
+
+
+@pytest.mark.req("OBS-6")
+async def test_a_success_is_told_and_so_is_a_failure_if_asked_for(nodes: Nodes) -> None:
+    async with listener() as heard, with_jobs(nodes.app(private_urls=True), heard.url) as app:
+        for name in ("good", "all", "bad"):
+            await run_once(app, name)
+        await until(lambda: len(heard.paths) == 4, "all were asked for")
+        assert sorted(heard.paths) == ["/bad", "/done", "/good?key=1", "/start"]
+
+
+@pytest.mark.req("OBS-6", "SEC-4")
+async def test_private_addresses_are_refused_and_no_secret_is_told(
+    memory_nodes: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listener() as heard, with_jobs(memory_nodes.app(), heard.url) as app:
+        assert (await run_once(app, "good")).state == "completed"
+        await until(lambda: "ping of job good failed" in caplog.text, "it is told")
+        assert "private_urls" in caplog.text
+        assert "key=1" not in caplog.text
+        assert heard.paths == []
+
+
+@pytest.mark.req("OBS-6", "SEC-4")
+async def test_a_redirect_is_not_followed(memory_nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
+    async with listener() as elsewhere:
+        answer = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere.url}/in\r\nContent-Length: 0\r\n\r\n".encode()
+        async with listener(answer) as heard, with_jobs(memory_nodes.app(private_urls=True), heard.url) as app:
+            await run_once(app, "good")
+            await until(lambda: "answered 302" in caplog.text, "it is told")
+        assert elsewhere.paths == []
+
+
+@pytest.mark.req("OBS-7")
+async def test_who_does_not_answer_holds_up_nobody(memory_nodes: Nodes) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def never(url: str, timeout: float, private: bool) -> int:
+        asked.set()
+        go_on.wait()
+        return 200
+
+    app = with_jobs(memory_nodes.app(), "http://127.0.0.1:1")
+    app._pings._send = never
+    async with app:
+        for _ in range(20):
+            assert (await run_once(app, "good")).state == "completed"
+        await until(asked.is_set, "the first is asked for")
+        assert not app._pings.flush(0)
+        go_on.set()
+        assert await asyncio.to_thread(app._pings.flush, 20)
+
+
+@pytest.mark.req("OBS-7")
+def test_what_does_not_fit_is_told_and_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    go_on = threading.Event()
+    pings = Pings(False, lambda *_: 200 if go_on.wait() else 0)
+    policy = encode_policy(RunPolicy(ping=(("start", "https://hc.example/secret"),)))
+    event = Started(Execution(id="1", job="good", job_id="1", handler="good", policy=policy), 0)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(ROOM + 10):
+            pings(event)
+    assert caplog.text.count("too many pings") == 1
+    assert "secret" not in caplog.text
+    go_on.set()
+    assert pings.flush(20)
+
+
+@pytest.mark.req("SEC-4")
+def test_only_the_internet_is_public() -> None:
+    private = (
+        "127.0.0.1 10.1.2.3 192.168.0.1 172.16.9.9 169.254.169.254 0.0.0.0 100.64.0.1 224.0.0.1 ::1 fe80::1 fd00::1"
+    )
+    inside = "::ffff:10.0.0.1 64:ff9b::7f00:1 2002:7f00:1::"
+    assert [text for text in f"{private} {inside}".split() if is_public(ipaddress.ip_address(text))] == []
+    assert all(is_public(ipaddress.ip_address(text)) for text in ("93.184.216.34", "2606:2800:220:1::1"))
+    with pytest.raises(NotAllowed):
+        ask("http://localhost:9/", 1.0, private=False)
+
+
+@pytest.mark.req("OBS-6")
+@pytest.mark.parametrize(
+    "ping",
+    ["ftp://a.b/c", "hc.example/abc", "http://", "http://u:p@a.b/", "http://a b/", {}, {"later": "http://a.b/"}, 7],
+)
+def test_what_cannot_be_pinged_is_refused_when_declared(ping: Any) -> None:
+    with pytest.raises(InvalidValue, match="ping"):
+        check_ping(ping)

@@ -1,0 +1,85 @@
+"""What hangs together in one simulated process: the real core, around its own view of the store."""
+
+from __future__ import annotations
+
+from mainspring.core.commands.enqueue import Client
+from mainspring.core.commands.steering import Control
+from mainspring.core.engine.heartbeat import LoopHeart
+from mainspring.core.engine.node import Node, NodeSettings
+from mainspring.core.jobs.job_cache import Catalogue
+from mainspring.core.queries.queries import Queries
+from mainspring.core.store_clock import StoreTime
+from mainspring.model.errors import StoreError
+from mainspring.model.events import ClockJumped, Ended, SkewNoticed, Trouble
+from mainspring.model.job import JobSpec
+from tests.simulator.handlers import registry
+from tests.simulator.judge import short
+from tests.simulator.process import Process
+from tests.simulator.proxy import FaultyStore, Network
+
+PAYLOAD_LIMIT = 262_144
+
+
+class Parts:
+    def __init__(self, network: Network, process: Process, old: bool = False) -> None:
+        self.process, self._network = process, network
+        self.faulty = FaultyStore(network, process)
+        self.store = self.faulty.as_store
+        self.registry = registry(old)
+        self.time = StoreTime(process.clock, self.emit)
+        self.catalogue = Catalogue(self.store, self.time, process.chance, "old" if old else "new")
+        self.queries = Queries(self.store, self.catalogue, self.time, network.lease)
+        self.client = Client(
+            self.store,
+            self.registry,
+            self.catalogue,
+            self.queries,
+            self.time,
+            process.chance,
+            self.emit,
+            PAYLOAD_LIMIT,
+        )
+        self.control = Control(self.store, self.client, self.catalogue, self.queries, process.chance, self.emit)
+
+    async def open(self, declared: list[tuple[str, JobSpec]]) -> None:
+        await self.time.ask(self.store)
+        await self.catalogue.declare(declared)
+
+    def node(self, settings: NodeSettings, declared: list[tuple[str, JobSpec]]) -> Node:
+        node = Node(
+            self.store,
+            self.registry,
+            settings,
+            self.time,
+            self.process.chance,
+            self.emit,
+            declares=tuple(name for name, _ in declared),
+            heart=LoopHeart,
+            send=self.faulty.send,
+        )
+        self._network.ledger.processes[node.id] = self.process
+        return node
+
+    def emit(self, event: object) -> None:
+        """What core says of itself: an ending it calls accepted is, and its only troubles are the injected ones."""
+        if not self.process.alive:
+            return
+        judge = self.process.judge
+        match event:
+            case Ended():
+                row = self._network.ledger.rows[event.execution.id]
+                told = f"{short(row.id)}#{event.execution.token} ended, says {self.process.name}"
+                judge.check(len(row.ends) + row.given_back >= event.execution.token, "what is told is true", told)
+                if event.state.final:
+                    judge.check(row.state is event.state, "what is told is true", f"{told}, {event.state}")
+            case Trouble():
+                judge.count("troubles")
+                judge.check(
+                    event.error.startswith(StoreError.__name__), "core survives", f"{event.error}: {event.where}"
+                )
+            case SkewNoticed():
+                judge.count("skews noticed")
+            case ClockJumped():
+                judge.count("jumps noticed")
+            case _:
+                pass

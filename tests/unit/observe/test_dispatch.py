@@ -1,0 +1,190 @@
+"""Who is told what, and who is asked before an event of everyday life is made."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from mainspring.model.events import Ended, Enqueued, SkewNoticed, Started
+from mainspring.model.execution import Execution
+from mainspring.observe.dispatch import Fanout
+from mainspring.observe.logs.lines import LogLines
+from mainspring.observe.metrics.process_counters import ProcessCounts
+from mainspring.observe.pings.pings import Pings
+
+pytestmark = pytest.mark.req("OBS-7")
+
+PLAIN = Execution(id="1", job="crawl", job_id="1", handler="crawl")
+PINGED = Execution(id="2", job="crawl", job_id="1", handler="crawl", policy='{"ping":[["start","http://there"]]}')
+
+
+def lines(level: int) -> LogLines:
+    return LogLines(logging.Logger("mainspring", level))
+
+
+class Picky:
+    """Hears of starts alone, and wants those of one job."""
+
+    def __init__(self, job: str) -> None:
+        self.job, self.seen, self.asked = job, [], 0  # type: ignore[var-annotated]
+
+    def hears(self, kind: type) -> bool:
+        self.asked += 1
+        return kind is Started
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        return execution.job == self.job
+
+    def __call__(self, event: object) -> None:
+        self.seen.append(event)
+
+
+class Broken:
+    def hears(self, kind: type) -> bool:
+        raise RuntimeError("no answer")
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        raise RuntimeError("no answer")
+
+    def __call__(self, event: object) -> None: ...
+
+
+def test_nobody_wants_what_nobody_hears() -> None:
+    fanout = Fanout()
+    assert not fanout.wants(Started, PLAIN)
+    fanout.add(print)
+    assert fanout.wants(Started, PLAIN)
+
+
+@pytest.mark.parametrize("kind", [Started, Ended])
+def test_everyday_lines_are_wanted_at_info(kind: type) -> None:
+    assert not Fanout(lines(logging.WARNING)).wants(kind, PLAIN)
+    assert Fanout(lines(logging.INFO)).wants(kind, PLAIN)
+    assert not Fanout(lines(logging.INFO)).wants(Enqueued, PLAIN)
+    assert Fanout(lines(logging.DEBUG)).wants(Enqueued, PLAIN)
+
+
+def test_a_level_that_changes_is_noticed() -> None:
+    logger = logging.getLogger("tests.fanout")
+    logger.setLevel(logging.WARNING)
+    fanout = Fanout(LogLines(logger))
+    assert not fanout.wants(Started, PLAIN)
+    logger.setLevel(logging.INFO)
+    assert fanout.wants(Started, PLAIN)
+
+
+def test_pings_want_executions_that_name_an_address() -> None:
+    fanout = Fanout(lines(logging.WARNING), Pings(private=False))
+    assert not fanout.wants(Ended, PLAIN)
+    assert fanout.wants(Ended, PINGED)
+    assert not fanout.wants(Enqueued, PINGED)
+
+
+def test_metrics_want_starts_and_endings() -> None:
+    fanout = Fanout(ProcessCounts(10))
+    assert [bool(fanout.wants(kind, PLAIN)) for kind in (Enqueued, Started, Ended)] == [False, True, True]
+
+
+def test_observers_get_what_they_hear_and_are_asked_once_for_each_kind() -> None:
+    picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
+    fanout = Fanout(picky)
+    assert fanout.wants(Started, PLAIN)
+    assert not fanout.wants(Started, Execution(id="3", job="other", job_id="1", handler="crawl"))
+    started, skew = Started(PLAIN, 0), SkewNoticed(3.0)
+    for _ in range(2):
+        fanout(started)
+        fanout(skew)
+    assert (picky.seen, picky.asked) == ([started] * 2, 2)
+    fanout.add(all_of_it.append)
+    fanout(skew)
+    assert (picky.seen, all_of_it) == ([started] * 2, [skew])
+
+
+def test_those_who_do_not_want_an_event_are_not_told_when_others_do() -> None:
+    picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
+    fanout = Fanout(picky, all_of_it.append)
+    for job in ("crawl", "other"):
+        started = Started(Execution(id="3", job=job, job_id="1", handler="crawl"), 0)
+        tell = fanout.wants(Started, started.execution)
+        assert tell is not None
+        tell(started)
+    assert [event.execution.job for event in picky.seen] == ["crawl"]
+    assert [event.execution.job for event in all_of_it] == ["crawl", "other"]
+
+
+def test_an_observer_that_cannot_answer_is_told_everything(caplog: pytest.LogCaptureFixture) -> None:
+    fanout = Fanout(Broken())
+    assert fanout.wants(Started, PLAIN)
+    assert fanout.wants(Started, PLAIN)
+    assert [record.getMessage() for record in caplog.records] == ["observer Broken failed; jobs go on without it"]
+
+
+@pytest.mark.req("OBS-7")
+def test_an_observer_that_would_end_the_process_only_fails(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[object] = []
+    Fanout(lambda event: sys.exit(3), told.append)("event")
+    assert (told, len(caplog.records)) == (["event"], 1)
+
+
+class Many:
+    """Takes events all at once, or would not have them."""
+
+    def __init__(self, wanted: bool = True) -> None:
+        self.wanted, self.asked, self.heard = wanted, [], []  # type: ignore[var-annotated]
+
+    def wants_any(self, kind: type, executions: list[Execution]) -> bool:
+        self.asked.append((kind, list(executions)))
+        return self.wanted
+
+    def wants(self, kind: type, execution: Execution) -> bool:
+        raise AssertionError("asked one by one")
+
+    def hear_all(self, events: list[object]) -> None:
+        self.heard.append(list(events))
+
+    def __call__(self, event: object) -> None:
+        raise AssertionError("told one by one")
+
+
+OTHER = Execution(id="3", job="other", job_id="1", handler="crawl")
+BOTH = [Started(PLAIN, 0), Started(OTHER, 0)]
+
+
+def test_events_told_together_reach_everybody_as_they_want_them() -> None:
+    many, picky, one_by_one = Many(), Picky("other"), []  # type: ignore[var-annotated]
+    Fanout(many, picky, one_by_one.append).together(Started, [PLAIN, OTHER], lambda: BOTH)
+    assert (many.heard, picky.seen, one_by_one) == ([BOTH], [BOTH[1]], BOTH)
+    assert many.asked == [(Started, [PLAIN, OTHER])]
+
+
+def test_nothing_is_made_that_nobody_wants_together() -> None:
+    def make() -> list[object]:
+        raise AssertionError("made for nobody")
+
+    for nobody in (Fanout(), Fanout(Many(wanted=False), Picky("third"), lines(logging.WARNING), Pings(private=False))):
+        nobody.together(Started, [PLAIN, OTHER], make)
+
+
+def test_pings_want_a_batch_in_which_any_names_an_address() -> None:
+    told: list[object] = []
+    pings = Pings(private=False)
+    assert not pings.wants_any(Ended, [PLAIN, PLAIN])
+    assert pings.wants_any(Ended, [PLAIN, PINGED, PLAIN])
+    Fanout(told.append).together(Ended, [], lambda: told)
+    assert not told
+
+
+def test_who_fails_at_many_events_stops_nobody_and_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Many):
+        def hear_all(self, events: list[object]) -> None:
+            raise RuntimeError("too many")
+
+    told: list[object] = []
+    fanout = Fanout(Failing(), Broken(), told.append)
+    for _ in range(2):
+        fanout.together(Started, [PLAIN, OTHER], lambda: BOTH)
+    assert told == BOTH * 2
+    complaints = [record.getMessage().split()[1].rpartition(".")[2] for record in caplog.records]
+    assert complaints == ["Broken", "Failing"]

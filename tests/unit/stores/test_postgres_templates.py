@@ -1,0 +1,75 @@
+"""A batch whose executions differ in little travels as the same rows would if each were looked at."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from mainspring.model.execution import Execution
+from mainspring.model.store.batches import Alike, Blank, alike, together
+from mainspring.model.values.ids import RandomIds
+from mainspring.stores.postgres.executions.insert import all_bare, literals, literals_alike, single
+from mainspring.stores.postgres.executions.rows import SLACK
+
+NOW = 1_794_000_000_123_456
+BODIES = 2  # the place of the bodies among the fields of `bare`
+NASTY = 'line\nbreak, "trace_id":"?","params":"?" }\n \x00 \\ ü \u2028 \x7f'
+
+
+def batch(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
+    blank = Execution(id="", job="job", job_id="j1", handler="work", created=NOW, due=NOW, **fields)
+    ids = RandomIds(random.Random(1)).following(ids_at, len(params))
+    made = [
+        msgspec.structs.replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
+        for id, each in zip(ids, params, strict=True)
+    ]
+    return alike(Blank(blank), made, ids_at + len(params) - 1 - NOW)
+
+
+def read(bodies: list[str]) -> list[Any]:
+    return [{"params": "{}", **msgspec.json.decode(body + "}")} for body in bodies]
+
+
+@pytest.mark.req("ENQ-1")
+@pytest.mark.parametrize(
+    "params",
+    [["{}"] * 3, ['{"a":1}'] * 3, ["{}", '{"a":1}', msgspec.json.encode({"text": NASTY}).decode()]],
+    ids=["none", "the same", "different"],
+)
+@pytest.mark.parametrize("fields", [{}, {"triggered_by": NASTY, "priority": 5, "queue": "q"}])
+def test_rows_that_are_alike_travel_as_if_each_were_looked_at(params: list[str], fields: dict[str, Any]) -> None:
+    rows = batch(params, **fields)
+    ids, created, lines, *of_job, keys, low, high, opening = literals_alike(rows)
+    one_by_one = list(literals(list(rows)))
+    bodies = one_by_one.pop(BODIES)
+    assert [ids, created, *of_job, None, None, keys, low, high] == one_by_one
+    expected = read(str(bodies).split("}\n"))
+    assert read([f"{opening}{line}" for line in str(lines).split("\n")]) == expected
+    for row, body in zip(rows, expected, strict=True):
+        alone, looked_at = list(single(alike(rows.blank, [row]))), list(single([row]))
+        assert read([alone.pop(BODIES)]) == read([looked_at.pop(BODIES)]) == [body]
+        assert alone == looked_at
+
+
+def test_rows_that_are_alike_are_bare_if_one_is_and_their_ids_tell_their_time() -> None:
+    params = ["{}"] * 5
+    assert all_bare(batch(params))
+    assert not all_bare(batch(params, tenant="acme")), "what one has, all have"
+    assert not all_bare(batch(params, trigger="manual")), "not found in the part of the body that each row has"
+    ahead = SLACK * 1000
+    for ids_at, bare in ((NOW + ahead - 4, True), (NOW + ahead - 3, False), (NOW + 2 * ahead, False)):
+        assert all_bare(batch(params, ids_at)) is bare, "ids too far from their creation"
+
+
+def test_batches_put_together_are_alike_if_they_were_made_from_the_same_blank() -> None:
+    one, stranger = batch(["{}"] * 2), batch(["{}"])
+    another = alike(one.blank, batch(["{}"], NOW + 50), 50)
+    both = together([one, another])
+    assert both == [*one, *another]
+    assert isinstance(both, Alike)
+    assert (both.blank, both.ahead) == (one.blank, 50)
+    assert not isinstance(together([one, stranger]), Alike)
+    assert not isinstance(together([one, list(another)]), Alike)
