@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mainspring import JobContext, Mainspring, every
 from mainspring.app.parts import SystemClock, make_store
 from mainspring.config.settings import load
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobStats
 from mainspring.model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind
 from mainspring.model.store.messages import Audit
@@ -45,7 +45,7 @@ async def fill(url: str, jobs: int, executions: int, audits: int) -> None:
         await store.close()
 
 
-async def _templates(url: str) -> tuple[Job, Execution]:
+async def _templates(url: str) -> tuple[Job, ExecutionRow]:
     """A job and an execution of it as the engine itself makes them."""
     app = Mainspring(url)
 
@@ -78,7 +78,7 @@ def _state(number: int) -> State:
     return State.SKIPPED if number % 100 == 50 else State.FAILED if number % 50 == 0 else State.COMPLETED
 
 
-def _incarnations(jobs: int, each: int, like: Execution) -> Iterator[Record]:
+def _incarnations(jobs: int, each: int, like: ExecutionRow) -> Iterator[Record]:
     for number in range(jobs):
         failed = 1 if number % 50 == 0 else 0
         id = f"{name_of(number)}-id"
@@ -96,7 +96,7 @@ def _incarnations(jobs: int, each: int, like: Execution) -> Iterator[Record]:
         yield Incarnation(job_id=id, job=name_of(number), last_number=each, stats=stats)
 
 
-def _executions(jobs: int, executions: int, like: Execution, now: int) -> Iterator[Record]:
+def _executions(jobs: int, executions: int, like: ExecutionRow, now: int) -> Iterator[Record]:
     for number in range(executions):
         at = now - SPAN + number * SPAN // executions
         name = name_of(number % jobs)

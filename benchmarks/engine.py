@@ -20,7 +20,7 @@ import msgspec
 
 from mainspring import Mainspring
 from mainspring.app.parts import SystemClock
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import Added, Beat, BeatReply, Change, ClaimRequest, Exchanged
 from mainspring.stores.memory import MemoryStore
 
@@ -30,17 +30,17 @@ class NullStore(MemoryStore):
 
     def __init__(self, clock: Any) -> None:
         super().__init__(clock)
-        self.template: Execution | None = None
+        self.template: ExecutionRow | None = None
         self.left = self.given = self.settled = self.added = 0
         self.done = asyncio.Event()
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Any] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Any] = ()) -> list[Added]:
         self.added += len(executions)
         return [Added(execution.id, "added") for execution in executions]
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         self.settled += len(changes)
-        claimed: tuple[Execution, ...] = ()
+        claimed: tuple[ExecutionRow, ...] = ()
         if claim is not None and self.template is not None and self.left:
             count = min(claim.limit, self.left)
             self.left -= count
@@ -55,7 +55,7 @@ class NullStore(MemoryStore):
     def beat(self, beat: Beat) -> BeatReply:
         return BeatReply(lost=frozenset(), cancels={}, now=beat.worker.seen)
 
-    def _ready(self, number: int, claim: ClaimRequest) -> Execution:
+    def _ready(self, number: int, claim: ClaimRequest) -> ExecutionRow:
         assert self.template is not None
         return msgspec.structs.replace(
             self.template, id=f"00000000-0000-7000-8000-{number:012x}", state=State.RUNNING, token=1, owner=claim.owner

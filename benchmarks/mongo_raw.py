@@ -22,7 +22,7 @@ from bson import ObjectId
 from pymongo import AsyncMongoClient, UpdateOne, WriteConcern
 
 from mainspring.core.rules import transitions
-from mainspring.model.execution import Execution, Outcome, encode_policy
+from mainspring.model.execution import ExecutionRow, Outcome, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.model.store.messages import Change, ClaimRequest
 from mainspring.model.values.ids import random_id
@@ -36,7 +36,7 @@ POLICY = encode_policy(RunPolicy())
 DURABLE, QUICK = WriteConcern(w="majority", j=True), WriteConcern(w=1)
 
 
-def executions(count: int) -> list[Execution]:
+def executions(count: int) -> list[ExecutionRow]:
     chance, now = random.Random(1), time.time_ns() // 1000
     ids = [random_id(now + n, chance) for n in range(count)]
     fields: dict[str, Any] = {
@@ -46,7 +46,7 @@ def executions(count: int) -> list[Execution]:
         "params": '{"n":1}',
         "policy": POLICY,
     }
-    return [Execution(id=id, trace_id=id.replace("-", ""), created=now, due=now, **fields) for id in ids]
+    return [ExecutionRow(id=id, trace_id=id.replace("-", ""), created=now, due=now, **fields) for id in ids]
 
 
 class Store:
@@ -61,7 +61,7 @@ class Store:
     async def close(self) -> None:
         await self._store.close()
 
-    async def enqueue(self, rows: list[Execution]) -> None:
+    async def enqueue(self, rows: list[ExecutionRow]) -> None:
         for start in range(0, len(rows), CHUNK):
             await self._store.add(rows[start : start + CHUNK])
 
@@ -81,7 +81,7 @@ class Store:
             changes = [_completed(row) for row in answer.claimed]
 
 
-def _completed(row: Execution) -> Change:
+def _completed(row: ExecutionRow) -> Change:
     now = time.time_ns() // 1000
     change = transitions.after_attempt(row, Outcome(end="completed", started=now, ended=now, worker=OWNER), 0.5)
     return change
@@ -103,7 +103,7 @@ class Bare:
     async def close(self) -> None:
         await self._client.close()
 
-    async def enqueue(self, rows: list[Execution]) -> None:
+    async def enqueue(self, rows: list[ExecutionRow]) -> None:
         for start in range(0, len(rows), CHUNK):
             await self._rows.insert_many([document(row) for row in rows[start : start + CHUNK]], ordered=False)
 

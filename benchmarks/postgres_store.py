@@ -24,7 +24,7 @@ from psycopg.rows import tuple_row
 
 from mainspring.core.ports import Topic
 from mainspring.core.rules.transitions import after_attempt
-from mainspring.model.execution import Execution, Outcome, encode_policy
+from mainspring.model.execution import ExecutionRow, Outcome, encode_policy
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import ClaimRequest, JobWrite
 from mainspring.model.values.ids import random_id
@@ -191,7 +191,7 @@ class Bench:
         await asyncio.gather(*(one() for _ in range(20)))
         return count
 
-    async def bulk(self, rows: Sequence[Execution], size: int) -> int:
+    async def bulk(self, rows: Sequence[ExecutionRow], size: int) -> int:
         for start in range(0, len(rows), size):
             await self.store.add(rows[start : start + size])
         return len(rows)
@@ -265,12 +265,14 @@ async def connected(url: str) -> psycopg.AsyncConnection[Any]:
     return await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=0)
 
 
-def execution(**fields: Any) -> Execution:
+def execution(**fields: Any) -> ExecutionRow:
     """As `plan.new_execution` makes them."""
     now = time.time_ns() // 1000
     id = random_id(now, CHANCE)
     plain = {"id": id, "job": "noop", "job_id": "0199-job", "handler": "noop", "trace_id": id.replace("-", "")}
-    return Execution(**{**plain, "params": '{"number":12345}', "policy": POLICY, "created": now, "due": now, **fields})
+    return ExecutionRow(
+        **{**plain, "params": '{"number":12345}', "policy": POLICY, "created": now, "due": now, **fields}
+    )
 
 
 async def run(parts: Iterable[str], version: str, rows: int, rounds: int, fsync: str) -> None:

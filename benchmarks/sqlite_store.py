@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mainspring.core.rules import transitions
-from mainspring.model.execution import Execution, Outcome, encode_policy
+from mainspring.model.execution import ExecutionRow, Outcome, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.model.store.messages import Change, ClaimRequest
 from mainspring.model.time.instants import Micros
@@ -75,11 +75,11 @@ class Meter:
         return Measured(count / wall, loop / count * 1e6, writer / count * 1e6)
 
 
-def executions(count: int, lanes: int = 1, **fields: Any) -> list[Execution]:
+def executions(count: int, lanes: int = 1, **fields: Any) -> list[ExecutionRow]:
     chance, now = random.Random(), MachineClock().now()
     ids = [random_id(now + n, chance) for n in range(count)]
     return [
-        Execution(
+        ExecutionRow(
             id=id,
             job=f"noop-{n % lanes}",
             job_id=f"0199aaaa-0000-7000-8000-{n % lanes:012x}",
@@ -94,11 +94,11 @@ def executions(count: int, lanes: int = 1, **fields: Any) -> list[Execution]:
     ]
 
 
-def completed(row: Execution, now: Micros) -> Change:
+def completed(row: ExecutionRow, now: Micros) -> Change:
     return transitions.after_attempt(row, Outcome(end="completed", started=now, ended=now + 15, worker=OWNER))
 
 
-async def fill(store: Store, rows: Sequence[Execution]) -> Measured:
+async def fill(store: Store, rows: Sequence[ExecutionRow]) -> Measured:
     meter = Meter()
     for start in range(0, len(rows), 1_000):
         await store.add(rows[start : start + 1_000])
@@ -146,7 +146,7 @@ async def together(store: Store, count: int, callers: int = 100) -> Measured:
     rows = executions(count, handler="later")
     meter = Meter()
 
-    async def caller(mine: Sequence[Execution]) -> None:
+    async def caller(mine: Sequence[ExecutionRow]) -> None:
         for row in mine:
             await store.add([row])
 

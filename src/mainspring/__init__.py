@@ -37,7 +37,8 @@ from .model.errors import (
     SchemaMismatch,
     StoreError,
 )
-from .model.execution import Attempt, Execution, State
+from .model.execution import Attempt, State
+from .model.execution import ExecutionRow as Execution
 from .model.job import JobState
 from .model.limits import Limit
 from .model.policies import CatchUp, Retention, Retry, Unique

@@ -15,7 +15,7 @@ from mainspring import JobContext, Mainspring, Retry, every
 from mainspring.core.monitoring import oldest_waiting
 from mainspring.core.monitoring.oldest_waiting import LISTED
 from mainspring.model.events import Ended, Fenced, Rescued, Skipped, Started
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.metrics.process_counters import DURATIONS, OTHERS, ProcessCounts
 from mainspring.testing import FakeClock
 from tests.api.client import client_of
@@ -223,7 +223,7 @@ async def test_a_scrape_stays_bounded_and_is_not_repeated_within_a_second(memory
 @pytest.mark.req("OBS-4")
 def test_what_this_process_counts() -> None:
     counts = ProcessCounts(10)
-    run = Execution(id="1", job="a", job_id="1", handler="a", due=1_000_000)
+    run = ExecutionRow(id="1", job="a", job_id="1", handler="a", due=1_000_000)
     counts(Started(run, 1_300_000))
     counts(Ended(run, State.PENDING, 1, 50.0, retry_in=1.0, reason="failed"))
     counts(Ended(run, State.PENDING, 1, 50.0, reason="snoozed"))
@@ -245,7 +245,7 @@ def test_what_this_process_counts() -> None:
 def test_jobs_that_are_gone_make_room_for_others() -> None:
     counts = ProcessCounts(2)
     counts.know(["a", "b"])
-    counts(Skipped(Execution(id="1", job="c", job_id="3", handler="c"), "overlap"))
+    counts(Skipped(ExecutionRow(id="1", job="c", job_id="3", handler="c"), "overlap"))
     assert set(counts.jobs) == {"a", "b", OTHERS}
     counts.know(["b", "c"])
     assert set(counts.jobs) == {"b", "c", OTHERS}

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mainspring.core.ports import Clock, Store, Topic
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance import StoreConformance
@@ -25,7 +25,7 @@ class TestMemory(StoreConformance):
 
 
 def added(store: MemoryStore, id: str) -> None:
-    asyncio.run(store.add([Execution(id=id, job="job", job_id="job-1", handler="work")]))
+    asyncio.run(store.add([ExecutionRow(id=id, job="job", job_id="job-1", handler="work")]))
 
 
 async def test_a_listener_is_called_on_its_own_loop_whichever_thread_made_the_change() -> None:

@@ -18,7 +18,7 @@ from mainspring.core.backfills.driver import PLANNING_PATIENCE, BackfillDriver, 
 from mainspring.core.engine.follow_ups import do_follow_ups, enter_windows
 from mainspring.core.rules import transitions
 from mainspring.model.errors import CommandRefused
-from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery, PruneRule
 from mainspring.model.time.instants import Micros, seconds_to_micros
 from mainspring.model.values.ids import random_id
@@ -134,7 +134,7 @@ class World:
             await do_follow_ups(store, self.clock.now(), unheard)
             await asyncio.sleep(self.chance.random())
 
-    async def end(self, execution: Execution) -> None:
+    async def end(self, execution: ExecutionRow) -> None:
         self.ran[execution.parent_id or "", (execution.window_begin, execution.window_end)] += 1
         failed = self.chance.random() < self.bad
         now = self.clock.now()
@@ -193,7 +193,7 @@ async def report(ctx: Any) -> None: ...
 def unheard(event: object) -> None: ...
 
 
-async def row_of(store: MemoryStore, id: str) -> Execution:
+async def row_of(store: MemoryStore, id: str) -> ExecutionRow:
     row = await store.execution(id)
     assert row is not None
     return row

@@ -20,7 +20,7 @@ from mainspring import Mainspring
 from mainspring.core.engine.follow_ups import do_follow_ups
 from mainspring.core.rules import transitions
 from mainspring.model.errors import CommandRefused
-from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
@@ -97,26 +97,26 @@ class World:
     async def quiet(self) -> bool:
         return not (await self.store.find(ExecutionQuery(states=LIVE)) or await self.store.todo(1))
 
-    async def rows(self) -> list[Execution]:
+    async def rows(self) -> list[ExecutionRow]:
         return await self.store.find(ExecutionQuery(limit=1_000))
 
 
-async def claim(store: MemoryStore, limit: int) -> list[Execution]:
+async def claim(store: MemoryStore, limit: int) -> list[ExecutionRow]:
     handlers = frozenset({"load", "rates", *AFTER})
     request = ClaimRequest(owner="w", handlers=handlers, queues=None, limit=limit, lease=1e6)
     return list((await store.exchange([], request)).claimed)
 
 
-async def end(store: MemoryStore, execution: Execution, clock: Clock, well: bool) -> None:
+async def end(store: MemoryStore, execution: ExecutionRow, clock: Clock, well: bool) -> None:
     outcome = Outcome(end="completed" if well else "failed", started=clock.now(), ended=clock.now(), worker="w")
     assert (await store.exchange([transitions.after_attempt(execution, outcome)], None)).applied == (True,)
 
 
-def check(rows: list[Execution]) -> None:
+def check(rows: list[ExecutionRow]) -> None:
     """Everything that had to follow has followed, once, after all its parents had ended, and as its rule says."""
     rows = [row for row in rows if row.reason != "overlap"]
     known = {row.id: row for row in rows}
-    of_job: dict[str, list[Execution]] = defaultdict(list)
+    of_job: dict[str, list[ExecutionRow]] = defaultdict(list)
     for row in rows:
         of_job[row.job].append(row)
     for job, parents in AFTER.items():
@@ -132,7 +132,7 @@ def check(rows: list[Execution]) -> None:
             assert sum(causes.values()) == len(of_job[parents[0]]), f"{job} follows each ending of {parents[0]}"
 
 
-def groups(of_job: dict[str, list[Execution]], parents: tuple[str, ...]) -> list[list[list[Execution]]]:
+def groups(of_job: dict[str, list[ExecutionRow]], parents: tuple[str, ...]) -> list[list[list[ExecutionRow]]]:
     """For each window that all parents have run: the executions of each parent."""
     by_window = [{row.window_begin: [] for row in of_job[name]} for name in parents]
     for name, windows in zip(parents, by_window, strict=True):
@@ -142,7 +142,7 @@ def groups(of_job: dict[str, list[Execution]], parents: tuple[str, ...]) -> list
     return [[windows[window] for windows in by_window] for window in shared]
 
 
-def check_one(row: Execution, parents: list[Execution]) -> None:
+def check_one(row: ExecutionRow, parents: list[ExecutionRow]) -> None:
     assert [parent.job for parent in parents] == list(AFTER[row.job])
     assert all(parent.finished is not None and parent.finished <= row.created for parent in parents), "too early"
     assert {parent.window_begin for parent in parents} == {row.window_begin}

@@ -18,7 +18,7 @@ from mainspring.core.rules import transitions
 from mainspring.core.tenants import rosters
 from mainspring.core.tenants.endings import look_at_open
 from mainspring.core.tenants.fan_out import Tenants
-from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
@@ -54,7 +54,7 @@ class World:
             await self._try(execution)
         return bool(claimed)
 
-    async def _try(self, execution: Execution) -> None:
+    async def _try(self, execution: ExecutionRow) -> None:
         now, end = self.clock.now(), "completed"
         if execution.fans_out:
             end = "fanned_out"
@@ -64,10 +64,10 @@ class World:
         outcome = Outcome(end=end, started=now, ended=self.clock.now(), worker="w")  # type: ignore[arg-type]
         await self.store.exchange([transitions.after_attempt(execution, outcome)], None)
 
-    def fails(self, execution: Execution) -> bool:
+    def fails(self, execution: ExecutionRow) -> bool:
         return execution.job == "load" and execution.tenant in self.bad
 
-    async def _spread(self, parent: Execution, now: int) -> None:
+    async def _spread(self, parent: ExecutionRow, now: int) -> None:
         known = await rosters.stored(self.store, parent.id)
         if known is None:
             assert parent.job in self.listed, "what comes after finds its list"

@@ -14,7 +14,7 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.model.errors import CommandRefused
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import ExecutionQuery
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.virtual import run
@@ -44,10 +44,10 @@ class Twice(World):
         self.app.job("end", after=PARENTS, tenants=["nobody"], **common)(nothing)
         self.bad_part = self.chance.choice([0.2, 0.5])
 
-    def fails(self, execution: Execution) -> bool:
+    def fails(self, execution: ExecutionRow) -> bool:
         return execution.job in PARENTS and self.chance.random() < self.bad_part
 
-    async def rows(self) -> list[Execution]:
+    async def rows(self) -> list[ExecutionRow]:
         return await self.store.find(ExecutionQuery(limit=1_000))
 
     async def run_again(self) -> None:
@@ -84,7 +84,7 @@ class Twice(World):
                     assert any(state is State.COMPLETED for _, _, state, _ in before), f"{tenant} ran after {before}"
 
 
-def endings_for(tenant: str, rows: list[Execution]) -> dict[str, list[Ending]]:
+def endings_for(tenant: str, rows: list[ExecutionRow]) -> dict[str, list[Ending]]:
     """What each parent came to for this tenant: in whole runs, which count when they have ended, and alone."""
     wholes = {row.id: row for row in rows if row.fans_out}
     found: dict[str, list[Ending]] = defaultdict(list)
@@ -149,7 +149,7 @@ class Chosen(Twice):
         super().__init__(0)
         self.failing = set(failing)
 
-    def fails(self, execution: Execution) -> bool:
+    def fails(self, execution: ExecutionRow) -> bool:
         part = (execution.job, execution.tenant or "")
         failed = part in self.failing
         self.failing.discard(part)

@@ -26,7 +26,7 @@ from mainspring.core.tenants.endings import look_at_open
 from mainspring.core.tenants.fan_out import FanOuts
 from mainspring.model.errors import CommandRefused
 from mainspring.model.events import Ended
-from mainspring.model.execution import LIVE, Execution, Outcome, State
+from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.model.values.ids import tenant_id
 from mainspring.stores.memory import MemoryStore
@@ -107,7 +107,7 @@ class World:
                 await step(store)
             await asyncio.sleep(self.chance.random())
 
-    async def execute(self, store: Any, execution: Execution, owner: str) -> None:
+    async def execute(self, store: Any, execution: ExecutionRow, owner: str) -> None:
         started = self.clock.now()
         outcome = await (self.spread if execution.fans_out else self.handle)(store, execution, owner)
         change = transitions.after_attempt(execution, outcome(started, self.clock.now()))
@@ -115,7 +115,7 @@ class World:
         if applied and change.to is State.COMPLETED and execution.tenant is not None:
             self.completed[execution.tenant] += 1
 
-    async def spread(self, store: Any, parent: Execution, owner: str) -> Callable[[int, int], Outcome]:
+    async def spread(self, store: Any, parent: ExecutionRow, owner: str) -> Callable[[int, int], Outcome]:
         context = JobContext(parent, clock=self.clock)
         total = await FanOuts(store, self.app.registry, self.clock).spread(context, called, called)
         assert total == self.count
@@ -123,7 +123,7 @@ class World:
         end = "cancelled" if asked else "fanned_out"
         return lambda began, at: Outcome(end=end, started=began, ended=at, worker=owner)
 
-    async def handle(self, store: Any, execution: Execution, owner: str) -> Callable[[int, int], Outcome]:
+    async def handle(self, store: Any, execution: ExecutionRow, owner: str) -> Callable[[int, int], Outcome]:
         await asyncio.sleep(self.chance.random() * self.chance.choice([0.1, 3]))
         luck = Random(f"{execution.tenant}").random()
         fails = luck < self.bad or (luck < self.bad + self.late and execution.failures < TRIES - 1)
@@ -155,7 +155,7 @@ class World:
         return not (alive or await self.store.todo(1) or await self.store.shelf("tenants", "open"))
 
     # --- the verdict --------------------------------------------------------------------------------------
-    async def judge(self, parent_id: str) -> Execution:
+    async def judge(self, parent_id: str) -> ExecutionRow:
         parent = await self.store.execution(parent_id)
         assert parent is not None
         assert parent.state.final
@@ -173,14 +173,14 @@ class World:
             assert parent.state in (State.CANCELLED, State.FAILED)
         return parent
 
-    def judge_tenant(self, child: Execution) -> None:
+    def judge_tenant(self, child: ExecutionRow) -> None:
         ends = Counter(attempt.end for attempt in child.attempts)
         assert child.failures == ends["failed"] + ends["worker_lost"] <= TRIES
         assert self.completed[child.tenant or ""] <= ends["completed"] == (child.state is State.COMPLETED)
         if child.state is State.FAILED:
             assert child.failures == TRIES or child.reason == "crash_loop"
 
-    def judge_counts(self, parent: Execution, children: list[Execution]) -> None:
+    def judge_counts(self, parent: ExecutionRow, children: list[ExecutionRow]) -> None:
         good = sum(child.state is State.COMPLETED for child in children)
         stopped = sum(child.state is State.CANCELLED for child in children)
         counts = {"total": self.count, "success": good, "failed": self.count - good}

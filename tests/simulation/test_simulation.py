@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from mainspring.core import store_clock
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import (
     Added,
     Audit,
@@ -139,14 +139,14 @@ class LetsEverySchedulerWin(MemoryStore):
 
 
 class IgnoresKeys(MemoryStore):
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         return await super().add([replace(each, unique_key=None, overlap_key=None) for each in executions], audit)
 
 
 class LosesWrites(MemoryStore):
     """Acknowledges one enqueue in many without storing it."""
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         if executions[0].id.endswith("7"):
             return [Added(each.id, "added") for each in executions]
         return await super().add(executions, audit)

@@ -22,7 +22,7 @@ import msgspec
 from mainspring.core.engine.scheduler import Scheduler
 from mainspring.core.rules import job_commands
 from mainspring.model.errors import StoreError
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.policies import CatchUp
 from mainspring.model.store.messages import DuePage, ExecutionQuery, JobWrite, JobWritten
@@ -197,7 +197,7 @@ class World:
 
     async def made(self) -> list[tuple[Any, ...]]:
         """What is stored, each once for every record there is."""
-        found: list[Execution] = []
+        found: list[ExecutionRow] = []
         while page := await self.store.find(ExecutionQuery(limit=1_000, before=found[-1].id if found else None)):
             found += page
         return [_outcome(each) for each in found]
@@ -326,7 +326,7 @@ class World:
         self.counters["leaps back"] += 1
 
 
-def _outcome(execution: Execution) -> tuple[Any, ...]:
+def _outcome(execution: ExecutionRow) -> tuple[Any, ...]:
     assert execution.tick is not None
     if execution.reason != "missed":
         return execution.job, execution.trigger, execution.tick // SECOND

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job
 from mainspring.model.store.messages import Added, Audit, JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND, Micros
@@ -58,7 +58,7 @@ class Books:
         self.judge.check(off <= CLOCK_SLACK, "time is store time", f"{what} {off / SECOND:.1f} s off")
 
     # --- executions ---------------------------------------------------------------------------------------
-    def add(self, who: Process, given: Execution, added: Added) -> bool:
+    def add(self, who: Process, given: ExecutionRow, added: Added) -> bool:
         """Take note of one insert, and check the answer; True if something was recorded."""
         self.judge.note(who.name, f"add {short(given.id)} {given.job} by {given.trigger}: {added.outcome}")
         match added.outcome:
@@ -80,7 +80,7 @@ class Books:
                 self._record(given, skipped=False)
         return True
 
-    def _record(self, given: Execution, skipped: bool) -> None:
+    def _record(self, given: ExecutionRow, skipped: bool) -> None:
         if given.id in self.rows:
             self.judge.fail("nothing happens twice", f"{short(given.id)} of job {given.job} was added again")
             return
@@ -184,7 +184,7 @@ class Books:
             self.audited(options.get("audit"))
 
 
-def _choices(given: Execution) -> list[str]:
+def _choices(given: ExecutionRow) -> list[str]:
     if given.overlap_key is None:
         return []
     if given.overlap_slots == 1:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from mainspring.model.errors import CommandRefused, InvalidValue, NotFound, StoreError
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.policies import Unique
 from mainspring.model.time.instants import to_datetime
 from tests.simulator.parts import Parts
@@ -109,7 +109,7 @@ class SimulatedClient:
     async def _trigger(self) -> None:
         self._told(await self._parts.client.trigger(self._job(), by=self._by()), "trigger")
 
-    def _told(self, execution: Execution | None, what: str) -> None:
+    def _told(self, execution: ExecutionRow | None, what: str) -> None:
         if execution is not None and execution.state is not State.SKIPPED:
             self._journal.acknowledged[execution.id] = what
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import Change
 from tests.simulator.judge import Judge, short
 
@@ -37,7 +37,7 @@ class Journal:
         """Commands that a client was told are done, by the name each was given under."""
 
     # --- handlers -----------------------------------------------------------------------------------------
-    def started(self, execution: Execution, process: str) -> None:
+    def started(self, execution: ExecutionRow, process: str) -> None:
         claim, company = (execution.id, execution.token), self._running.setdefault(process, {})
         where = f"{short(execution.id)}#{execution.token} on {process}"
         self.judge.check(claim not in self._tries, "one run per claim", where)
@@ -48,7 +48,7 @@ class Journal:
         run = Try(process, execution.alone, self.judge.elapsed)
         self._tries[claim] = company[claim] = run
 
-    def ended(self, execution: Execution, process: str, end: str, result: Any = None) -> None:
+    def ended(self, execution: ExecutionRow, process: str, end: str, result: Any = None) -> None:
         run = self._running[process].pop((execution.id, execution.token))
         run.end, run.result = end, result
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import (
     Added,
     Audit,
@@ -129,7 +129,7 @@ class Ledger(Books):
             and (claim.queues is None or row.given.queue in claim.queues)
         ]
 
-    def _claim_row(self, who: Process, claim: ClaimRequest, got: Execution) -> None:
+    def _claim_row(self, who: Process, claim: ClaimRequest, got: ExecutionRow) -> None:
         row, now = self.rows[got.id], self.clock.now()
         where = f"{short(row.id)}#{got.token}"
         self.judge.note(who.name, f"claim {where} {got.job}{' alone' if got.alone else ''}")
@@ -147,7 +147,7 @@ class Ledger(Books):
         same = (got.unique_key, got.overlap_key) == (row.unique, row.overlap)
         self.judge.check(same, "keys switch at pick-up", f"{where}: {got.unique_key}, {got.overlap_key}")
 
-    def _stopped(self, got: Execution, told: bool) -> None:
+    def _stopped(self, got: ExecutionRow, told: bool) -> None:
         """The claimer hears that the job is cancelled, and then the handler must not start."""
         row, job = self.rows[got.id], self.jobs.get(got.job)
         row.stopped = job is not None and job.id == got.job_id and job.cancelled is not None
@@ -164,7 +164,7 @@ class Ledger(Books):
         holders = {self.unique.get(row.running_unique), self.overlap.get(row.running_overlap)}
         return row.staged and bool(holders - {None, id})
 
-    def _blocked(self, who: Process, got: Execution, held_before: bool) -> None:
+    def _blocked(self, who: Process, got: ExecutionRow, held_before: bool) -> None:
         """Its key was held before this claim, or by a row that was claimed with it."""
         row = self.rows[got.id]
         self.judge.note(who.name, f"blocked {short(row.id)} {got.job}")
@@ -186,7 +186,7 @@ class Ledger(Books):
         if reply.lost:
             self.judge.note(who.name, f"beat lost {' '.join(sorted(short(id) for id in reply.lost))}")
 
-    def _on_expired(self, who: Process, reply: list[Execution], limit: int) -> None:
+    def _on_expired(self, who: Process, reply: list[ExecutionRow], limit: int) -> None:
         now = self.clock.now()
         over = {row.id for row in self.live() if row.lease is not None and row.lease <= now}
         told = {row.id for row in reply}
@@ -228,7 +228,7 @@ class Ledger(Books):
 
     # --- adding -------------------------------------------------------------------------------------------
     def _on_add(
-        self, who: Process, reply: list[Added], executions: Sequence[Execution], audit: Sequence[Audit] = ()
+        self, who: Process, reply: list[Added], executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()
     ) -> None:
         recorded = [self.add(who, each, added) for each, added in zip(executions, reply, strict=True)]
         if any(recorded):

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from mainspring.core.ports import Store, Topic, Unsubscribe
 from mainspring.model.errors import StoreError
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import Beat, BeatReply
 from mainspring.stores.memory import MemoryStore
 from tests.simulator.faults import Fault, Faults
@@ -40,7 +40,7 @@ class Network:
         self._listeners[number] = (process, callback)
         return lambda: self._forget(number)
 
-    def wake_the_dead(self, expired: list[Execution]) -> None:
+    def wake_the_dead(self, expired: list[ExecutionRow]) -> None:
         """The worst moment to come back: when a janitor has just found one's leases run out."""
         for row in expired:
             owner = self.ledger.processes.get(row.owner or "")

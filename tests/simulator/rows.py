@@ -8,7 +8,7 @@ EXE-12 when a crash loop is one
 
 from __future__ import annotations
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import Change
 from mainspring.model.time.instants import Micros, seconds_to_micros
 
@@ -52,7 +52,7 @@ class Row:
         "unique",
     )
 
-    def __init__(self, given: Execution, at: float) -> None:
+    def __init__(self, given: ExecutionRow, at: float) -> None:
         self.given, self.id, self.added_at = given, given.id, at
         self.state, self.due = given.state, given.due
         self.unique, self.overlap, self.staged = given.unique_key, given.overlap_key, given.staged

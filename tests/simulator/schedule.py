@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec
 from mainspring.model.policies import as_catch_up
 from mainspring.model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
@@ -57,7 +57,7 @@ class Schedule:
         self.segments: list[Segment] = []
         self._open: Segment | None = None
 
-    def written(self, before: Job | None, after: Job, executions: tuple[Execution, ...]) -> str | None:
+    def written(self, before: Job | None, after: Job, executions: tuple[ExecutionRow, ...]) -> str | None:
         """Take note of a write that won; returns what is wrong with it at first sight."""
         ticks = [each for each in executions if each.tick is not None]
         if ticks and (before is None or self._open is None):
@@ -111,7 +111,7 @@ def _planned_anew(before: Job, after: Job) -> bool:
     return plan(before) != plan(after)
 
 
-def _items(job: Job, executions: list[Execution]) -> list[Item]:
+def _items(job: Job, executions: list[ExecutionRow]) -> list[Item]:
     running = sum(1 for each in executions if each.trigger == "schedule" and each.reason != "missed")
     paused = [_in_pause(job, each) for each in executions]
     opened = {
@@ -121,12 +121,12 @@ def _items(job: Job, executions: list[Execution]) -> list[Item]:
     return [_item(job, each, part, opened[part], running) for each, part in zip(executions, paused, strict=True)]
 
 
-def _in_pause(job: Job, execution: Execution) -> bool:
+def _in_pause(job: Job, execution: ExecutionRow) -> bool:
     """A pause that was to end by itself covers what came before that, also where its end was found late."""
     return job.paused is not None and (job.resume is None or (execution.tick or 0) <= job.resume)
 
 
-def _item(job: Job, execution: Execution, paused: bool, opened: Micros, together: int) -> Item:
+def _item(job: Job, execution: ExecutionRow, paused: bool, opened: Micros, together: int) -> Item:
     assert execution.tick is not None
     first = last = execution.tick
     kind, count, exact = execution.trigger, 1, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mainspring.model.execution import LIVE, Execution, State
+from mainspring.model.execution import LIVE, ExecutionRow, State
 from mainspring.model.job import Job
 from mainspring.model.store.messages import ExecutionQuery
 from mainspring.model.time.instants import Micros
@@ -51,7 +51,7 @@ async def _check_rows(store: MemoryStore, ledger: Ledger) -> None:
             ledger.judge.check(wrong is None, "the store is what was written", f"{short(id)}: {wrong}")
 
 
-def _wrong_row(row: Row, found: Execution) -> str | None:
+def _wrong_row(row: Row, found: ExecutionRow) -> str | None:
     """Compare what the books say with the record, and the record with itself."""
     ends = [attempt.end for attempt in found.attempts]
     if (found.state, found.token, found.failures, found.crashes) != (row.state, row.token, row.failures, row.crashes):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.commands.enqueue import Client
 from ..core.declaring.context import JobContext
-from ..model.execution import Execution
+from ..model.execution import ExecutionRow
 from ..model.policies import Unique
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class EnqueueMethods:
         metadata: Mapping[str, Any] | None = None,
         tenant: str | None = None,
         share: str | None = None,
-    ) -> Execution | None:
+    ) -> ExecutionRow | None:
         """Add one execution of a handler (function, class or name); None when the unique key is taken.
 
         With `connection` it is stored in the caller's own transaction, and exists once that is committed. Executions of
@@ -64,11 +64,11 @@ class EnqueueMethods:
             share=share,
         )
 
-    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
+    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[ExecutionRow | None]:
         """Add many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order."""
         return await (await self._ready()).client.enqueue_many(items, **options)
 
-    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Client, list[Execution]]:
+    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Client, list[ExecutionRow]]:
         """Checked and rendered, but not stored: for the facade, which stores in its caller's thread."""
         client = (await self._ready(in_transaction=True)).client
         return client, await client.prepare_many(items, **options)
@@ -83,7 +83,7 @@ class EnqueueMethods:
         traceparent: str | None = None,
         tenant: str | None = None,
         tenants: Iterable[str] | None = None,
-    ) -> Execution:
+    ) -> ExecutionRow:
         """Run a job now. Its next scheduled time stays as it is. With `tenants`, a job that has tenants runs for these
         only; with `tenant`, for a single one, without a parent."""
         client = (await self._ready()).client

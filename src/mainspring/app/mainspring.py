@@ -19,7 +19,7 @@ from ..core.locks import Lock, suggested_ttl
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
 from ..core.queries.job_view import JobView
-from ..model.execution import Execution
+from ..model.execution import ExecutionRow
 from ..model.store.messages import Audit, LockRow, LogLine, WorkerInfo
 from ..model.triggers.combined import Trigger
 from ..model.values.reading import duration, identifier
@@ -249,18 +249,18 @@ class Mainspring(
         return await (await self._ready()).control.resume(name, by=by)
 
     async def cancel(
-        self, ref: str | Execution, *, by: str = "system", reason: str | None = None
-    ) -> Execution | JobView:
+        self, ref: str | ExecutionRow, *, by: str = "system", reason: str | None = None
+    ) -> ExecutionRow | JobView:
         """Cancel a job by name, or an execution."""
         return await (await self._ready()).control.cancel(ref, by=by, reason=reason)
 
-    async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> Execution:
+    async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> ExecutionRow:
         return await (await self._ready()).control.cancel_execution(id, by=by, reason=reason)
 
     async def reactivate(self, name: str, *, by: str = "system") -> JobView:
         return await (await self._ready()).control.reactivate(name, by=by)
 
-    async def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
+    async def retry(self, ref: str | ExecutionRow, *, by: str = "system") -> ExecutionRow:
         """Run a failed execution, or a job's last one, again as a new execution."""
         return await (await self._ready()).control.retry(ref, by=by)
 
@@ -286,7 +286,7 @@ class Mainspring(
         """Why it is not running: what stands in its way comes first."""
         return await (await self._ready()).overview.why(name)
 
-    async def why_waiting(self, execution: Execution) -> list[Reason]:
+    async def why_waiting(self, execution: ExecutionRow) -> list[Reason]:
         """Why this one execution has not begun."""
         return await (await self._ready()).overview.why_waiting(execution)
 
@@ -294,17 +294,17 @@ class Mainspring(
         """Jobs whose code no running process has, and how many of their executions wait for it."""
         return await (await self._ready()).queries.waiting_for_code()
 
-    async def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
+    async def executions(self, job: str | None = None, **filters: Any) -> list[ExecutionRow]:
         """Newest first; filters: status, running, tenant, trace_id, trigger, since, until, limit, offset, before."""
         return await (await self._ready()).queries.executions(job, **filters)
 
-    async def get(self, execution_id: str) -> Execution:
+    async def get(self, execution_id: str) -> ExecutionRow:
         return await (await self._ready()).queries.get(execution_id)
 
     async def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogLine]]:
         return await (await self._ready()).queries.logs(execution_id, after)
 
-    async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
+    async def wait(self, execution: ExecutionRow | str, timeout: float | None = None) -> ExecutionRow:
         """The execution once it has ended; `TimeoutError` when it has not by then."""
         return await (await self._ready()).queries.wait(execution, timeout)
 

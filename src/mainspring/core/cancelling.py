@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..model.events import Ended
-from ..model.execution import LIVE, Execution, State
+from ..model.execution import LIVE, ExecutionRow, State
 from ..model.job import Job
 from ..model.store.messages import CancelRequest, Change, Exchanged, ExecutionQuery
 from .loops import Emit
@@ -16,7 +16,7 @@ BATCH = 100
 JOB_CANCELLED = "the job was cancelled"
 
 
-async def cancel_all(store: Store, executions: list[Execution], reason: str, emit: Emit) -> int:
+async def cancel_all(store: Store, executions: list[ExecutionRow], reason: str, emit: Emit) -> int:
     """Cancel each of these, whatever it is doing; returns how many were cancelled or asked to stop. What ends here is
     told here; of what runs its worker tells."""
     if not executions:
@@ -35,7 +35,7 @@ async def cancel_all(store: Store, executions: list[Execution], reason: str, emi
     return sum(ended) + sum(asked)
 
 
-def cancelled(execution: Execution, change: Change) -> Ended:
+def cancelled(execution: ExecutionRow, change: Change) -> Ended:
     """What is told of an execution that this change has ended while nobody was running it."""
     tried = execution.state is State.WAITING
     return Ended(
@@ -48,7 +48,7 @@ def cancelled(execution: Execution, change: Change) -> Ended:
     )
 
 
-def of_stopped_jobs(reply: Exchanged) -> list[Execution]:
+def of_stopped_jobs(reply: Exchanged) -> list[ExecutionRow]:
     """What was claimed; executions of cancelled jobs as asked to stop, so that they never begin. They are of processes
     that had read the job just before it was cancelled, and added them after the others had been cancelled."""
     asked = {"cancel_requested": reply.now, "cancel_reason": JOB_CANCELLED}
@@ -71,14 +71,14 @@ async def sweep_job(store: Store, job: Job, emit: Emit, reason: str = JOB_CANCEL
 BUSY = frozenset({State.RUNNING, State.WAITING})
 
 
-async def cancel_superseded(store: Store, new: Execution, emit: Emit) -> None:
+async def cancel_superseded(store: Store, new: ExecutionRow, emit: Emit) -> None:
     """Ask every execution of the job that is at work to stop. If we crash before, a blocked claim asks again."""
     query = ExecutionQuery(job_id=new.job_id, states=BUSY, limit=100)
     older = [execution for execution in await store.find(query) if execution.id != new.id and is_superseded(execution)]
     await cancel_all(store, older, f"superseded by {new.id}", emit)
 
 
-def is_superseded(execution: Execution) -> bool:
+def is_superseded(execution: ExecutionRow) -> bool:
     """Whether this one has to make way: it runs, or waits for its tenants, who are stopped with it. The execution of a
     single tenant does not: the overlap rule is about parents."""
     apart = execution.tenant is not None and execution.parent_id is not None

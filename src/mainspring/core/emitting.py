@@ -7,13 +7,13 @@ from functools import partial
 from typing import TypeAlias
 
 from ..model.events import Enqueued
-from ..model.execution import Execution
+from ..model.execution import ExecutionRow
 from ..model.store.messages import Added
 from .loops import Emit
 
-Wants: TypeAlias = Callable[[type, Execution], Emit | None]
+Wants: TypeAlias = Callable[[type, ExecutionRow], Emit | None]
 MakeEvents: TypeAlias = Callable[[], Sequence[object]]
-Together: TypeAlias = Callable[[type, Sequence[Execution], MakeEvents], None]
+Together: TypeAlias = Callable[[type, Sequence[ExecutionRow], MakeEvents], None]
 
 
 def wants_of(emit: Emit) -> Wants:
@@ -30,12 +30,12 @@ def together_of(emit: Emit) -> Together:
     return together or partial(_tell_each, emit)
 
 
-def _tell_each(emit: Emit, kind: type, executions: Sequence[Execution], make: MakeEvents) -> None:
+def _tell_each(emit: Emit, kind: type, executions: Sequence[ExecutionRow], make: MakeEvents) -> None:
     for event in make():
         emit(event)
 
 
-def tell_enqueued(emit: Emit, given: Sequence[Execution], added: Sequence[Added]) -> None:
+def tell_enqueued(emit: Emit, given: Sequence[ExecutionRow], added: Sequence[Added]) -> None:
     """One event for each that is live now, if anybody wants them: a batch may hold ten thousand, so one question is
     asked for all."""
     tell = wants_of(emit)(Enqueued, given[0]) if given else None

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol
 
-from ..model.execution import Execution, Outcome, State
+from ..model.execution import ExecutionRow, Outcome, State
 from ..model.job import Job, JobStats, LiveCounts
 from ..model.store.copy_records import Record, RecordKind
 from ..model.store.entries import Entry, EntryWrite, ShelfKind
@@ -146,7 +146,7 @@ class Store(LockBackend, Protocol):
         """Jobs marked `sweep`: their live executions still have to be cancelled."""
 
     # --- executions ---------------------------------------------------------------------------------------
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         """Insert each execution in the order given, on its own:
 
         - its id exists, live or finished: `duplicate`, nothing changes;
@@ -221,7 +221,7 @@ class Store(LockBackend, Protocol):
         are left out of other claims.
         """
 
-    async def expired(self, limit: int) -> list[Execution]:
+    async def expired(self, limit: int) -> list[ExecutionRow]:
         """Running rows whose lease has run out by the store's clock."""
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
@@ -233,7 +233,7 @@ class Store(LockBackend, Protocol):
     async def cancels(self, owner: str) -> dict[str, str]:
         """Cancel requests for rows this owner runs: execution id to reason."""
 
-    async def cancel_strays(self, limit: int) -> list[Execution]:
+    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
         """Pending or waiting rows that carry a cancel request: asked to stop while running, handed back since."""
 
     def beat(self, beat: Beat) -> BeatReply:
@@ -248,7 +248,7 @@ class Store(LockBackend, Protocol):
         The newest 1,000 log lines of an execution are kept; sequence numbers begin at 1 and go on for ever.
         """
 
-    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+    async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         """Finished rows whose follow-ups are not known to be done, by id; only those whose id is greater than `after`:
         so whoever cannot do some of them gets past them."""
 
@@ -258,9 +258,9 @@ class Store(LockBackend, Protocol):
     async def children(self, parent_id: str) -> dict[State, int]:
         """How many children of this parent are in each state."""
 
-    async def execution(self, id: str) -> Execution | None: ...
+    async def execution(self, id: str) -> ExecutionRow | None: ...
 
-    async def find(self, query: ExecutionQuery) -> list[Execution]:
+    async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
         """Live and finished executions, newest id first, or the oldest as the query says."""
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:
@@ -330,7 +330,7 @@ class Store(LockBackend, Protocol):
 class CallerTransaction(Protocol):
     """A store that can enqueue inside a transaction its caller holds open."""
 
-    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:
+    def add_in(self, connection: Any, executions: Iterable[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
         """As `add`, in the caller's thread, through the caller's connection; committed or rolled back with it.
 
         Awaitable when the connection is one that must be awaited.
@@ -353,7 +353,7 @@ class TracedTry(Protocol):
 class Tracing(Protocol):
     """Who traces, if anybody does. How executions are made is seen by a store of its own, before the real one."""
 
-    def begin(self, execution: Execution, worker: str) -> TracedTry | None: ...
+    def begin(self, execution: ExecutionRow, worker: str) -> TracedTry | None: ...
 
     def outside(self) -> AbstractContextManager[None]:
         """What is started in here belongs to no trace that is under way: it lives longer."""

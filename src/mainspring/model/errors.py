@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .execution import Execution
+    from .execution import ExecutionRow
 
 
 _SHOWN = 80
@@ -140,7 +140,7 @@ class CommandRefused(MainspringError):
 class AlreadyRunning(CommandRefused):
     """A trigger that was skipped because the job's overlap policy admits no second execution now."""
 
-    def __init__(self, job: str, execution: Execution, holder: str | None) -> None:
+    def __init__(self, job: str, execution: ExecutionRow, holder: str | None) -> None:
         super().__init__("trigger", "running", ["no execution of it is alive"], f"job {job!r}")
         self.execution, self.holder = execution, holder
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from .backfill import Backfill
-from .execution import Execution, State
+from .execution import ExecutionRow, State
 from .time.instants import Micros
 
 
@@ -16,13 +16,13 @@ class Enqueued(msgspec.Struct, frozen=True, gc=False):
     many tenants, or after another job; its `trigger` says which. Told only if somebody listens: see `core.emitting`.
     """
 
-    execution: Execution
+    execution: ExecutionRow
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
     """A try of an execution begins in this process."""
 
-    execution: Execution
+    execution: ExecutionRow
     at: Micros
 
 
@@ -32,7 +32,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     is no duration.
     """
 
-    execution: Execution
+    execution: ExecutionRow
     state: State
     attempt: int
     duration_ms: float
@@ -47,7 +47,7 @@ class Skipped(msgspec.Struct, frozen=True):
     """An execution was recorded as skipped. Windows that a backfill passes over are not told one by one:
     `BackfillEnded` says how many they were."""
 
-    execution: Execution
+    execution: ExecutionRow
     reason: str
     holder: str | None = None
 
@@ -55,14 +55,14 @@ class Skipped(msgspec.Struct, frozen=True):
 class Ticked(msgspec.Struct, frozen=True):
     """A scheduler of this process made a tick happen; `late_ms` is how long after its time."""
 
-    execution: Execution
+    execution: ExecutionRow
     late_ms: float
 
 
 class Rescued(msgspec.Struct, frozen=True):
     """An execution was taken back from a worker that fell silent."""
 
-    execution: Execution
+    execution: ExecutionRow
     silent_ms: float
     state: State
     reason: str | None = None
@@ -72,7 +72,7 @@ class Rescued(msgspec.Struct, frozen=True):
 class Fenced(msgspec.Struct, frozen=True):
     """A write was refused because the execution belongs to somebody else by now."""
 
-    execution: Execution
+    execution: ExecutionRow
     write: str
 
 

@@ -66,7 +66,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return (self.ended - self.started) / 1000
 
 
-class Execution(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Every field a store keeps of an execution. JSON fields are text, opaque to stores.
 
     Three numbers, never mixed: `token` grows with every claim (the fence), `failures` is what the retry budget

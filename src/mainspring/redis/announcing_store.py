@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.ports import Store, Topic, Unsubscribe
-from ..model.execution import Execution, State
+from ..model.execution import ExecutionRow, State
 from ..model.store.messages import Added, Audit, CancelRequest, Change, ClaimRequest, Exchanged, JobWrite, JobWritten
 from .wakeups import RedisWakeups
 
@@ -40,7 +40,7 @@ class AnnouncingStore:
         self._wakeups.announce({Topic.JOBS} if deleted else ())
         return deleted
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         added = await self._store.add(executions, audit)
         self._wakeups.announce({Topic.WORK} if any(one.outcome == "added" for one in added) else ())
         return added

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from ..core.queries.queries import Queries
 from ..core.render.entities import execution_shape, log_shape
 from ..model.errors import MainspringError
-from ..model.execution import Execution
+from ..model.execution import ExecutionRow
 
 LOOK_EVERY = 1.0
 SILENCE = 5.0
@@ -148,7 +148,7 @@ class Streams:
             self._waiting.discard(event)
 
     async def follow(
-        self, queries: Queries, execution: Execution, after: int, admission: Admission
+        self, queries: Queries, execution: ExecutionRow, after: int, admission: Admission
     ) -> AsyncIterator[bytes]:
         """The execution as it is, then its log lines after this number, then whatever happens, up to its end; or until
         the client may look on no longer."""
@@ -196,14 +196,14 @@ class Streams:
             closed.cancel()
 
 
-async def _read_again(queries: Queries, execution: Execution) -> Execution:
+async def _read_again(queries: Queries, execution: ExecutionRow) -> ExecutionRow:
     try:
         return await queries.get(execution.id)
     except MainspringError:
         return execution  # whoever watches it finds that too, and ends the stream
 
 
-def summary(execution: Execution) -> dict[str, Any]:
+def summary(execution: ExecutionRow) -> dict[str, Any]:
     """What changes while it runs."""
     names = ("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters", "reason")
     shape = execution_shape(execution)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from ..model.errors import ExecutionNotFound
-from ..model.execution import Execution
+from ..model.execution import ExecutionRow
 from ..model.values.reading import duration
 from .request import Call
 from .stream import closing
@@ -29,7 +29,7 @@ def seconds(wait: str | None, otherwise: float = 0.0) -> float:
     return otherwise if wait is None else min(duration("wait", wait, allow_zero=True), LONGEST_WAIT)
 
 
-async def ended(call: Call, execution: Execution, patience: float) -> Execution:
+async def ended(call: Call, execution: ExecutionRow, patience: float) -> ExecutionRow:
     """The execution once it has ended, or as it is when patience ends, or when this process stops."""
     if patience <= 0:
         return execution

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.execution import Execution
+from ..model.execution import ExecutionRow
 from ..model.policies import Unique
 from ..model.time.instants import SECOND, Micros, seconds_to_micros, to_micros
 from ..model.triggers.base import instant_text
@@ -39,7 +39,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     tz: str = "UTC"
 
-    def fits(self, execution: Execution) -> bool:
+    def fits(self, execution: ExecutionRow) -> bool:
         return (
             (self.name is None or self.name in (execution.job, execution.handler))
             and (self.params is None or _holds(execution.arguments, plain(self.params)))
@@ -80,7 +80,7 @@ def _often(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def mismatch(claim: str, title: str, executions: Sequence[Execution]) -> AssertionError:
+def mismatch(claim: str, title: str, executions: Sequence[ExecutionRow]) -> AssertionError:
     """What was claimed, and below it what there was instead."""
     lines = [line(execution) for execution in executions[-MOST_LINES:]]
     more = len(executions) - len(lines)
@@ -88,7 +88,7 @@ def mismatch(claim: str, title: str, executions: Sequence[Execution]) -> Asserti
     return AssertionError("\n".join([claim, f"{title}:", *shown, *(lines or ["  (nothing)"])]))
 
 
-def line(execution: Execution) -> str:
+def line(execution: ExecutionRow) -> str:
     parts = [f"  {execution.job}", f"params={execution.arguments}", execution.state.value]
     if execution.trigger == "enqueue":
         delay = (execution.due - execution.created) / SECOND

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ..model.errors import InvalidValue, JobNotFound
-from ..model.execution import Execution, State
+from ..model.execution import ExecutionRow, State
 from ..model.time.instants import Micros, seconds_to_micros, to_micros
 from ..model.triggers.base import instant_text
 from ..model.values.reading import choice, duration, instant
@@ -50,7 +50,7 @@ class KitBase:
         return self.clock.datetime
 
     # --- looking ------------------------------------------------------------------------------------------
-    def executions(self, what: Any = None, *, state: str | None = None) -> list[Execution]:
+    def executions(self, what: Any = None, *, state: str | None = None) -> list[ExecutionRow]:
         """Executions as they are now, in the order in which they were made; of one job or handler, in one state."""
         name = None if what is None else self._name(what)
         if state is not None:
@@ -58,7 +58,7 @@ class KitBase:
         rows = [self._store.latest(row) for row in self._store.recorded if name in (None, row.job, row.handler)]
         return [row for row in rows if state in (None, row.state.value)]
 
-    def enqueued(self, what: Any = None) -> list[Execution]:
+    def enqueued(self, what: Any = None) -> list[ExecutionRow]:
         """What was enqueued, as it was then; whether it has run since or not."""
         name = None if what is None else self._name(what)
         made = (row for row in self._store.recorded if row.trigger == "enqueue")
@@ -80,7 +80,7 @@ class KitBase:
         queue: str | None = None,
         priority: int | None = None,
         count: int | None = None,
-    ) -> list[Execution]:
+    ) -> list[ExecutionRow]:
         """It was enqueued so, `count` times or else at least once. Returns those executions as they were enqueued.
 
         `params` may name some of the parameters; `start_at` is an instant, or a delay from the enqueue such as "10m".
@@ -109,7 +109,7 @@ class KitBase:
         count: int | None = None,
         at: Any = None,
         result: Any = UNSET,
-    ) -> list[Execution]:
+    ) -> list[ExecutionRow]:
         """It ran and completed, `count` times or else at least once. `at` is the instant it was due."""
         __tracebackhide__ = True
         expected, due = self._expected(what, params=params), self._instant(at)
@@ -125,7 +125,7 @@ class KitBase:
 
     def assert_failed(
         self, what: Any, params: Any = None, *, error: str | None = None, count: int | None = None
-    ) -> list[Execution]:
+    ) -> list[ExecutionRow]:
         """It failed for good, all its attempts used up; `error` is a part of what it says."""
         __tracebackhide__ = True
         expected = self._expected(what, params=params)
@@ -151,11 +151,11 @@ class KitBase:
             raise JobNotFound(what, [*jobs, *self.app.declares])
         return what
 
-    def _shown(self, what: Any) -> list[Execution]:
+    def _shown(self, what: Any) -> list[ExecutionRow]:
         """Those of the job in question; all of them when there are none of it."""
         return self.executions(what) or self.executions()
 
-    def _now_in_its_state(self, enqueued: Execution) -> Execution:
+    def _now_in_its_state(self, enqueued: ExecutionRow) -> ExecutionRow:
         """When and how it was enqueued is what counts; what has become of it is good to know."""
         return msgspec.structs.replace(enqueued, state=self._store.latest(enqueued).state)
 
@@ -268,7 +268,7 @@ class BlockingKit(KitBase):
         self._runner.run(self._stepping(work))
 
 
-def _due(execution: Execution) -> Micros:
+def _due(execution: ExecutionRow) -> Micros:
     return execution.tick if execution.tick is not None else execution.due
 
 

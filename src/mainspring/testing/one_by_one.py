@@ -21,7 +21,7 @@ from ..core.ports import Clock, Store
 from ..core.rules import transitions
 from ..core.tenants.fan_out import FanOuts
 from ..model.events import Ended, Started
-from ..model.execution import Execution, Outcome, State
+from ..model.execution import ExecutionRow, Outcome, State
 from ..model.store.messages import Change, ClaimRequest, Note
 from ..model.values.ids import Chance
 
@@ -33,7 +33,7 @@ LEASE = 365 * 86_400.0
 class Ran(msgspec.Struct, frozen=True):
     """One try: what it was of, where the execution went, and what its handler raised."""
 
-    execution: Execution
+    execution: ExecutionRow
     change: Change
     outcome: Outcome
     error: BaseException | None
@@ -117,7 +117,7 @@ class OneByOne:
         reply = await self._store.exchange([], request)
         return await self._run(reply.claimed[0]) if reply.claimed else None
 
-    async def _run(self, execution: Execution) -> Ran:
+    async def _run(self, execution: ExecutionRow) -> Ran:
         handler = self._registry.get(execution.handler)
         run, witness = self._runner.prepare(execution, handler), _Witness(handler)
         run.handler = witness  # type: ignore[assignment]
@@ -172,7 +172,7 @@ class OneByOne:
         return change
 
 
-def _stuck(execution: Execution, patience: float) -> str:
+def _stuck(execution: ExecutionRow, patience: float) -> str:
     return (
         f"the handler of {execution.job!r} has not ended after {patience:g} s of real time. It may sleep for real, "
         f"wait for a server, or for another execution: a test runs one at a time. Replace what it waits for, or give "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from ..model.execution import Execution
+from ..model.execution import ExecutionRow
 from ..model.store.messages import Added, Audit, JobWrite, JobWritten
 from ..stores.memory import MemoryStore
 
@@ -17,9 +17,9 @@ class RecordingStore(MemoryStore):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.recorded: list[Execution] = []
+        self.recorded: list[ExecutionRow] = []
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         added = await super().add(executions, audit)
         self._record(executions, added)
         return added
@@ -30,7 +30,7 @@ class RecordingStore(MemoryStore):
             self._record(write.executions, result.added)
         return written
 
-    def _record(self, executions: Sequence[Execution], added: Sequence[Added]) -> None:
+    def _record(self, executions: Sequence[ExecutionRow], added: Sequence[Added]) -> None:
         """A lost write of a job has added nothing."""
         self.recorded += [
             execution
@@ -38,10 +38,10 @@ class RecordingStore(MemoryStore):
             if each.outcome in ("added", "skipped")
         ]
 
-    def row(self, id: str) -> Execution | None:
+    def row(self, id: str) -> ExecutionRow | None:
         return immediately(self.execution(id))
 
-    def latest(self, recorded: Execution) -> Execution:
+    def latest(self, recorded: ExecutionRow) -> ExecutionRow:
         """What has become of it."""
         return self.row(recorded.id) or recorded
 

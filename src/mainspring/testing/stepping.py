@@ -16,7 +16,7 @@ from ..core.engine.follow_ups import do_follow_ups
 from ..core.engine.scheduler import Scheduler
 from ..core.tenants.endings import look_at_open
 from ..model.events import Trouble
-from ..model.execution import Execution, State
+from ..model.execution import ExecutionRow, State
 from ..model.time.instants import SECOND, Micros
 from .clock import FakeClock
 from .one_by_one import OneByOne, Ran
@@ -71,7 +71,7 @@ class Stepper:
             self._move_to(upcoming)
             await self._do_instant()
 
-    def _unfinished(self) -> list[Execution]:
+    def _unfinished(self) -> list[ExecutionRow]:
         """Executions that have been tried and are to be tried again; one may have been cancelled since."""
         rows = [row for row in map(self._store.row, self._again) if row is not None and _to_be_tried(row)]
         self._again = {row.id for row in rows}
@@ -124,7 +124,7 @@ class Stepper:
             raise AssertionError(f"Mainspring itself had trouble in {first.where}: {first.error}\n{first.traceback}")
 
 
-def _to_be_tried(execution: Execution) -> bool:
+def _to_be_tried(execution: ExecutionRow) -> bool:
     return execution.state is State.PENDING and execution.token > 0
 
 

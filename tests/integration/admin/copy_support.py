@@ -6,7 +6,7 @@ import json
 import random
 
 from mainspring.core.ports import Store
-from mainspring.model.execution import Attempt, Execution, State, encode_attempts
+from mainspring.model.execution import Attempt, ExecutionRow, State, encode_attempts
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.entries import Entry, EntryWrite, ShelfKind
 from mainspring.model.store.messages import Audit, CancelRequest, Change, ClaimRequest, JobWrite, LogLine, Note
@@ -75,9 +75,9 @@ class Filler:
     def _text(self) -> str:
         return self._chance.choice(TEXTS)
 
-    def _execution(self, at: int) -> Execution:
+    def _execution(self, at: int) -> ExecutionRow:
         pick, number = self._chance, self._chance.randrange(JOBS)
-        execution = Execution(
+        execution = ExecutionRow(
             id=random_id(at, pick),
             job=f"job-{number}",
             job_id=f"job-{number}-id",
@@ -95,7 +95,7 @@ class Filler:
         )
         return self._ended(execution) if pick.random() < 0.85 else self._waiting(execution)
 
-    def _ended(self, execution: Execution) -> Execution:
+    def _ended(self, execution: ExecutionRow) -> ExecutionRow:
         pick, at = self._chance, execution.created
         state = pick.choice(ENDS)
         attempt = Attempt(1, "w0", at + 1, at + pick.randrange(2, 10**7), "failed", error=self._text() or None)
@@ -115,7 +115,7 @@ class Filler:
             metadata_json=pick.choice([None, '{"who":"ada"}']),
         )
 
-    def _waiting(self, execution: Execution) -> Execution:
+    def _waiting(self, execution: ExecutionRow) -> ExecutionRow:
         pick = self._chance
         changes = pick.choice(
             [
@@ -140,11 +140,11 @@ class Filler:
         changes = [self._change(row, n) for n, row in enumerate(rows[10:])]
         assert all((await self._store.exchange(changes, None)).applied)
 
-    def _note(self, row: Execution) -> Note:
+    def _note(self, row: ExecutionRow) -> Note:
         lines = tuple(LogLine(self._now + n, "INFO", self._text()) for n in range(self._chance.randrange(1, 30)))
         return Note(id=row.id, token=row.token, owner="w1", progress_json='{"done":3}', logs=lines)
 
-    def _change(self, row: Execution, n: int) -> Change:
+    def _change(self, row: ExecutionRow, n: int) -> Change:
         to = [State.COMPLETED, State.FAILED, State.PENDING][n % 3]
         attempt = Attempt(1, "w1", self._now, self._now + 5, "completed", traceback=self._text())
         return Change(
@@ -163,5 +163,5 @@ class Filler:
         )
 
 
-def _with(execution: Execution, **changes: object) -> Execution:
-    return Execution(**{name: getattr(execution, name) for name in Execution.__struct_fields__} | changes)  # type: ignore[arg-type]
+def _with(execution: ExecutionRow, **changes: object) -> ExecutionRow:
+    return ExecutionRow(**{name: getattr(execution, name) for name in ExecutionRow.__struct_fields__} | changes)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from mainspring.core.forecast import ticks as simulated_ticks
 from mainspring.core.forecast.forecast import Forecast, forecast
 from mainspring.core.forecast.overlaps import overlaps
 from mainspring.core.rules import ticks, transitions
-from mainspring.model.execution import Execution, Outcome
+from mainspring.model.execution import ExecutionRow, Outcome
 from mainspring.model.store.messages import ClaimRequest
 from mainspring.model.time.instants import SECOND, Micros, to_datetime, to_micros
 from mainspring.model.triggers.combined import Trigger
@@ -175,7 +175,7 @@ class RealKeys:
         self.store = MemoryStore(self.clock)
         ((name, spec),) = app.registry.declared_jobs(app.settings.lookup, "UTC")
         self.job = simulated_ticks.planned(name, spec, begin, self.chance)
-        self.running: list[tuple[Micros, Execution]] = []
+        self.running: list[tuple[Micros, ExecutionRow]] = []
 
     async def outcomes(self, end: Micros) -> dict[Micros, str]:
         found = {}

@@ -15,7 +15,7 @@ import pytest
 from mainspring import InvalidValue, Mainspring
 from mainspring.core.rules.pings import check_ping
 from mainspring.model.events import Started
-from mainspring.model.execution import Execution, encode_policy
+from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.observe.pings.http_request import NotAllowed, ask, is_public
 from mainspring.observe.pings.pings import ROOM, Pings
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_told_and_forgotten(caplog: pytest.LogCaptureFixtur
     go_on = threading.Event()
     pings = Pings(False, lambda *_: 200 if go_on.wait() else 0)
     policy = encode_policy(RunPolicy(ping=(("start", "https://hc.example/secret"),)))
-    event = Started(Execution(id="1", job="good", job_id="1", handler="good", policy=policy), 0)
+    event = Started(ExecutionRow(id="1", job="good", job_id="1", handler="good", policy=policy), 0)
     with caplog.at_level(logging.WARNING):
         for _ in range(ROOM + 10):
             pings(event)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import Change, ClaimRequest
 from mainspring.model.values.ids import random_id
 from mainspring.stores.mongo import MongoStore
@@ -26,10 +26,10 @@ async def opened(database: Any, **options: Any) -> AsyncIterator[MongoStore]:
         await store.close()
 
 
-def execution(**fields: Any) -> Execution:
+def execution(**fields: Any) -> ExecutionRow:
     now = time.time_ns() // 1000
     plain = {"id": random_id(now, random.Random()), "job": "job", "job_id": "job-1", "handler": "work"}
-    return Execution(**{**plain, "created": now, "due": now, **fields})
+    return ExecutionRow(**{**plain, "created": now, "due": now, **fields})
 
 
 def request(**fields: Any) -> ClaimRequest:
@@ -37,6 +37,6 @@ def request(**fields: Any) -> ClaimRequest:
     return ClaimRequest(**{**plain, **fields})
 
 
-def ending(row: Execution, to: State = State.COMPLETED, **fields: Any) -> Change:
+def ending(row: ExecutionRow, to: State = State.COMPLETED, **fields: Any) -> Change:
     seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     return Change(**seen, to=to, at=row.created, failures=0, crashes=0, **fields)

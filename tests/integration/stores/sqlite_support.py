@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import Change, ClaimRequest, ExecutionQuery
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
@@ -150,9 +150,9 @@ def write_lock_held(path: Path) -> Iterator[None]:
         connection.execute("ROLLBACK")
 
 
-def execution(number: int, **fields: Any) -> Execution:
+def execution(number: int, **fields: Any) -> ExecutionRow:
     id = f"019b7000-0000-7000-8000-{number:012x}"
-    return Execution(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
+    return ExecutionRow(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:
@@ -171,7 +171,7 @@ def claim_request(owner: str, limit: int = 10) -> ClaimRequest:
     return ClaimRequest(owner=owner, handlers=frozenset({"work"}), queues=None, limit=limit, lease=30.0)
 
 
-def change(row: Execution, to: State) -> Change:
+def change(row: ExecutionRow, to: State) -> Change:
     """Of a row as it was claimed."""
     seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     return Change(**seen, to=to, at=row.due + 1, failures=0, crashes=0)

@@ -16,7 +16,7 @@ import pytest
 
 from mainspring.app.parts import SystemClock
 from mainspring.core.ports import Store
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import Change, ClaimRequest, JobWrite
 from mainspring.model.values.ids import random_id
@@ -140,7 +140,7 @@ def test_the_documentation_lists_the_columns() -> None:
         assert f"| `mainspring.{name}` | {', '.join(columns)} |" in page
 
 
-async def fill(store: Store) -> Execution:
+async def fill(store: Store) -> ExecutionRow:
     """A job with one execution completed, one failed for a tenant, one pending; and a lock."""
     now = await store.now()
     declared = encode_spec(JobSpec(handler="work", queue="mail"))
@@ -161,17 +161,17 @@ async def fill(store: Store) -> Execution:
     return found
 
 
-def execution(**fields: Any) -> Execution:
+def execution(**fields: Any) -> ExecutionRow:
     now = time.time_ns() // 1000
     plain = {"id": random_id(now, random.Random()), "job": "job", "job_id": "job-1", "handler": "work"}
-    return Execution(**{**plain, "created": now, "due": now, **fields})
+    return ExecutionRow(**{**plain, "created": now, "due": now, **fields})
 
 
 def claim() -> ClaimRequest:
     return ClaimRequest(owner="w1", handlers=frozenset({"work"}), queues=None, limit=10, lease=30.0)
 
 
-def change(row: Execution, to: State, at: int, **fields: Any) -> Change:
+def change(row: ExecutionRow, to: State, at: int, **fields: Any) -> Change:
     seen: dict[str, Any] = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     return Change(**{**seen, "to": to, "at": at, "failures": 0, "crashes": 0, **fields})
 

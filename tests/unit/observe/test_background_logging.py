@@ -18,15 +18,15 @@ import pytest
 from mainspring.app.parts import SystemClock
 from mainspring.core.declaring.context import JobContext
 from mainspring.model.events import Ended, Started
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.logs.background import BackgroundHandler
 from mainspring.observe.logs.context import ExecutionFields
 from mainspring.observe.logs.formats import ConsoleFormatter, JsonFormatter
 from mainspring.observe.logs.lines import LogLines
 from tests.support import DEADLINE, until_blocking
 
-RUN = Execution(id="e1", job='cra"wl', job_id="j1", handler="crawl", trigger="schedule", trace_id="t1", failures=1)
-TENANT = Execution(id="e2", job="crawl", job_id="j1", handler="crawl", trace_id="no id", tenant="Ü", failures=0)
+RUN = ExecutionRow(id="e1", job='cra"wl', job_id="j1", handler="crawl", trigger="schedule", trace_id="t1", failures=1)
+TENANT = ExecutionRow(id="e2", job="crawl", job_id="j1", handler="crawl", trace_id="no id", tenant="Ü", failures=0)
 COMPLETED = {"state": State.COMPLETED, "duration_ms": 12.34567, "reason": "completed"}
 
 
@@ -141,7 +141,7 @@ def test_lines_go_on_in_a_forked_child() -> None:
 
 @pytest.mark.req("OBS-1")
 @pytest.mark.parametrize("execution", [RUN, TENANT])
-def test_lines_rendered_without_a_record_read_as_any_other(execution: Execution) -> None:
+def test_lines_rendered_without_a_record_read_as_any_other(execution: ExecutionRow) -> None:
     quick, slow = io.StringIO(), io.StringIO()
     handlers = [json_handler(quick), json_handler(slow)]
     handlers[1].addFilter(ExecutionFields())  # somebody looks at records: they are made
@@ -164,7 +164,7 @@ def test_lines_rendered_without_a_record_read_as_any_other(execution: Execution)
 @pytest.mark.parametrize("form", [{}, {"colour": True}, {"process": 3}])
 @pytest.mark.parametrize("name", ["mainspring", "mainspring.other", "mainsprings", "billing"])
 def test_console_lines_rendered_without_a_record_read_as_any_other(
-    execution: Execution, duration: float, form: dict[str, Any], name: str
+    execution: ExecutionRow, duration: float, form: dict[str, Any], name: str
 ) -> None:
     said = []
     for filters in ([], [ExecutionFields()]):  # somebody looks at records: they are made

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mainspring.model.events import Ended, Enqueued, SkewNoticed, Started
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.observe.dispatch import Fanout
 from mainspring.observe.logs.lines import LogLines
 from mainspring.observe.metrics.process_counters import ProcessCounts
@@ -16,8 +16,8 @@ from mainspring.observe.pings.pings import Pings
 
 pytestmark = pytest.mark.req("OBS-7")
 
-PLAIN = Execution(id="1", job="crawl", job_id="1", handler="crawl")
-PINGED = Execution(id="2", job="crawl", job_id="1", handler="crawl", policy='{"ping":[["start","http://there"]]}')
+PLAIN = ExecutionRow(id="1", job="crawl", job_id="1", handler="crawl")
+PINGED = ExecutionRow(id="2", job="crawl", job_id="1", handler="crawl", policy='{"ping":[["start","http://there"]]}')
 
 
 def lines(level: int) -> LogLines:
@@ -34,7 +34,7 @@ class Picky:
         self.asked += 1
         return kind is Started
 
-    def wants(self, kind: type, execution: Execution) -> bool:
+    def wants(self, kind: type, execution: ExecutionRow) -> bool:
         return execution.job == self.job
 
     def __call__(self, event: object) -> None:
@@ -45,7 +45,7 @@ class Broken:
     def hears(self, kind: type) -> bool:
         raise RuntimeError("no answer")
 
-    def wants(self, kind: type, execution: Execution) -> bool:
+    def wants(self, kind: type, execution: ExecutionRow) -> bool:
         raise RuntimeError("no answer")
 
     def __call__(self, event: object) -> None: ...
@@ -91,7 +91,7 @@ def test_observers_get_what_they_hear_and_are_asked_once_for_each_kind() -> None
     picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
     fanout = Fanout(picky)
     assert fanout.wants(Started, PLAIN)
-    assert not fanout.wants(Started, Execution(id="3", job="other", job_id="1", handler="crawl"))
+    assert not fanout.wants(Started, ExecutionRow(id="3", job="other", job_id="1", handler="crawl"))
     started, skew = Started(PLAIN, 0), SkewNoticed(3.0)
     for _ in range(2):
         fanout(started)
@@ -106,7 +106,7 @@ def test_those_who_do_not_want_an_event_are_not_told_when_others_do() -> None:
     picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
     fanout = Fanout(picky, all_of_it.append)
     for job in ("crawl", "other"):
-        started = Started(Execution(id="3", job=job, job_id="1", handler="crawl"), 0)
+        started = Started(ExecutionRow(id="3", job=job, job_id="1", handler="crawl"), 0)
         tell = fanout.wants(Started, started.execution)
         assert tell is not None
         tell(started)
@@ -134,11 +134,11 @@ class Many:
     def __init__(self, wanted: bool = True) -> None:
         self.wanted, self.asked, self.heard = wanted, [], []  # type: ignore[var-annotated]
 
-    def wants_any(self, kind: type, executions: list[Execution]) -> bool:
+    def wants_any(self, kind: type, executions: list[ExecutionRow]) -> bool:
         self.asked.append((kind, list(executions)))
         return self.wanted
 
-    def wants(self, kind: type, execution: Execution) -> bool:
+    def wants(self, kind: type, execution: ExecutionRow) -> bool:
         raise AssertionError("asked one by one")
 
     def hear_all(self, events: list[object]) -> None:
@@ -148,7 +148,7 @@ class Many:
         raise AssertionError("told one by one")
 
 
-OTHER = Execution(id="3", job="other", job_id="1", handler="crawl")
+OTHER = ExecutionRow(id="3", job="other", job_id="1", handler="crawl")
 BOTH = [Started(PLAIN, 0), Started(OTHER, 0)]
 
 

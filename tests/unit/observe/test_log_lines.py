@@ -25,11 +25,11 @@ from mainspring.model.events import (
     Ticked,
     Trouble,
 )
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.logs.formats import ConsoleFormatter, JsonFormatter, message
 from mainspring.observe.logs.lines import LogLines
 
-RUN = Execution(id="e1", job="crawl", job_id="j1", handler="crawl", trigger="schedule", trace_id="t1", failures=1)
+RUN = ExecutionRow(id="e1", job="crawl", job_id="j1", handler="crawl", trigger="schedule", trace_id="t1", failures=1)
 
 
 class Records(logging.Handler):
@@ -138,7 +138,7 @@ def test_a_rescue_is_logged_with_its_age_and_a_final_one_as_a_failure_too() -> N
 
 @pytest.mark.req("OBS-1", "WIN-2")
 def test_a_gap_of_missed_ticks_says_how_many_and_from_when_to_when() -> None:
-    gap = Execution(
+    gap = ExecutionRow(
         id="e2", job="crawl", job_id="j1", handler="crawl", metadata_json='{"count": 7, "from": "a", "to": "b"}'
     )
     text = one(Skipped(gap, "missed")).getMessage()
@@ -172,7 +172,7 @@ def test_lines_of_several_processes_carry_their_number() -> None:
 
 @pytest.mark.req("OBS-1")
 def test_nothing_is_made_for_a_level_that_is_off() -> None:
-    class Untouchable(Execution, frozen=True, kw_only=True):
+    class Untouchable(ExecutionRow, frozen=True, kw_only=True):
         @property
         def attempt(self) -> int:
             raise AssertionError("a disabled line reads nothing")

@@ -14,7 +14,7 @@ from mainspring.core.declaring.options import job_spec
 from mainspring.core.monitoring import oldest_waiting
 from mainspring.core.monitoring.metrics import JobReading, Reading
 from mainspring.model.events import Ended, Started
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobStats, LiveCounts, encode_spec
 from mainspring.model.values.ids import random_id
 from mainspring.observe.metrics.process_counters import ProcessCounts
@@ -81,7 +81,7 @@ async def test_since_when_the_oldest_waits_is_never_guessed(monkeypatch: pytest.
     store = MemoryStore(clock=FakeClock())
     now, many = await store.now(), oldest_waiting.JOBS + 50
     rows = [
-        Execution(id=random_id(now, Random(n)), job=f"j{n}", job_id=f"j{n}", handler="h", created=now, due=now - n)
+        ExecutionRow(id=random_id(now, Random(n)), job=f"j{n}", job_id=f"j{n}", handler="h", created=now, due=now - n)
         for n in range(many)
     ]
     await store.add(rows)
@@ -108,7 +108,7 @@ def test_what_nobody_looked_at_is_left_out_and_not_0() -> None:
 
 @pytest.mark.req("OBS-4")
 def test_many_events_count_as_each_would_alone() -> None:
-    runs = [Execution(id="1", job=job, job_id="1", handler="h", due=1_000_000) for job in ("one", "two", "one")]
+    runs = [ExecutionRow(id="1", job=job, job_id="1", handler="h", due=1_000_000) for job in ("one", "two", "one")]
     starts = [Started(run, at) for run, at in zip(runs, (0, 9_000_000, 1_004_000), strict=True)]
     times = zip(runs, (3.0, 10.0, 75_000_000.0), strict=True)
     endings = [Ended(run, State.COMPLETED, 1, took, reason="completed") for run, took in times]

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, AlwaysRecordSampler, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode, TraceFlags
 
-from mainspring.model.execution import Execution, Outcome
+from mainspring.model.execution import ExecutionRow, Outcome
 from mainspring.observe.tracing.attempts import Unsampled
 from mainspring.observe.tracing.origins import is_unsampled
 from mainspring.observe.tracing.quick_spans import QuickSpan
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.req("OBS-3")
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-00f067aa0ba902b7-03 vendor=1", f"00-{TRACE}-00f067aa0ba902b7-00"
-RUN = Execution(
+RUN = ExecutionRow(
     id="e1", job="crawl", job_id="j1", handler="crawl", queue="slow", tenant="acme", failures=1, traceparent=SAMPLED
 )
 DONE = Outcome(end="completed", started=0, ended=1, worker="w1")
@@ -51,7 +51,7 @@ class Made:
     def tried(
         self,
         inside: Callable[[Any], None] = lambda span: None,
-        execution: Execution = RUN,
+        execution: ExecutionRow = RUN,
         outcome: Outcome | None = DONE,
         error: BaseException | None = None,
     ) -> Any:
@@ -180,7 +180,7 @@ def test_a_try_follows_what_was_decided_for_its_producer(rate: float) -> None:
     made = Made(sampler=ParentBased(TraceIdRatioBased(rate)))
     tracer = made.provider.get_tracer("the application")
     assert isinstance(made.tried(), QuickSpan)
-    unsampled = Execution(id="e2", job="crawl", job_id="j1", handler="crawl", traceparent=UNSAMPLED)
+    unsampled = ExecutionRow(id="e2", job="crawl", job_id="j1", handler="crawl", traceparent=UNSAMPLED)
     assert isinstance(made.tracing.begin(unsampled, "w1"), Unsampled)
     span = made.tried(lambda span: tracer.start_span("own").end(), unsampled)
     assert (span.get_span_context().trace_id, span.is_recording()) == (int(TRACE, 16), False)

@@ -9,11 +9,11 @@ import pytest
 
 from mainspring import InvalidValue, JobContext, Mainspring
 from mainspring.model.events import Ended, Enqueued, Event, Fenced, Missed, Rescued, Skipped, Started, Stopped, Ticked
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.metrics.statsd import StatsD
 from tests.support import DEADLINE, run_once
 
-RUN = Execution(id="e1", job="shop.crawl: all", job_id="j1", handler="crawl", trigger="schedule")
+RUN = ExecutionRow(id="e1", job="shop.crawl: all", job_id="j1", handler="crawl", trigger="schedule")
 
 
 @pytest.fixture

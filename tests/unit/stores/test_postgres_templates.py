@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.batches import Alike, Blank, alike, together
 from mainspring.model.values.ids import RandomIds
 from mainspring.stores.postgres.executions.insert import all_bare, literals, literals_alike, single
@@ -20,7 +20,7 @@ NASTY = 'line\nbreak, "trace_id":"?","params":"?" }\n \x00 \\ ü \u2028 \x7f'
 
 
 def batch(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
-    blank = Execution(id="", job="job", job_id="j1", handler="work", created=NOW, due=NOW, **fields)
+    blank = ExecutionRow(id="", job="job", job_id="j1", handler="work", created=NOW, due=NOW, **fields)
     ids = RandomIds(random.Random(1)).following(ids_at, len(params))
     made = [
         msgspec.structs.replace(blank, id=id, trace_id=id.replace("-", ""), params=each)

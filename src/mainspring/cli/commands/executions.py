@@ -13,7 +13,7 @@ import click
 from ...app.mainspring import Mainspring
 from ...core.commands.bulk import BulkResult, Told
 from ...core.render.entities import execution_shape, log_shape
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import LogLine
 from ...model.time.instants import to_datetime
 from ..ids import find_execution
@@ -53,7 +53,7 @@ def list_executions(session: Session, running: bool, status: Sequence[str], **fi
     if running and status:
         raise click.UsageError("--running and --status exclude each other; give one of them")
 
-    async def work(app: Mainspring) -> list[Execution]:
+    async def work(app: Mainspring) -> list[ExecutionRow]:
         found = await app.executions(status=status or None, running=running or None, **filters)
         if not found and filters["job"] and not await app.executions(filters["job"], limit=1):
             await app.job_view(filters["job"])  # a misspelt name is an error, not an empty list
@@ -131,7 +131,7 @@ def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str]
         if failed_only or wait:
             raise click.UsageError(f"{'--failed-only' if failed_only else '--wait'} is for one execution")
         return _end_many(session, "retry", execution_ids, filters, None)
-    made: list[Execution] = []
+    made: list[ExecutionRow] = []
 
     async def work(app: Mainspring) -> Shown:
         found = await find_execution(app, execution_ids[0])
@@ -154,7 +154,7 @@ def _end_many(session: Session, command: str, ids: Sequence[str], filters: Seque
     return run_bulk(session, command, work, "EXECUTION")
 
 
-async def waited(app: Mainspring, execution: Execution) -> Execution:
+async def waited(app: Mainspring, execution: ExecutionRow) -> ExecutionRow:
     """Wait for the end, with its progress on the terminal."""
     await say_if_nobody_comes(app, execution)
     if not sys.stderr.isatty():

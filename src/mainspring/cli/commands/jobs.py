@@ -13,7 +13,7 @@ from ...core.commands.bulk import BulkResult, Told
 from ...core.queries.job_view import JobView
 from ...core.render.entities import job_shape
 from ...model.errors import CommandRefused, InvalidValue
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import JobState
 from ...model.store.messages import WorkerInfo
 from ...model.values.reading import duration, instant
@@ -90,7 +90,7 @@ def trigger_job(
     wait: bool,
 ) -> int:
     """Run a job now. Its schedule stays as it is."""
-    made: list[Execution] = []
+    made: list[ExecutionRow] = []
     if read_params(params, pairs) and not session.knows_handlers:
         note("parameters are not checked here: give --app MODULE:APP to check them")
 
@@ -107,7 +107,7 @@ def trigger_job(
     return 0 if not wait or found.execution.state is State.COMPLETED else 1
 
 
-async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[str], **options: Any) -> Execution:
+async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[str], **options: Any) -> ExecutionRow:
     """Refusals speak of the options that were typed, and of the command that helps."""
     try:
         return await app.trigger(name, params=params, by=operator(), **options)
@@ -119,7 +119,7 @@ async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[st
         raise click.ClickException(f"{error}; bring it back with: mainspring jobs reactivate {name}") from None
 
 
-def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
+def _hint_at_quotes(execution: ExecutionRow, pairs: Sequence[str]) -> None:
     """Without the application's code, it is the worker that refuses a parameter."""
     for name in execution.arguments:
         if f"params.{name}" in (execution.error or "") and (hint := quoting_hint(name, pairs)):

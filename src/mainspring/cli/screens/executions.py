@@ -16,7 +16,7 @@ from ...core.monitoring.why import nobody_for
 from ...core.queries.job_view import JobView
 from ...core.render.entities import execution_shape
 from ...model.errors import JobNotFound
-from ...model.execution import Attempt, Execution, State
+from ...model.execution import Attempt, ExecutionRow, State
 from ...model.time.instants import to_datetime
 from ...model.values.reading import zone
 from ..ids import short_id
@@ -40,18 +40,18 @@ from .table import Way, print_table
 class Shown:
     """An execution with what its own row does not say: the zone of its job, and what it waits for."""
 
-    def __init__(self, execution: Execution, tz: str, waits_for: str, tenants: Sequence[TenantRun] = ()) -> None:
+    def __init__(self, execution: ExecutionRow, tz: str, waits_for: str, tenants: Sequence[TenantRun] = ()) -> None:
         self.execution, self.tz, self.waits_for, self.tenants = execution, tz, waits_for, tenants
 
 
-async def shown(app: Mainspring, execution: Execution) -> Shown:
+async def shown(app: Mainspring, execution: ExecutionRow) -> Shown:
     job = await _job_of(app, execution)
     waits = await waits_for(app, execution)
     tenants = await app.tenants(execution, limit=MOST_TENANTS) if execution.fans_out else []
     return Shown(execution, job.job.spec.tz if job else "UTC", waits, tenants)
 
 
-async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
+async def _job_of(app: Mainspring, execution: ExecutionRow) -> JobView | None:
     try:
         return await app.job_view(execution.job)
     except JobNotFound:
@@ -65,7 +65,7 @@ def show_execution(session: Session, found: Shown) -> None:
     session.show(shape, lambda: _print_execution(found))
 
 
-def print_executions(found: Sequence[Execution]) -> None:
+def print_executions(found: Sequence[ExecutionRow]) -> None:
     if not found:
         click.echo("No execution matches.")
         return
@@ -87,7 +87,7 @@ def print_executions(found: Sequence[Execution]) -> None:
     print_table(titles, rows, {0: short_id, 3: without_distance, 4: without_distance})
 
 
-def _row(execution: Execution, at: datetime) -> list[Text | str]:
+def _row(execution: ExecutionRow, at: datetime) -> list[Text | str]:
     return [
         execution.id,
         execution.job,
@@ -103,14 +103,14 @@ def _row(execution: Execution, at: datetime) -> list[Text | str]:
     ]
 
 
-def _try(execution: Execution) -> str:
+def _try(execution: ExecutionRow) -> str:
     """What never began and never will has had none."""
     if execution.state.final and execution.started_at is None:
         return "-"
     return f"{min(execution.attempt, execution.rules.max_attempts)}/{execution.rules.max_attempts}"
 
 
-def _took(execution: Execution, at: datetime) -> str:
+def _took(execution: ExecutionRow, at: datetime) -> str:
     """Of what runs, the time until now."""
     if execution.state is State.RUNNING and execution.started_at is not None:
         return took(max(0.0, (at - execution.started_at).total_seconds() * 1000))
@@ -155,7 +155,7 @@ def _print_execution(found: Shown) -> None:
         print_tenants(found.tenants, at)
 
 
-def _window(execution: Execution, tz: str) -> str | None:
+def _window(execution: ExecutionRow, tz: str) -> str | None:
     if execution.window_begin is None or execution.window_end is None:
         return None
     where = zone("tz", tz, warn=False)
@@ -213,7 +213,7 @@ def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
         click.echo(f"These are the first {MOST_TENANTS}. One by name: mainspring executions list --tenant NAME")
 
 
-async def waits_for(app: Mainspring, execution: Execution) -> str:
+async def waits_for(app: Mainspring, execution: ExecutionRow) -> str:
     """What a pending execution waits for, in words; empty when somebody is about to take it."""
     return "; ".join(without_itself(reason.message, execution.id) for reason in await app.why_waiting(execution))
 
@@ -229,7 +229,7 @@ def without_itself(message: str, id: str) -> str:
     return re.sub(rf"^execution {re.escape(id)} (waits: |waits for |is to |is )?", "", message)
 
 
-async def say_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
+async def say_if_nobody_comes(app: Mainspring, execution: ExecutionRow) -> None:
     """One line for somebody who is about to wait in vain."""
     if execution.state is not State.PENDING:
         return

@@ -21,7 +21,7 @@ import msgspec
 from ...model.backfill import Backfill
 from ...model.errors import StoreError
 from ...model.events import BackfillEnded
-from ...model.execution import LIVE, Execution
+from ...model.execution import LIVE, ExecutionRow
 from ...model.job import Job
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros, seconds_to_micros
@@ -132,7 +132,7 @@ async def _planning(store: Store, record: Backfill, version: int, now: Micros) -
 # ---------------------------------------------------------------- what has ended
 
 
-async def _counted(store: Store, record: Backfill, alive: list[Execution], now: Micros) -> Backfill:
+async def _counted(store: Store, record: Backfill, alive: list[ExecutionRow], now: Micros) -> Backfill:
     """The record with the endings that came since. Only what is not among the living is looked at one by one."""
     living = {each.id for each in alive}
     ended, lost = [], []
@@ -147,7 +147,7 @@ async def _counted(store: Store, record: Backfill, alive: list[Execution], now: 
     return rules.counted(record, ended + await _lost(store, record, lost, now), now)
 
 
-async def _alive(store: Store, record: Backfill, before: str | None = None) -> list[Execution]:
+async def _alive(store: Store, record: Backfill, before: str | None = None) -> list[ExecutionRow]:
     """What its job has alive, which is little: the children that have ended may be a hundred thousand."""
     return await store.find(ExecutionQuery(job_id=record.job_id, states=LIVE, limit=ALIVE, before=before))
 
@@ -177,7 +177,7 @@ async def _entries(
 
 
 async def _moved_on(
-    store: Store, record: Backfill, alive: list[Execution], now: Micros, emit: Emit
+    store: Store, record: Backfill, alive: list[ExecutionRow], now: Micros, emit: Emit
 ) -> tuple[Backfill, bool]:
     """The record with the next windows handed out, and whether more can be done at once."""
     jobs = await store.jobs([record.job])
@@ -225,7 +225,7 @@ async def _hand_out(
 
 
 async def _taken(
-    store: Store, record: Backfill, windows: list[window_ledger.Stretch], alive: list[Execution]
+    store: Store, record: Backfill, windows: list[window_ledger.Stretch], alive: list[ExecutionRow]
 ) -> dict[window_ledger.Stretch, tuple[str, str]]:
     """Those of these windows that need no run: why, and the execution that runs or ran them.
 
@@ -270,9 +270,9 @@ async def _stop(store: Store, record: Backfill, now: Micros, emit: Emit) -> bool
     return not alive
 
 
-async def _children(store: Store, record: Backfill) -> list[Execution]:
+async def _children(store: Store, record: Backfill) -> list[ExecutionRow]:
     """All that it has alive, however much else its job has."""
-    found: list[Execution] = []
+    found: list[ExecutionRow] = []
     before: str | None = None
     while page := await _alive(store, record, before):
         found += [each for each in page if each.parent_id == record.id]
@@ -280,10 +280,10 @@ async def _children(store: Store, record: Backfill) -> list[Execution]:
     return found
 
 
-def _never(record: Backfill, position: int, now: Micros) -> Execution:
+def _never(record: Backfill, position: int, now: Micros) -> ExecutionRow:
     """A row in the place of a child; the job may not even exist any more."""
     id = rules.child_id(record.id, position)
-    blank = Execution(
+    blank = ExecutionRow(
         id=id,
         job=record.job,
         job_id=record.job_id,

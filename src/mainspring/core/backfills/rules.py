@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...model.backfill import Backfill, BackfillState
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.time.instants import Micros, seconds_to_micros, to_datetime
 from ...model.values.ids import follow_up_id
@@ -52,7 +52,7 @@ def unique_key(job: str, window: Stretch) -> str:
     return f"job:{job}:{Window(to_datetime(window[0]), to_datetime(window[1])).key()}"
 
 
-def child(backfill: Backfill, job: Job, position: int, window: Stretch, now: Micros, due: Micros) -> Execution:
+def child(backfill: Backfill, job: Job, position: int, window: Stretch, now: Micros, due: Micros) -> ExecutionRow:
     """The execution of one window, with the rules and, unless others were given, the parameters the job has now."""
     return new_execution(
         job,
@@ -69,7 +69,7 @@ def child(backfill: Backfill, job: Job, position: int, window: Stretch, now: Mic
     )
 
 
-def passed_over(execution: Execution, reason: str, now: Micros) -> Execution:
+def passed_over(execution: ExecutionRow, reason: str, now: Micros) -> ExecutionRow:
     """The same, final from the start: nobody can make it run any more."""
     return msgspec.structs.replace(
         execution, state=State.SKIPPED, reason=reason, finished=now, unique_key=None, running_unique_key=None
@@ -116,7 +116,7 @@ def counted(backfill: Backfill, ended: Iterable[tuple[int, str]], now: Micros) -
     return msgspec.structs.replace(backfill, in_flight=left, moved=now, **fields)
 
 
-def field_for(child: Execution) -> str | None:
+def field_for(child: ExecutionRow) -> str | None:
     """Which number counts this child; None while it is alive."""
     match child.state:
         case State.COMPLETED:

@@ -10,7 +10,7 @@ import msgspec
 
 from ...model.backfill import STATES, Windows, WindowState, WindowStatus
 from ...model.errors import InvalidValue
-from ...model.execution import LIVE, Execution
+from ...model.execution import LIVE, ExecutionRow
 from ...model.job import Job
 from ...model.store.entries import Entry, ShelfKind
 from ...model.store.messages import ExecutionQuery
@@ -202,7 +202,7 @@ def _before_next_tick(job: Job, now: Micros) -> Micros:
     return min(now, job.next_run - 1) if job.ticking and job.next_run is not None else now
 
 
-def _by_window(executions: list[Execution]) -> dict[Stretch, str]:
+def _by_window(executions: list[ExecutionRow]) -> dict[Stretch, str]:
     return {window: each.id for each in executions if (window := window_ledger.window_of(each)) is not None}
 
 

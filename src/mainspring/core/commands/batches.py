@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from ...model.errors import InvalidValue
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.store.batches import Blank, alike
 from ...model.time.instants import Micros
@@ -73,7 +73,7 @@ class Series:
     def now(self) -> Micros:
         return self._clock.now()
 
-    def made(self, params: str, now: Micros) -> Execution:
+    def made(self, params: str, now: Micros) -> ExecutionRow:
         self._last = max(now, self._last + 1)  # ids tell the order: no two have the same instant
         id = self._ids.at(self._last)
         made = msgspec.structs.replace(
@@ -83,7 +83,7 @@ class Series:
             return made
         return new_execution.with_limits(self.job, msgspec.structs.replace(made, limits=None))
 
-    def made_together(self, params: Sequence[str], now: Micros) -> list[Execution]:
+    def made_together(self, params: Sequence[str], now: Micros) -> list[ExecutionRow]:
         if self._own_limits:
             return [self.made(each, now) for each in params]
         if len(params) == 1:
@@ -110,12 +110,12 @@ class Draft(NamedTuple):
 _series, _params = attrgetter("series"), attrgetter("params")
 
 
-def series_of(drafts: Sequence[Draft | Execution]) -> set[Series] | None:
+def series_of(drafts: Sequence[Draft | ExecutionRow]) -> set[Series] | None:
     """Those that drafts belong to; None when some are no drafts, but executions that asked for more."""
     return set(map(_series, drafts)) if set(map(type, drafts)) == {Draft} else None
 
 
-def made_of(drafts: Sequence[Draft | Execution]) -> list[Execution]:
+def made_of(drafts: Sequence[Draft | ExecutionRow]) -> list[ExecutionRow]:
     """Those of one call are made at one instant; their ids tell the order."""
     series = series_of(drafts)
     if series is not None and len(series) == 1:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import ExecutionNotFound, InvalidValue, MainspringError, StoreError, nearest
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import JobState
 from ...model.store.messages import ExecutionQuery
 from ...model.values.ids import follow_up_id
@@ -34,7 +34,7 @@ EXECUTION_COMMANDS = ("cancel", "retry")
 One = Callable[[str], Awaitable["BulkItem"]]
 Told = Callable[["BulkItem"], None]
 """Hears of each as it is done or refused: who is stopped in the middle knows how far it came."""
-StandsFor = Callable[[Execution], Awaitable[bool]]
+StandsFor = Callable[[ExecutionRow], Awaitable[bool]]
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -194,7 +194,7 @@ class Bulk:
         query = execution_query(**filters)
         known: dict[str, bool] = {}
 
-        async def stands_for(execution: Execution) -> bool:
+        async def stands_for(execution: ExecutionRow) -> bool:
             parent_id = execution.parent_id
             if parent_id is None:
                 return False
@@ -208,7 +208,7 @@ class Bulk:
         return stands_for
 
 
-async def _nobody(execution: Execution) -> bool:
+async def _nobody(execution: ExecutionRow) -> bool:
     return False
 
 
@@ -289,7 +289,7 @@ def execution_filters(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return fields
 
 
-def is_wanted(execution: Execution, query: ExecutionQuery) -> bool:
+def is_wanted(execution: ExecutionRow, query: ExecutionQuery) -> bool:
     """Whether these filters find it."""
     same = all(
         getattr(query, name) in (None, getattr(execution, name))

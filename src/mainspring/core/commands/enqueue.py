@@ -11,7 +11,7 @@ import msgspec
 
 from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue, JobNotFound
 from ...model.events import Skipped
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.policies import Unique
 from ...model.store.messages import Added, Audit
@@ -81,7 +81,7 @@ class Client(Triggering):
     # --- enqueue ------------------------------------------------------------------------------------------
     async def enqueue(
         self, handler: object, params: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
-    ) -> Execution | None:
+    ) -> ExecutionRow | None:
         """Add one execution; None when its unique key is taken."""
         if connection is None and options == _DEFAULTS:  # nearly always
             series = self._series_of(await self._enqueueable(handler))
@@ -96,34 +96,34 @@ class Client(Triggering):
         return (await self._add([execution]))[0]
 
     async def _enqueue_lasting(
-        self, execution: Execution, unique: Unique, connection: Any, start_at: Any
-    ) -> Execution | None:
+        self, execution: ExecutionRow, unique: Unique, connection: Any, start_at: Any
+    ) -> ExecutionRow | None:
         check_lasting(unique, connection, start_at)
 
-        async def add(made: Execution) -> Execution | None:
+        async def add(made: ExecutionRow) -> ExecutionRow | None:
             return (await self._add([made]))[0]
 
         return await self._periods.enqueue(execution, unique, add)
 
-    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
+    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[ExecutionRow | None]:
         """Add many: each item is (handler, params) or (handler, params, options)."""
         drafts = await self._drafts(items, options)
         series = series_of(drafts) if len(drafts) > PART else None
         if series is not None and all(each.independent for each in series):
             return await overlapped(self._add_drafts, drafts, PART)
-        results: list[Execution | None] = []
+        results: list[ExecutionRow | None] = []
         for start in range(0, len(drafts), MANY):
             results += await self._add_drafts(drafts[start : start + MANY])
         return results
 
-    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution]:
+    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[ExecutionRow]:
         return made_of(await self._drafts(items, options))
 
-    async def _drafts(self, items: Iterable[Sequence[Any]], options: dict[str, Any]) -> list[Draft | Execution]:
+    async def _drafts(self, items: Iterable[Sequence[Any]], options: dict[str, Any]) -> list[Draft | ExecutionRow]:
         """All of them checked: what is wrong with the last one keeps the first one from being stored."""
         if not isinstance(items, Iterable):
             raise InvalidValue("items", presentable(items), "a list of (handler, params)")
-        known, drafts = _Known(), list[Draft | Execution]()
+        known, drafts = _Known(), list[Draft | ExecutionRow]()
         for item in items:
             handler, params, own = read_item(item)
             if known.handler is not handler or not known.left:
@@ -137,10 +137,10 @@ class Client(Triggering):
                 drafts.append(known.series.draft(params))
         return drafts
 
-    async def _add_drafts(self, drafts: Sequence[Draft | Execution]) -> list[Execution | None]:
+    async def _add_drafts(self, drafts: Sequence[Draft | ExecutionRow]) -> list[ExecutionRow | None]:
         return await self._add(made_of(drafts))
 
-    async def prepare(self, handler: object, params: Mapping[str, Any] | None = None, **options: Any) -> Execution:
+    async def prepare(self, handler: object, params: Mapping[str, Any] | None = None, **options: Any) -> ExecutionRow:
         """The execution an enqueue would add, checked and rendered, but not stored yet."""
         job = await self._enqueueable(handler)
         if options.items() <= _DEFAULTS.items():
@@ -182,7 +182,7 @@ class Client(Triggering):
         metadata: Mapping[str, Any] | None = None,
         tenant: str | None = None,
         share: str | None = None,
-    ) -> Execution:
+    ) -> ExecutionRow:
         fields: dict[str, Any] = {}
         if tenant is not None:
             fields["tenant"] = check_tenant("tenant", tenant)
@@ -211,7 +211,7 @@ class Client(Triggering):
             **fields,
         )
 
-    def enqueue_in(self, connection: Any, executions: Sequence[Execution]) -> list[Execution | None]:
+    def enqueue_in(self, connection: Any, executions: Sequence[ExecutionRow]) -> list[ExecutionRow | None]:
         """Store prepared executions inside the caller's own transaction, in the caller's thread."""
         added = self._add_in(connection, executions)
         if isawaitable(added):
@@ -219,7 +219,7 @@ class Client(Triggering):
             raise InvalidValue("connection", type(connection).__name__, "a blocking connection, or `await app.enqueue`")
         return self._results(executions, added)
 
-    def _add_in(self, connection: Any, executions: Sequence[Execution]) -> list[Added] | Awaitable[list[Added]]:
+    def _add_in(self, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
         """Awaitable when the connection is one that must be awaited."""
         store: Any = self._store
         if not hasattr(store, "add_in"):
@@ -229,7 +229,7 @@ class Client(Triggering):
         caller: CallerTransaction = store
         return caller.add_in(connection, executions)
 
-    def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]:
+    def _results(self, executions: Sequence[ExecutionRow], added: Sequence[Added]) -> list[ExecutionRow | None]:
         tell_enqueued(self._emit, executions, added)
         return [
             each.execution or execution if each.outcome == "added" else self._result(execution, each)
@@ -289,7 +289,7 @@ class Client(Triggering):
             return encode_payload("params", given, self._payload_limit)
         return signature.encode(given, self._payload_limit)
 
-    async def _add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Execution | None]:
+    async def _add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[ExecutionRow | None]:
         added = await self._store.add(executions, audit)
         results = self._results(executions, added)
         for execution in results:
@@ -297,11 +297,11 @@ class Client(Triggering):
                 await self._cancel_superseded(execution)
         return results
 
-    async def _cancel_superseded(self, execution: Execution) -> None:
+    async def _cancel_superseded(self, execution: ExecutionRow) -> None:
         if execution.rules.overlap == "cancel_running":
             await cancel_superseded(self._store, execution, self._emit)
 
-    def _result(self, given: Execution, added: Added) -> Execution | None:
+    def _result(self, given: ExecutionRow, added: Added) -> ExecutionRow | None:
         execution = added.execution or given
         if added.outcome == "added":
             return execution

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.policies import Retry
 from ...model.triggers.combined import Trigger, cron, every, once
@@ -125,7 +125,7 @@ class Creation:
         by: str,
         execution_id: str | None = None,
         check: Callable[[Job], None] = lambda job: None,
-    ) -> tuple[JobView, Execution | None]:
+    ) -> tuple[JobView, ExecutionRow | None]:
         """A new job. One that neither ticks nor comes after others runs once, and at once: that execution comes with
         it. `check` may refuse what is about to be made; it is asked about the handler's own job too, so that another
         job of the same code is no way around what that one demands."""
@@ -153,7 +153,7 @@ class Creation:
         self._catalogue.forget([name, *spec.after])
         return await self._queries.job(name), first
 
-    def _first(self, job: Job, by: str, now: int, id: str | None) -> Execution:
+    def _first(self, job: Job, by: str, now: int, id: str | None) -> ExecutionRow:
         params = self._client.encode_params(job, None)
         return new_execution.new_execution(
             job, trigger="api", triggered_by=by, now=now, chance=self._chance, id=id, params=params

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from ...model.errors import CommandRefused
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros
 from ..expiry import ShelfPruning
@@ -42,7 +42,7 @@ class Retries:
         found = await self._find(ended) if EXECUTION_ID.fullmatch(ended) else None
         return 0 if found is None else found.version
 
-    async def take(self, retry: Execution, seen: int, now: Micros) -> None:
+    async def take(self, retry: ExecutionRow, seen: int, now: Micros) -> None:
         """Refuse this retry if there was another one since the look that saw so many."""
         await self.pruning.now_and_then()
         ended = retry.retry_of or ""

@@ -10,7 +10,7 @@ import msgspec
 from ...model.calendars.hours import hours_of
 from ...model.errors import CommandRefused, InvalidValue, JobNotFound, MainspringError
 from ...model.events import Pruned
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.store.entries import EntryWrite, ShelfKind
 from ...model.store.messages import CancelRequest, JobWrite
@@ -205,7 +205,7 @@ class Control:
         if self._check is not None:
             self._check(job)
 
-    async def _ask_about(self, execution: Execution) -> None:
+    async def _ask_about(self, execution: ExecutionRow) -> None:
         """An execution is as well guarded as its job; one whose job is gone, as any other."""
         if self._check is not None:
             for job in await self._store.jobs([execution.job]):
@@ -254,13 +254,13 @@ class Control:
         return orphans
 
     # --- executions ---------------------------------------------------------------------------------------
-    async def cancel(self, ref: str | Execution, *, by: str, reason: str | None = None) -> Execution | JobView:
+    async def cancel(self, ref: str | ExecutionRow, *, by: str, reason: str | None = None) -> ExecutionRow | JobView:
         """Cancel a job by name or an execution by id."""
         if isinstance(ref, str) and not _is_execution_id(ref):
             return await self.cancel_job(ref, by=by, reason=reason)
         return await self.cancel_execution(id_of(ref), by=by, reason=reason)
 
-    async def cancel_execution(self, id: str, *, by: str, reason: str | None = None) -> Execution:
+    async def cancel_execution(self, id: str, *, by: str, reason: str | None = None) -> ExecutionRow:
         """End what waits at once; what runs is asked to stop, and ends as soon as its worker has heard."""
         why = f"cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         while True:
@@ -283,13 +283,13 @@ class Control:
                     await close_parent(self._store, ended, now, self._emit)
                 return ended
 
-    async def retry(self, ref: str | Execution, *, by: str) -> Execution:
+    async def retry(self, ref: str | ExecutionRow, *, by: str) -> ExecutionRow:
         """Run a failed execution again, or the last one of a job, as a new execution."""
         if isinstance(ref, str) and not _is_execution_id(ref):
             return await self.retry_job(ref, by=by)
         return await self.retry_execution(id_of(ref), by=by)
 
-    async def retry_execution(self, id: str, *, by: str, as_id: str | None = None) -> Execution:
+    async def retry_execution(self, id: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
         """As a new execution, under an id of the caller's own if given; what was made under it before is not made
         again."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
@@ -301,7 +301,7 @@ class Control:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
         return await self._client.add_retry(ended, by, seen, as_id)
 
-    async def retry_job(self, name: str, *, by: str, as_id: str | None = None) -> Execution:
+    async def retry_job(self, name: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
         """The last one of a job. What was made under the same id before is not made again."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...model.errors import CommandRefused, InvalidValue, NotFound
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job, JobSpec
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
@@ -153,7 +153,7 @@ class Templates:
         by: str,
         execution_id: str | None = None,
         check: Callable[[Job], None] = lambda job: None,
-    ) -> tuple[JobView, Execution | None]:
+    ) -> tuple[JobView, ExecutionRow | None]:
         """A job made from a template. Parameters and metadata are laid over those of the template, name by name; every
         other override takes the place of what the template says."""
         check_known(overrides)

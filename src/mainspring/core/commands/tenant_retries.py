@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import CommandRefused
-from ...model.execution import FINAL, Execution, State
+from ...model.execution import FINAL, ExecutionRow, State
 from ...model.store.messages import ExecutionQuery
 from ...model.values.reading import whole
 from ..ports import Store
@@ -78,7 +78,7 @@ class TenantRuns:
             offset = 0
         return TenantPage(items, counts)
 
-    async def retry_failed(self, id: str, *, by: str, as_id: str | None = None) -> Execution:
+    async def retry_failed(self, id: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
         """A new parent for those tenants of this one that did not complete."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
@@ -96,7 +96,7 @@ class TenantRuns:
             raise CommandRefused("retry", why, allowed, f"execution {parent.id}")
         return await self._client.add_retry(parent, by, seen, as_id, tenants)
 
-    async def _unfinished(self, parent: Execution) -> list[str]:
+    async def _unfinished(self, parent: ExecutionRow) -> list[str]:
         """Every tenant of a parent that has ended has a record; those that retention has deleted are not known."""
         query = ExecutionQuery(parent_id=parent.id, states=FINAL - {State.COMPLETED}, limit=PAGE)
         names: list[str] = []
@@ -106,7 +106,7 @@ class TenantRuns:
         return sorted(names)
 
 
-def run_of(execution: Execution) -> TenantRun:
+def run_of(execution: ExecutionRow) -> TenantRun:
     assert execution.tenant is not None, "the execution of a tenant"
     again = execution.state is State.PENDING and execution.attempted
     return TenantRun(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...model.errors import AlreadyRunning, CommandRefused, InvalidValue
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.store.messages import Added, Audit
 from ...model.time.instants import Micros, to_micros
@@ -41,8 +41,8 @@ class Triggering:
         retries: Retries
 
         def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str: ...
-        def _results(self, executions: Sequence[Execution], added: Sequence[Added]) -> list[Execution | None]: ...
-        async def _cancel_superseded(self, execution: Execution) -> None: ...
+        def _results(self, executions: Sequence[ExecutionRow], added: Sequence[Added]) -> list[ExecutionRow | None]: ...
+        async def _cancel_superseded(self, execution: ExecutionRow) -> None: ...
         def audit(
             self, action: str, target: str, by: str, now: Micros, before: str | None = None, after: str | None = None
         ) -> Audit: ...
@@ -60,7 +60,7 @@ class Triggering:
         single_try: bool = False,
         tenant: str | None = None,
         tenants: Iterable[str] | None = None,
-    ) -> Execution:
+    ) -> ExecutionRow:
         """Run a job now, with other parameters or another window if given. Its schedule stays as it is.
 
         With an `id` of the caller's own, what was triggered under it before is not triggered again. A `single_try` is
@@ -98,8 +98,8 @@ class Triggering:
             refuse_unknown([check_tenant("tenant", tenant)], self._registry.provider(job.name))
 
     async def add_retry(
-        self, ended: Execution, by: str, seen: int, id: str | None = None, tenants: Sequence[str] | None = None
-    ) -> Execution:
+        self, ended: ExecutionRow, by: str, seen: int, id: str | None = None, tenants: Sequence[str] | None = None
+    ) -> ExecutionRow:
         """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given. `seen`
         are the retries of it that there were when the caller looked, before anything else (`Retries.look`)."""
         job, now = await self._catalogue.read(ended.job), await self._store.now()
@@ -119,13 +119,13 @@ class Triggering:
             execution, self.audit(action, f"execution:{ended.id}", by, now, after=execution.id)
         )
 
-    async def _keep_names(self, parent: Execution, names: Sequence[str] | None, now: Micros) -> None:
+    async def _keep_names(self, parent: ExecutionRow, names: Sequence[str] | None, now: Micros) -> None:
         """The list of a parent that does not ask its job for it comes before the parent itself. Should it never be
         added, the list is forgotten."""
         if names is not None:
             await rosters.made(self._store, parent, names, random_id(now, self._chance), now)
 
-    async def _add_or_refuse(self, execution: Execution, audit: Audit) -> Execution:
+    async def _add_or_refuse(self, execution: ExecutionRow, audit: Audit) -> ExecutionRow:
         added = (await self._store.add([execution], [audit]))[0]
         result = self._results([execution], [added])[0]
         if result is None:
@@ -137,7 +137,7 @@ class Triggering:
         await self._refuse_if_stopped(execution, audit.action)
         return result
 
-    async def _refuse_if_stopped(self, execution: Execution, command: str) -> None:
+    async def _refuse_if_stopped(self, execution: ExecutionRow, command: str) -> None:
         """The job may have been cancelled or removed after it was read, and swept before this was added: then nobody
         else would cancel this one."""
         found = await self._store.jobs([execution.job])

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...model.errors import InvalidValue
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.policies import Unique
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Change
@@ -30,7 +30,7 @@ from ..rules import transitions
 KIND: Literal["unique"] = "unique"
 UNSURE_FOR = 10 * SECOND
 
-Add = Callable[[Execution], Awaitable[Execution | None]]
+Add = Callable[[ExecutionRow], Awaitable[ExecutionRow | None]]
 
 
 class _Held(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class Periods:
         self._store, self._emit = store, emit
         self.pruning = ShelfPruning(store, clock, KIND, lambda entry, now: _read(entry).until < now)
 
-    async def enqueue(self, execution: Execution, unique: Unique, add: Add) -> Execution | None:
+    async def enqueue(self, execution: ExecutionRow, unique: Unique, add: Add) -> ExecutionRow | None:
         """Add it as its period says; None when the key is taken."""
         await self.pruning.now_and_then()
         if unique.debounce is not None:
@@ -53,7 +53,7 @@ class Periods:
         return await self._for_a_period(execution, unique, add)
 
     # --- for a period -------------------------------------------------------------------------------------
-    async def _for_a_period(self, execution: Execution, unique: Unique, add: Add) -> Execution | None:
+    async def _for_a_period(self, execution: ExecutionRow, unique: Unique, add: Add) -> ExecutionRow | None:
         place, now = _place(unique), await self._store.now()
         held = _Held(execution.id, now + seconds_to_micros(float(unique.for_ or 0)), now)
         version = await self._take(place, held)
@@ -86,7 +86,7 @@ class Periods:
         return await self._store.execution(other.id) is not None
 
     # --- debounce -----------------------------------------------------------------------------------------
-    async def _debounced(self, execution: Execution, unique: Unique, add: Add) -> Execution | None:
+    async def _debounced(self, execution: ExecutionRow, unique: Unique, add: Add) -> ExecutionRow | None:
         now = await self._store.now()
         due = now + seconds_to_micros(float(unique.debounce or 0))
         added = await add(msgspec.structs.replace(execution, due=due))

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from ...model.errors import InvalidValue, MainspringError, nearest
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.messages import LogLine
 from ...model.time.instants import to_datetime
 from ...model.values.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
@@ -117,7 +117,7 @@ class JobContext:
 
     def __init__(
         self,
-        execution: Execution,
+        execution: ExecutionRow,
         clock: Clock,
         resources: Mapping[str, Any] | None = None,
         username: str = USERNAME,

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, is_typeddict
 import msgspec
 
 from ...model.errors import InvalidValue, shown
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.values.payload import Verbatim, presentable
 from .context import JobContext
 
@@ -70,7 +70,7 @@ def read_shape(handler: str, call: Callable[..., Any], style: Style = "function"
     fields = [item for item in named if item is not context]
     shape = Shape(
         context=context.name if context else None,
-        record=context is not None and _names_type(context.annotation, Execution),
+        record=context is not None and _names_type(context.annotation, ExecutionRow),
         extra=_hint(handler, call, rest) if rest else None,
     )
     if style == "perform" and fields and _is_whole(fields[0], _hint(handler, call, fields[0])):
@@ -121,7 +121,7 @@ def _context_of(named: list[inspect.Parameter], style: Style) -> inspect.Paramet
         return named[0] if named else None
     if style == "perform":
         called = [item for item in named[:2] if item.name in {*_CONTEXT_NAMES, "execution"}]
-        recorded = [item for item in named if _names_type(item.annotation, Execution)]
+        recorded = [item for item in named if _names_type(item.annotation, ExecutionRow)]
         return next(iter([*recorded, *called, *named[1:2]]), None)
     if named and named[0].name in _CONTEXT_NAMES and named[0].annotation in (inspect.Parameter.empty, Any, "Any"):
         return named[0]

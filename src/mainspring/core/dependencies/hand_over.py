@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ...model.errors import StoreError
 from ...model.events import Skipped
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.time.instants import Micros
 from ..cancelling import cancel_all
@@ -31,7 +31,7 @@ ROUNDS = 20
 
 
 async def hand_over(
-    store: Store, dependents: Dependents, executions: Sequence[Execution], now: Micros, emit: Emit
+    store: Store, dependents: Dependents, executions: Sequence[ExecutionRow], now: Micros, emit: Emit
 ) -> dict[str, Exception]:
     """Make what follows from these endings, and from skips that follow at once. Returns the ids of those that could
     not be handed over, and why: they keep their mark."""
@@ -39,7 +39,7 @@ async def hand_over(
     following = _Following(dependents, emit)
     ended = list(executions)
     for _ in range(ROUNDS):
-        rows: dict[str, Execution] = {}
+        rows: dict[str, ExecutionRow] = {}
         for execution in ended:
             try:
                 rows |= {row.id: row for row in await _made_after(store, execution, following, now)}
@@ -66,7 +66,7 @@ class _Following:
         return self._jobs[name]
 
 
-async def _made_after(store: Store, execution: Execution, following: _Following, now: Micros) -> list[Execution]:
+async def _made_after(store: Store, execution: ExecutionRow, following: _Following, now: Micros) -> list[ExecutionRow]:
     if not rules.is_handed_over(execution):
         return []
     rows = []
@@ -76,7 +76,7 @@ async def _made_after(store: Store, execution: Execution, following: _Following,
     return rows
 
 
-async def _after_ending(store: Store, job: Job, execution: Execution, now: Micros) -> list[Execution]:
+async def _after_ending(store: Store, job: Job, execution: ExecutionRow, now: Micros) -> list[ExecutionRow]:
     """What follows from it in this job: one execution, none while parents are missing; and those of single tenants for
     which it was the last ending that was missing."""
     if len(job.spec.after) == 1:
@@ -103,13 +103,13 @@ async def _after_ending(store: Store, job: Job, execution: Execution, now: Micro
     return rows
 
 
-def _rows(row: Execution | None) -> list[Execution]:
+def _rows(row: ExecutionRow | None) -> list[ExecutionRow]:
     return [] if row is None else [row]
 
 
 async def _after_whole(
-    store: Store, job: Job, execution: Execution, seen: Join, singles: Mapping[str, Join], now: Micros
-) -> Execution | None:
+    store: Store, job: Job, execution: ExecutionRow, seen: Join, singles: Mapping[str, Join], now: Micros
+) -> ExecutionRow | None:
     """The run of the whole job that follows from this ending and those that had come before it.
 
     Whether it runs for anybody is decided by the list that is stored first, an empty one too: two who hand over at once
@@ -147,12 +147,12 @@ async def _after_whole(
 
 def _dependent(
     job: Job,
-    execution: Execution,
+    execution: ExecutionRow,
     parents: Mapping[str, joins.Ended],
     judged: Mapping[str, bool],
     now: Micros,
     some: bool = False,
-) -> Execution:
+) -> ExecutionRow:
     verdict = rules.after_parents(job, parents, judged)
     assert not isinstance(verdict, rules.Wait), "no parent is missing"
     return rules.dependent(job, execution, parents, verdict, now, some=some)
@@ -162,8 +162,8 @@ def _dependent(
 
 
 async def _after_single(
-    store: Store, job: Job, last: Execution, parent: str, tenant: str, now: Micros
-) -> Execution | None:
+    store: Store, job: Job, last: ExecutionRow, parent: str, tenant: str, now: Micros
+) -> ExecutionRow | None:
     """What follows from the run of one parent for one tenant alone: with the endings of the other parents for that
     tenant. With which ones is decided once, since whole runs look after the same tenant. Whoever decided may have died
     before it was made: so whoever comes with one of those endings makes it, again if need be."""
@@ -197,7 +197,7 @@ async def _covers(
     return await covers_of(store, job, parent, tenant, single, whole)
 
 
-async def _was_handed(store: Store, job: Job, execution: Execution, tenant: str, row: str) -> bool:
+async def _was_handed(store: Store, job: Job, execution: ExecutionRow, tenant: str, row: str) -> bool:
     """Whether the run of a single tenant was handed over with this very ending. If not, it is left to this row, which
     runs for the tenant anyway."""
     key = joins.single_key(joins.group_of(execution), tenant)
@@ -223,7 +223,7 @@ async def _sees_to(store: Store, row: str, tenant: str) -> bool:
     return any([tenant in names async for names in rosters.names_of(store, row, known)])
 
 
-async def _added(store: Store, rows: list[Execution], emit: Emit) -> list[Execution]:
+async def _added(store: Store, rows: list[ExecutionRow], emit: Emit) -> list[ExecutionRow]:
     """Insert these; returns those that have ended already and are handed over in their turn. What somebody else has
     inserted may differ in its time: they go on from there, or whoever finds the mark.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.store.entries import Entry, EntryWrite, ShelfKind
 from ...model.time.instants import SECOND, Micros, to_datetime
@@ -75,7 +75,7 @@ class Join(msgspec.Struct, frozen=True, omit_defaults=True):
         return _with_runs(self, runs)
 
 
-def ended(execution: Execution) -> Ended:
+def ended(execution: ExecutionRow) -> Ended:
     finished = execution.finished or execution.created
     return Ended(
         id=execution.id,
@@ -87,12 +87,12 @@ def ended(execution: Execution) -> Ended:
     )
 
 
-def flow_of(execution: Execution) -> str:
+def flow_of(execution: ExecutionRow) -> str:
     """The id of the execution from which it all follows."""
     return execution.flow or execution.id
 
 
-def group_of(execution: Execution) -> str:
+def group_of(execution: ExecutionRow) -> str:
     """What endings of different parents must share to belong together, as the key of their record."""
     if execution.window_begin is not None and execution.window_end is not None:
         return f"window:{execution.window_begin:017d}-{execution.window_end:017d}"
@@ -125,7 +125,7 @@ def single_key(group: str, tenant: str) -> str:
     return f"{group}#{tenant}"
 
 
-def joined(known: Join | None, job: Job, execution: Execution, now: Micros) -> Join:
+def joined(known: Join | None, job: Job, execution: ExecutionRow, now: Micros) -> Join:
     """The record with this ending. Only the newest execution of each parent counts, and for tenants that it was not run
     for, the newest that was."""
     if known is None or known.job_id != job.id:
@@ -162,7 +162,7 @@ async def read(store: Store, job: Job, key: str) -> tuple[Join | None, int]:
     return (None, 0) if entry is None else (_decoded(entry), entry.version)
 
 
-async def enter(store: Store, job: Job, key: str, execution: Execution, now: Micros) -> Join:
+async def enter(store: Store, job: Job, key: str, execution: ExecutionRow, now: Micros) -> Join:
     while True:
         before, version = await read(store, job, key)
         after = joined(before, job, execution, now)

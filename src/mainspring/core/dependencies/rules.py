@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.time.timeline import localise
@@ -28,12 +28,12 @@ HELD_BACK = ("paused", "disabled")
 _NOBODY: Mapping[str, bool] = {}
 
 
-def is_whole(execution: Execution) -> bool:
+def is_whole(execution: ExecutionRow) -> bool:
     """Whether it is a run of its job, and not the part of one tenant in it."""
     return execution.parent_id is None or (execution.from_backfill and execution.tenant is None)
 
 
-def is_handed_over(execution: Execution) -> bool:
+def is_handed_over(execution: ExecutionRow) -> bool:
     """Whether others follow from this ending. What was skipped for reasons of its own (an overlap, a missed tick) has
     not taken place; what was skipped because of a parent passes that on."""
     if not execution.rules.feeds or not is_whole(execution):
@@ -41,7 +41,7 @@ def is_handed_over(execution: Execution) -> bool:
     return execution.state is not State.SKIPPED or execution.reason in (FAILED_PARENT, *HELD_BACK)
 
 
-def concerns(job: Job, execution: Execution) -> bool:
+def concerns(job: Job, execution: ExecutionRow) -> bool:
     """Whether this ending is one that the job waits for. A run for tenants that somebody chose is followed by what runs
     for these tenants, and not by a job that is about all of them at once."""
     return job.spec.tenants or not execution.for_some
@@ -92,13 +92,13 @@ def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:
 
 def dependent(
     job: Job,
-    last: Execution,
+    last: ExecutionRow,
     parents: Mapping[str, Ended],
     verdict: Run | Skip,
     now: Micros,
     tenant: str | None = None,
     some: bool = False,
-) -> Execution:
+) -> ExecutionRow:
     """The execution that follows from these parents; `last` is the one that it takes window, tick and trace from. It is
     for `tenant`, if one is given, else for that of `last`; with `some`, for tenants that somebody chose."""
     window = None if last.window_begin is None or last.window_end is None else (last.window_begin, last.window_end)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ...model.errors import StoreError
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros
 from ..backfills.driver import drive
@@ -78,7 +78,7 @@ class FollowUps:
         once_more, self._once_more = self._once_more, False
         return once_more
 
-    async def _try(self, marked: Sequence[Execution], now: Micros) -> int:
+    async def _try(self, marked: Sequence[ExecutionRow], now: Micros) -> int:
         """All that has not failed so far together, then each of the others by itself."""
         known = [each for each in marked if each.id in self._failing]
         self._met.update(each.id for each in known)
@@ -101,7 +101,7 @@ class FollowUps:
                     self._failed(execution, error, now)
         return done
 
-    async def _done(self, marked: Sequence[Execution], now: Micros) -> int:
+    async def _done(self, marked: Sequence[ExecutionRow], now: Micros) -> int:
         """How many of these were seen to."""
         failed: dict[str, Exception] = {}
         probed: set[str] = set()
@@ -128,7 +128,7 @@ class FollowUps:
             await _move_on(self._store, backfill, self._emit)
         return len(done)
 
-    def _failed(self, execution: Execution, error: Exception, now: Micros) -> None:
+    def _failed(self, execution: ExecutionRow, error: Exception, now: Micros) -> None:
         before = self._failing.get(execution.id)
         times = 1 if before is None else before.times + 1
         pause = min(FIRST_PAUSE << min(times - 1, 20), LONGEST_PAUSE)
@@ -143,7 +143,7 @@ async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
     return await FollowUps(store, emit).do(now)
 
 
-async def _follow_up(store: Store, execution: Execution, probed: set[str], now: Micros, emit: Emit) -> bool:
+async def _follow_up(store: Store, execution: ExecutionRow, probed: set[str], now: Micros, emit: Emit) -> bool:
     """A parent is looked at once per batch: all children of the batch have ended by then. Says whether it ended."""
     settled = False
     if execution.fans_out:
@@ -166,10 +166,10 @@ async def _move_on(store: Store, backfill: str, emit: Emit) -> None:
         emit(trouble(f"backfill {backfill}", error))
 
 
-async def enter_windows(store: Store, executions: Sequence[Execution], emit: Emit) -> None:
+async def enter_windows(store: Store, executions: Sequence[ExecutionRow], emit: Emit) -> None:
     """Enter these endings in the ledger: one look and one write for all windows of a job. Who loses a race looks
     again, and finds what the winner has entered."""
-    by_job: dict[str, list[Execution]] = defaultdict(list)
+    by_job: dict[str, list[ExecutionRow]] = defaultdict(list)
     for execution in executions:
         if window_ledger.is_entered(execution):
             by_job[execution.job].append(execution)
@@ -178,9 +178,9 @@ async def enter_windows(store: Store, executions: Sequence[Execution], emit: Emi
             ended = await _enter(store, job, ended, emit)
 
 
-async def _enter(store: Store, job: str, ended: list[Execution], emit: Emit) -> list[Execution]:
+async def _enter(store: Store, job: str, ended: list[ExecutionRow], emit: Emit) -> list[ExecutionRow]:
     """Returns the endings whose entry somebody else has just written."""
-    windows: dict[str, list[Execution]] = defaultdict(list)
+    windows: dict[str, list[ExecutionRow]] = defaultdict(list)
     for execution in ended:
         window = window_ledger.window_of(execution)
         assert window is not None, "only endings of windows are entered"
@@ -199,7 +199,7 @@ async def _enter(store: Store, job: str, ended: list[Execution], emit: Emit) -> 
     return [execution for key in lost for execution in windows[key]]
 
 
-def _entry_write(job: str, key: str, stored: Entry | None, runs: list[Execution]) -> EntryWrite | None:
+def _entry_write(job: str, key: str, stored: Entry | None, runs: list[ExecutionRow]) -> EntryWrite | None:
     before = known = None if stored is None else window_ledger.decode_entry(stored.body)
     for execution in runs:
         known = window_ledger.entered(known, execution) or known
@@ -209,7 +209,7 @@ def _entry_write(job: str, key: str, stored: Entry | None, runs: list[Execution]
     return EntryWrite(entry=entry, seen_version=0 if stored is None else stored.version)
 
 
-async def plan_after_delay(store: Store, execution: Execution) -> None:
+async def plan_after_delay(store: Store, execution: ExecutionRow) -> None:
     """A lost race means that somebody else changed the job meanwhile: look again."""
     while jobs := await store.jobs([execution.job]):
         job = jobs[0]

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.messages import Beat, BeatReply, WorkerInfo
 from ...model.time.instants import seconds_to_micros
 from ..ports import Clock
@@ -38,7 +38,7 @@ class Leases:
         running = max(len(held) - len(self.waiting), 0)
         return Beat(worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease)
 
-    def give_up(self, execution: Execution) -> None:
+    def give_up(self, execution: ExecutionRow) -> None:
         """Hold it no longer, unless it is held by a later claim."""
         if self.held.get(execution.id) == execution.token:
             del self.held[execution.id]

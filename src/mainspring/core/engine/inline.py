@@ -11,7 +11,7 @@ import msgspec
 
 from ...model.errors import InvalidValue, StoreError
 from ...model.events import Ended, Fenced, Started
-from ...model.execution import Execution, Outcome, TriggeredBy, encode_policy
+from ...model.execution import ExecutionRow, Outcome, TriggeredBy, encode_policy
 from ...model.job import Job, JobSpec
 from ...model.policies import RunPolicy
 from ...model.store.messages import Change, Note
@@ -84,7 +84,7 @@ class Tracker:
         triggered_by: str,
         params: Mapping[str, Any] | None,
         traceparent: str | None,
-    ) -> Execution:
+    ) -> ExecutionRow:
         now = await self._store.now()
         if params is not None and not isinstance(params, Mapping):
             raise InvalidValue("params", presentable(params), "a mapping of parameter names to values")
@@ -106,7 +106,7 @@ class Tracker:
         return added.execution or execution
 
     async def _end(
-        self, execution: Execution, context: JobContext, leases: Leases, error: BaseException | None
+        self, execution: ExecutionRow, context: JobContext, leases: Leases, error: BaseException | None
     ) -> None:
         cancelled = isinstance(error, asyncio.CancelledError)
         outcome = Outcome(

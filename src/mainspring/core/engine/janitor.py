@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ...model.events import Rescued
-from ...model.execution import LIVE, Execution, State
+from ...model.execution import LIVE, ExecutionRow, State
 from ...model.job import Job, JobStats
 from ...model.store.messages import Change, PruneRule
 from ...model.time.instants import SECOND, Micros, seconds_to_micros
@@ -103,7 +103,7 @@ class Janitor:
         """Take back one batch of executions whose lease has run out by the store's clock."""
         return await self._take_back(await self._store.expired(BATCH))
 
-    async def _take_back(self, expired: Sequence[Execution]) -> int:
+    async def _take_back(self, expired: Sequence[ExecutionRow]) -> int:
         if not expired:
             return 0
         now = await self._store.now()
@@ -114,10 +114,10 @@ class Janitor:
                 self._rescued(execution, change, now)
         return len(lost)
 
-    def _taken_back(self, execution: Execution, now: Micros) -> Change:
+    def _taken_back(self, execution: ExecutionRow, now: Micros) -> Change:
         return transitions.after_attempt(execution, transitions.lost(execution, now), self._chance.random())
 
-    def _rescued(self, execution: Execution, change: Change, now: Micros) -> None:
+    def _rescued(self, execution: ExecutionRow, change: Change, now: Micros) -> None:
         silent_ms = (now - (execution.lease or now)) / 1000
         retry_in = change.delay if change.to is State.PENDING else None
         self._emit(Rescued(execution, silent_ms, change.to, change.reason, retry_in))

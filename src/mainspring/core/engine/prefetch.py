@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 
 
 class Ahead:
     def __init__(self) -> None:
-        self._rows: OrderedDict[str, tuple[Execution, float]] = OrderedDict()
+        self._rows: OrderedDict[str, tuple[ExecutionRow, float]] = OrderedDict()
         self._turns: OrderedDict[str | None, deque[str]] = OrderedDict()
         """Ids by share, the share whose turn is next first; empty as long as nothing here has a share."""
 
@@ -26,14 +26,14 @@ class Ahead:
         """When the one that waits longest came."""
         return next(iter(self._rows.values()))[1]
 
-    def add(self, execution: Execution, now: float) -> None:
+    def add(self, execution: ExecutionRow, now: float) -> None:
         if execution.share is not None and not self._turns and self._rows:
             self._turns[None] = deque(self._rows)
         self._rows[execution.id] = (execution, now)
         if execution.share is not None or self._turns:
             self._turns.setdefault(execution.share, deque()).append(execution.id)
 
-    def next(self) -> Execution:
+    def next(self) -> ExecutionRow:
         """Take the one whose turn it is."""
         while self._turns:
             share, ids = self._turns.popitem(last=False)
@@ -46,11 +46,11 @@ class Ahead:
                 return found[0]
         return self._rows.popitem(last=False)[1][0]
 
-    def pop(self, id: str) -> Execution | None:
+    def pop(self, id: str) -> ExecutionRow | None:
         found = self._rows.pop(id, None)
         return None if found is None else found[0]
 
-    def let_go(self) -> list[Execution]:
+    def let_go(self) -> list[ExecutionRow]:
         """All of them, in the order in which they came."""
         executions = [execution for execution, _ in self._rows.values()]
         self._rows.clear()

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from ...model.errors import NonRetryable, RetryAfter, StoreError
-from ...model.execution import AttemptEnd, Execution, Outcome
+from ...model.execution import AttemptEnd, ExecutionRow, Outcome
 from ...model.time.instants import SECOND, Micros
 from ...model.values.payload import safe_json, safe_text
 from ..declaring.context import USERNAME, ExecutionCancelled, JobContext, current_context
@@ -59,7 +59,7 @@ class Run:
     )
 
     def __init__(
-        self, execution: Execution, handler: Handler, context: JobContext, started: Micros, began: float
+        self, execution: ExecutionRow, handler: Handler, context: JobContext, started: Micros, began: float
     ) -> None:
         self.execution = execution
         self.handler = handler
@@ -129,7 +129,7 @@ class Runner:
         self._for_contexts = (clock, resources, username, channel, logger)
         self._home = contextvars.copy_context()  # endings are dealt with in here, not in what the handler left behind
 
-    def prepare(self, execution: Execution, handler: Handler) -> Run:
+    def prepare(self, execution: ExecutionRow, handler: Handler) -> Run:
         context = JobContext(execution, *self._for_contexts)
         started, claimed = self._clock.now(), execution.claimed
         if claimed is not None and claimed > started:

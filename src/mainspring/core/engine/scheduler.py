@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ...model.calendars.calendar import Calendar
 from ...model.events import OutsideHours, Skipped, Ticked, Trouble
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.store.messages import Added, DuePage, JobWrite, JobWritten
 from ...model.time.instants import SECOND, Micros
@@ -162,7 +162,7 @@ class Scheduler:
             if added.outcome == "added" and _supersedes(execution, now):
                 await cancel_superseded(self._store, execution, self._emit)
 
-    def _tell(self, execution: Execution, added: Added, now: Micros) -> None:
+    def _tell(self, execution: ExecutionRow, added: Added, now: Micros) -> None:
         if execution.state.final or added.outcome == "skipped":
             self._emit(Skipped(execution, execution.reason or "overlap", added.holder))
         elif added.outcome == "added":
@@ -174,7 +174,7 @@ class Scheduler:
         return min(max((next_due - now) / SECOND, 0.0), self._poll_interval)
 
 
-def _supersedes(execution: Execution, now: Micros) -> bool:
+def _supersedes(execution: ExecutionRow, now: Micros) -> bool:
     """Whether what runs has to make way for it: not for the record of a run that does not happen, nor too early."""
     return not execution.state.final and execution.due <= now and execution.rules.overlap == "cancel_running"
 

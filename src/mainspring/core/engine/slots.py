@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ...model.events import Started
-from ...model.execution import Execution, Outcome
+from ...model.execution import ExecutionRow, Outcome
 from ...model.store.messages import Note
 from ...model.time.instants import SECOND
 from ..declaring.registry import Registry
@@ -75,7 +75,7 @@ class Slots:
         return len(self.runs) == 1 and next(iter(self.runs.values())).execution.alone
 
     # --- beginning ----------------------------------------------------------------------------------------
-    def take(self, execution: Execution) -> None:
+    def take(self, execution: ExecutionRow) -> None:
         """A claim has brought it: begin, or keep it at hand."""
         id = execution.id
         if id in self._leases.held:
@@ -95,7 +95,7 @@ class Slots:
             self.lose(self.runs[id])
         self._ahead.pop(id)
 
-    def _begin(self, execution: Execution) -> None:
+    def _begin(self, execution: ExecutionRow) -> None:
         run = self._prepared(execution)
         self.runs[execution.id] = run
         self._begun.append(run)
@@ -113,7 +113,7 @@ class Slots:
             executions = [run.execution for run in begun]
             self._tell_together(Started, executions, partial(list, map(_started, begun)))
 
-    def _prepared(self, execution: Execution) -> Run:
+    def _prepared(self, execution: ExecutionRow) -> Run:
         return self._runner.prepare(execution, self._registry.get(execution.handler))
 
     def _ran(self, run: Run, outcome: Outcome | None) -> None:
@@ -144,7 +144,7 @@ class Slots:
             self.idle.set()
 
     # --- what never begins --------------------------------------------------------------------------------
-    def _return(self, execution: Execution) -> None:
+    def _return(self, execution: ExecutionRow) -> None:
         run = self._prepared(execution)
         self._end(run, self._unstarted(run))
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import LiveCounts
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import SECOND, Micros
@@ -29,7 +29,7 @@ SAMPLES = 10_000
 SEARCHES = 32
 _PENDING = frozenset({State.PENDING})
 
-Samples: TypeAlias = deque[Execution]
+Samples: TypeAlias = deque[ExecutionRow]
 
 
 class Backlog:
@@ -72,10 +72,10 @@ class Backlog:
             samples.popleft()
         return None
 
-    async def _search(self, job_id: str, now: Micros) -> list[Execution]:
+    async def _search(self, job_id: str, now: Micros) -> list[ExecutionRow]:
         """Further and further back in time, until nothing older is there; then between the two, to a tenth. What was
         planned for later when it was made may hide what is a little older."""
-        found: list[Execution] = []
+        found: list[ExecutionRow] = []
         age, seen, nothing = SECOND, 0, None
         for _ in range(SEARCHES):
             older = _ready(await self._pending(job_id, now - age, 1), now)
@@ -91,17 +91,17 @@ class Backlog:
                 age = (seen + nothing) // 2
         return found
 
-    async def _pending(self, job_id: str, until: Micros | None, limit: int) -> list[Execution]:
+    async def _pending(self, job_id: str, until: Micros | None, limit: int) -> list[ExecutionRow]:
         query = ExecutionQuery(job_id=job_id, states=_PENDING, created_to=until, limit=limit)
         return await self._store.find(query)
 
 
-def _oldest_of_each(ready: Sequence[Execution]) -> dict[str, Micros]:
+def _oldest_of_each(ready: Sequence[ExecutionRow]) -> dict[str, Micros]:
     oldest: dict[str, Micros] = {}
     for execution in ready:
         oldest[execution.job_id] = min(execution.due, oldest.get(execution.job_id, execution.due))
     return oldest
 
 
-def _ready(executions: Sequence[Execution], now: Micros) -> list[Execution]:
+def _ready(executions: Sequence[ExecutionRow], now: Micros) -> list[ExecutionRow]:
     return [execution for execution in executions if execution.due <= now]

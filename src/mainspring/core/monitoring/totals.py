@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from ...model.errors import JobNotFound
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import JobState
 from ...model.time.instants import SECOND, Micros, maybe_datetime, to_datetime
 from ..engine.node import Node
@@ -56,7 +56,7 @@ class Overview:
         known = await facts(self._store, self._queries, name)
         return known.view, reasons(known)
 
-    async def why_waiting(self, execution: Execution) -> list[Reason]:
+    async def why_waiting(self, execution: ExecutionRow) -> list[Reason]:
         """Why one execution has not begun; nothing once it has, or when somebody is about to take it."""
         if execution.state is not State.PENDING:
             return []

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.execution import LIVE, Execution, State
+from ...model.execution import LIVE, ExecutionRow, State
 from ...model.limits import decode_limits
 from ...model.store.messages import ExecutionQuery, WorkerInfo
 from ...model.time.instants import Micros, maybe_datetime
@@ -49,18 +49,18 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     view: JobView
     now: Micros
     workers: Sequence[WorkerInfo]
-    alive: Sequence[Execution]
-    holders: Mapping[str, Sequence[Execution]] = {}
+    alive: Sequence[ExecutionRow]
+    holders: Mapping[str, Sequence[ExecutionRow]] = {}
     """What runs under the keys that executions of the job wait for, on all jobs."""
     places: Mapping[str, Place] = {}
     """Where those of its executions stand that are ready and take turns with other shares, by id."""
-    newest: Execution | None = None
+    newest: ExecutionRow | None = None
     """The execution that was made last, whatever became of it."""
     waiting_for: WaitingFor = WaitingFor()
     """Of a job that comes after others."""
 
 
-async def facts(store: Store, queries: Queries, name: str, only: Execution | None = None) -> Facts:
+async def facts(store: Store, queries: Queries, name: str, only: ExecutionRow | None = None) -> Facts:
     """With `only`, of its executions that wait this one alone is looked at."""
     view = await queries.job(name)
     wanted = ExecutionQuery(job_id=view.job.id, states=LIVE, limit=LOOKED_AT)
@@ -68,7 +68,7 @@ async def facts(store: Store, queries: Queries, name: str, only: Execution | Non
         alive = await store.find(wanted)
     else:
         alive = [only, *await store.find(msgspec.structs.replace(wanted, states=frozenset({State.RUNNING})))]
-    now, workers, holders = await store.now(), await queries.workers(), dict[str, list[Execution]]()
+    now, workers, holders = await store.now(), await queries.workers(), dict[str, list[ExecutionRow]]()
     if any(each.state is State.PENDING for each in alive):
         running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=LOOKED_AT_RUNNING))
         holders = _holders(running, alive)
@@ -85,9 +85,9 @@ async def facts(store: Store, queries: Queries, name: str, only: Execution | Non
     )
 
 
-def _holders(running: Sequence[Execution], alive: Sequence[Execution]) -> dict[str, list[Execution]]:
+def _holders(running: Sequence[ExecutionRow], alive: Sequence[ExecutionRow]) -> dict[str, list[ExecutionRow]]:
     """Whatever job it belongs to: a limit is shared by all who name its key."""
-    held: dict[str, list[Execution]] = {each.parked: [] for each in alive if each.parked is not None}
+    held: dict[str, list[ExecutionRow]] = {each.parked: [] for each in alive if each.parked is not None}
     for each in running if held else ():
         for limit in decode_limits(each.limits) if each.limits is not None else ():
             if limit.key in held:
@@ -95,7 +95,7 @@ def _holders(running: Sequence[Execution], alive: Sequence[Execution]) -> dict[s
     return held
 
 
-async def _places(store: Store, alive: Sequence[Execution], now: Micros) -> dict[str, Place]:
+async def _places(store: Store, alive: Sequence[ExecutionRow], now: Micros) -> dict[str, Place]:
     """Only the oldest few are looked up: who asks wants to know of what should have begun by now."""
     asked = [each for each in alive if is_ready(each, now) and each.share is not None][-PLACES:]
     if not asked:
@@ -114,7 +114,7 @@ async def _places(store: Store, alive: Sequence[Execution], now: Micros) -> dict
     return places
 
 
-def place_of(execution: Execution, waiting: Sequence[Execution], now: Micros) -> Place:
+def place_of(execution: ExecutionRow, waiting: Sequence[ExecutionRow], now: Micros) -> Place:
     """Turns are taken by those of one queue, handler and priority."""
     lane = (execution.queue, execution.handler, execution.priority)
     beside = [each for each in waiting if is_ready(each, now) and (each.queue, each.handler, each.priority) == lane]
@@ -122,7 +122,7 @@ def place_of(execution: Execution, waiting: Sequence[Execution], now: Micros) ->
     return Place(ahead + 1, len({each.share for each in beside} - {execution.share}))
 
 
-def is_ready(execution: Execution, now: Micros) -> bool:
+def is_ready(execution: ExecutionRow, now: Micros) -> bool:
     return execution.state is State.PENDING and execution.parked is None and execution.due <= now
 
 
@@ -139,7 +139,7 @@ def reasons(known: Facts) -> list[Reason]:
     ]
 
 
-def why_it_waits(known: Facts, waiting: Execution) -> list[Reason]:
+def why_it_waits(known: Facts, waiting: ExecutionRow) -> list[Reason]:
     """Why one execution that is pending has not begun; nothing when somebody is about to take it."""
     if known.view.job.cancelled is not None:
         return [Reason("cancelled", "its job is cancelled, and so will it be")]
@@ -275,11 +275,11 @@ def _held(known: Facts) -> list[Reason]:
     return found
 
 
-def _runs(known: Facts) -> list[Execution]:
+def _runs(known: Facts) -> list[ExecutionRow]:
     return [each for each in known.alive if each.state is State.RUNNING]
 
 
-def _waits(known: Facts, waiting: Execution) -> Reason | None:
+def _waits(known: Facts, waiting: ExecutionRow) -> Reason | None:
     if waiting.parked is not None:
         return _limited(waiting, waiting.parked, known.holders.get(waiting.parked, ()))
     if waiting.id in known.places:
@@ -297,7 +297,7 @@ def _waits(known: Facts, waiting: Execution) -> Reason | None:
     return None
 
 
-def _limited(waiting: Execution, key: str, holders: Sequence[Execution]) -> Reason:
+def _limited(waiting: ExecutionRow, key: str, holders: Sequence[ExecutionRow]) -> Reason:
     limit, words = limit_of(waiting, key), limit_words(waiting, key)
     held = [each.id for each in holders[:NAMED]]
     details: dict[str, Any] = {"execution_id": waiting.id, "key": key, "held_by": held}
@@ -309,7 +309,7 @@ def _limited(waiting: Execution, key: str, holders: Sequence[Execution]) -> Reas
     return Reason("limit_reached", f"execution {waiting.id} waits: {words}{by}", details=details)
 
 
-def _in_turn(waiting: Execution, place: Place) -> Reason:
+def _in_turn(waiting: ExecutionRow, place: Place) -> Reason:
     least = "" if place.exact else "at least "
     words = f"execution {waiting.id} is {least}number {place.number} of {waiting.share!r} in its queue"
     others = f", which takes turns with {least}{place.others} other(s)" if place.others else ""
@@ -411,7 +411,7 @@ def all_busy(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason 
     return Reason("slots_busy", message, details={"running": busy, "slots": slots})
 
 
-def counted(workers: Sequence[WorkerInfo], running: Sequence[Execution]) -> list[WorkerInfo]:
+def counted(workers: Sequence[WorkerInfo], running: Sequence[ExecutionRow]) -> list[WorkerInfo]:
     """The processes with what they run now; what they say themselves is as old as their last heartbeat."""
     owners = Counter(each.owner for each in running)
     return [msgspec.structs.replace(worker, running=owners[worker.id]) for worker in workers]

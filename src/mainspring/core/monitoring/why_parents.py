@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...model.execution import LIVE, Execution
+from ...model.execution import LIVE, ExecutionRow
 from ...model.job import Job
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros
@@ -32,7 +32,7 @@ class WaitingFor(msgspec.Struct, frozen=True):
     """`gone` are parents that do not exist, `cancelled` those that will not run, `paused` those that do not tick, with
     who paused them; `never_meet`: two that have nothing in common."""
 
-    alive: list[Execution] = []
+    alive: list[ExecutionRow] = []
     half: list[HalfJoined] = []
     gone: tuple[str, ...] = ()
     cancelled: dict[str, Micros] = {}
@@ -43,7 +43,7 @@ class WaitingFor(msgspec.Struct, frozen=True):
 async def waiting_for(store: Store, job: Job) -> WaitingFor:
     """A few of each, the newest ones; of the parents that it waits for in vain, all."""
     after = job.spec.after
-    alive: list[Execution] = []
+    alive: list[ExecutionRow] = []
     for name in after[:NAMED]:
         found = await store.find(ExecutionQuery(job=name, states=LIVE, limit=LOOKED_AT))
         alive += [each for each in found if is_whole(each)][:NAMED]

@@ -11,7 +11,7 @@ import msgspec
 
 from ...model.calendars.calendar import Calendar
 from ...model.errors import MainspringError
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job, JobState, JobStats, LiveCounts
 from ...model.occurrences import Occurrence
 from ...model.time.instants import Micros, maybe_datetime, to_datetime
@@ -27,7 +27,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     calendars: Mapping[str, Calendar] = NONE
     seen: Micros = 0
     """The store's time when it was read; only asked for where the job has hours."""
-    alive: Execution | None = None
+    alive: ExecutionRow | None = None
     """Its newest execution, if that has not ended; lists of all jobs leave it out."""
     dependents: tuple[str, ...] = ()
     """The jobs that come after it."""

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 
 from ...model.errors import ExecutionNotFound, InvalidValue
-from ...model.execution import Execution, State, TriggeredBy
+from ...model.execution import ExecutionRow, State, TriggeredBy
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.messages import Audit, ExecutionQuery, LogLine, WorkerInfo
 from ...model.time.instants import SECOND, Micros, to_micros
@@ -117,7 +117,7 @@ class Queries:
         limit: int = 50,
         offset: int = 0,
         before: str | None = None,
-    ) -> list[Execution]:
+    ) -> list[ExecutionRow]:
         """Executions, newest first, live and finished."""
         return await self._store.find(
             msgspec.structs.replace(
@@ -130,7 +130,7 @@ class Queries:
 
     async def oldest_executions(
         self, *, limit: int = 50, offset: int = 0, after: str | None = None, **filters: Any
-    ) -> list[Execution]:
+    ) -> list[ExecutionRow]:
         """The same, oldest first."""
         return await self._store.find(
             msgspec.structs.replace(
@@ -146,7 +146,7 @@ class Queries:
         """How many there are by the filters of `executions`, counting no further than `cap`."""
         return await self._store.count(execution_query(**filters), cap)
 
-    async def get(self, id: str) -> Execution:
+    async def get(self, id: str) -> ExecutionRow:
         known = id_of(id)
         execution = await self._store.execution(known) if known.isascii() else None
         if execution is None:
@@ -157,21 +157,21 @@ class Queries:
         await self.get(id)
         return await self._store.logs(id, after)
 
-    async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
+    async def wait(self, execution: ExecutionRow | str, timeout: float | None = None) -> ExecutionRow:
         """Wait until an execution has ended; `TimeoutError` if it has not by then."""
         id = id_of(execution)
         changed = asyncio.Event()
         unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
         try:
             return await self._until_final(
-                id, execution if isinstance(execution, Execution) else None, changed, timeout
+                id, execution if isinstance(execution, ExecutionRow) else None, changed, timeout
             )
         finally:
             unsubscribe()
 
     async def _until_final(
-        self, id: str, seen: Execution | None, changed: asyncio.Event, timeout: float | None
-    ) -> Execution:
+        self, id: str, seen: ExecutionRow | None, changed: asyncio.Event, timeout: float | None
+    ) -> ExecutionRow:
         """The time is over between two looks, never in the middle of one: a driver that is cancelled while it reads
         throws its connection away, and PyMongo sometimes goes on as if it had not been."""
         clock = asyncio.get_running_loop().time
@@ -235,7 +235,7 @@ def id_of(execution: Any) -> str:
     """The id meant by an execution or its id."""
     if isinstance(execution, str):
         return execution
-    if isinstance(execution, Execution):
+    if isinstance(execution, ExecutionRow):
         return execution.id
     remedy = "enqueue gives None when the unique key is taken" if execution is None else ""
     raise InvalidValue("execution", presentable(execution), "an execution, or its id", remedy)
@@ -245,7 +245,7 @@ def _filter(field: str, text: str | None) -> str | None:
     return None if text is None else words(field, text, MAX_FILTER)
 
 
-def _not_kept(id: str, seen: Execution | None) -> Execution:
+def _not_kept(id: str, seen: ExecutionRow | None) -> ExecutionRow:
     """What is gone though it was there: its job keeps no successes, and only successes are deleted at once."""
     if seen is None or not seen.readable or seen.rules.keep_success:
         raise ExecutionNotFound(id)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ...model.backfill import Backfill, Windows, WindowStatus
-from ...model.execution import Attempt, Execution
+from ...model.execution import Attempt, ExecutionRow
 from ...model.job import JobSpec, JobStats
 from ...model.occurrences import Occurrence
 from ...model.store.messages import Audit, LockRow, LogLine, WorkerInfo
@@ -150,7 +150,7 @@ def sys_job_shape(view: JobView) -> dict[str, Any]:
     }
 
 
-def execution_shape(execution: Execution) -> dict[str, Any]:
+def execution_shape(execution: ExecutionRow) -> dict[str, Any]:
     """Counters stand under `counters` and at the top level, where they never hide a field of the execution."""
     attempts = execution.attempts
     last = attempts[-1] if attempts else None
@@ -338,7 +338,7 @@ def _millis(measured: float | None) -> float | None:
     return None if measured is None else round(measured, 3)
 
 
-def _window(execution: Execution) -> dict[str, str | None] | None:
+def _window(execution: ExecutionRow) -> dict[str, str | None] | None:
     begin, end = maybe_datetime(execution.window_begin), maybe_datetime(execution.window_end)
     return None if begin is None or end is None else {"begin": instant_text(begin), "end": instant_text(end)}
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import InvalidValue, nearest
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits, told_key
 from ...model.values.payload import presentable, safe_text
@@ -139,10 +139,10 @@ def fan_out_key(parent_id: str) -> str:
     return f"fan-out:{parent_id}"
 
 
-def limit_words(waiting: Execution, key: str) -> str:
+def limit_words(waiting: ExecutionRow, key: str) -> str:
     """Why an execution that waits for this limit has to.
 
-    >>> waits = Execution(id="e", job="j", job_id="i", handler="h", limits='[{"key":"crawl:a","concurrency":2}]')
+    >>> waits = ExecutionRow(id="e", job="j", job_id="i", handler="h", limits='[{"key":"crawl:a","concurrency":2}]')
     >>> limit_words(waits, "crawl:a")
     '2 run under the limit crawl:a'
     """
@@ -166,7 +166,7 @@ def rate_words(per_second: float) -> str:
     return f"{per_second * seconds:g} {unit}"
 
 
-def limit_of(execution: Execution, key: str) -> Limit | None:
+def limit_of(execution: ExecutionRow, key: str) -> Limit | None:
     return next((each for each in decode_limits(execution.limits or "[]") if each.key == key), None)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.execution import Execution, State, decode_policy, encode_policy
+from ...model.execution import ExecutionRow, State, decode_policy, encode_policy
 from ...model.job import Job
 from ...model.policies import Unique
 from ...model.time.instants import Micros
@@ -39,7 +39,7 @@ def new_execution(
     window: tuple[Micros, Micros] | None = None,
     traceparent: str | None = None,
     **fields: Any,
-) -> Execution:
+) -> ExecutionRow:
     """A pending execution of this job, with the rules the job has now."""
     id = id or random_id(now, chance)
     fields |= {"id": id, "created": now, "due": now if due is None else due}
@@ -60,7 +60,7 @@ def new_execution(
     return execution if execution.tenant is None and not job.spec.limits else with_limits(job, execution)
 
 
-def with_limits(job: Job, execution: Execution) -> Execution:
+def with_limits(job: Job, execution: ExecutionRow) -> ExecutionRow:
     """With its turn among tenants, and with the limits of its job filled in; those it has already stay. A parent has
     none: it does not run the handler, its tenants do."""
     if execution.fans_out:
@@ -70,17 +70,17 @@ def with_limits(job: Job, execution: Execution) -> Execution:
     return msgspec.structs.replace(execution, limits=limits, **sharing(job, share))
 
 
-def _blank(job: Job, trigger: str) -> Execution:
+def _blank(job: Job, trigger: str) -> ExecutionRow:
     """What every execution of this job, as it is now, has in common."""
-    blanks: dict[str, Execution] = job.__dict__.setdefault("blanks", {})
+    blanks: dict[str, ExecutionRow] = job.__dict__.setdefault("blanks", {})
     if trigger not in blanks:
         blanks[trigger] = _made_blank(job, trigger)
     return blanks[trigger]
 
 
-def _made_blank(job: Job, trigger: str) -> Execution:
+def _made_blank(job: Job, trigger: str) -> ExecutionRow:
     spec = job.spec
-    return Execution(
+    return ExecutionRow(
         id="",
         job=job.name,
         job_id=job.id,
@@ -138,14 +138,14 @@ def for_chosen(policy: str) -> str:
 
 def retry_of(
     job: Job,
-    ended: Execution,
+    ended: ExecutionRow,
     *,
     triggered_by: str,
     now: Micros,
     chance: Chance,
     id: str | None = None,
     traceparent: str | None = None,
-) -> Execution:
+) -> ExecutionRow:
     """A manual retry: a new execution with the same parameters, window and tenant."""
     window = None if ended.window_begin is None or ended.window_end is None else (ended.window_begin, ended.window_end)
     return new_execution(
@@ -169,7 +169,7 @@ def retry_of(
     )
 
 
-def _retry_key(job: Job, ended: Execution) -> str | None:
+def _retry_key(job: Job, ended: ExecutionRow) -> str | None:
     """Two who ask for a retry at the same instant get one. Where the overlap rule sees to that, it does, and records
     the other one as skipped."""
     held_by_overlap = job.spec.overlap == "skip" and not (job.spec.tenants and ended.tenant is not None)
@@ -233,7 +233,7 @@ def job_params(job: Job) -> str:
     return msgspec.json.encode(job.spec.params).decode()
 
 
-def inline_execution(execution: Execution, owner: str, now: Micros, lease: Micros, policy: str) -> Execution:
+def inline_execution(execution: ExecutionRow, owner: str, now: Micros, lease: Micros, policy: str) -> ExecutionRow:
     """The same execution, already running in its caller: it is recorded, not dispatched, and excludes nobody."""
     return msgspec.structs.replace(
         execution,

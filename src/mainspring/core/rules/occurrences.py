@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import InvalidValue
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.occurrences import Occurrence, is_tick, write_overrides
 from ...model.policies import CatchUp
@@ -68,7 +68,7 @@ def _made(
     rule: CatchUp,
     in_time: Callable[[Micros], bool],
     reason: str,
-) -> Execution:
+) -> ExecutionRow:
     """One that was moved and is found too late is missed like any tick, from the time it was moved to."""
     if occurrence.to is None:
         return skip_record(job, occurrence, now, chance)

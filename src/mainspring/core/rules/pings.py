@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ...model.errors import InvalidValue
 from ...model.events import Ended, Rescued, Started
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 
 WHEN = ("success", "failure", "start")
 LONGEST = 1_000
@@ -39,7 +39,7 @@ def address_of(event: Started | Ended | Rescued) -> str | None:
     return dict(execution.rules.ping).get(when or "")
 
 
-def names_addresses(execution: Execution) -> bool:
+def names_addresses(execution: ExecutionRow) -> bool:
     """False nearly always; then its policy need not be read."""
     return '"ping"' in execution.policy
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.occurrences import Occurrence
 from ...model.time.instants import Micros, to_datetime, to_micros
@@ -18,7 +18,7 @@ from .new_execution import new_execution
 _INSTANT = timedelta(microseconds=1)
 
 
-def tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance, due: Micros) -> Execution:
+def tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance, due: Micros) -> ExecutionRow:
     """A tick of a fixed delay is marked from the start: if it is skipped, the next one still has to be planned."""
     return new_execution(
         job,
@@ -43,7 +43,7 @@ def window_at(job: Job, at: Micros) -> tuple[Micros, Micros] | None:
     return to_micros(window.begin), to_micros(window.end)
 
 
-def gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, chance: Chance, why: str) -> Execution:
+def gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, chance: Chance, why: str) -> ExecutionRow:
     first, last, count, exact = gap
     words = {
         "from": to_datetime(first).isoformat(),
@@ -58,14 +58,14 @@ def gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, cha
     return _skipped(record, now, "missed", words)
 
 
-def skip_record(job: Job, skipped: Occurrence, now: Micros, chance: Chance) -> Execution:
+def skip_record(job: Job, skipped: Occurrence, now: Micros, chance: Chance) -> ExecutionRow:
     """An occurrence that somebody skipped, under the id that its run would have had."""
     record = tick_execution(job, skipped.tick, "schedule", now, chance, due=skipped.tick)
     by = msgspec.structs.replace(record, triggered_by=skipped.by, todo=False)
     return _skipped(by, now, "occurrence", {"by": skipped.by})
 
 
-def _skipped(execution: Execution, now: Micros, reason: str, words: dict[str, Any]) -> Execution:
+def _skipped(execution: ExecutionRow, now: Micros, reason: str, words: dict[str, Any]) -> ExecutionRow:
     return msgspec.structs.replace(
         execution,
         state=State.SKIPPED,

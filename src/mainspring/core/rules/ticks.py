@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from ...model.calendars.calendar import Calendar
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.policies import CatchUp, as_catch_up
 from ...model.store.messages import JobWrite
@@ -167,7 +167,7 @@ def first_run(trigger: Trigger, now: Micros, last: Micros | None = None) -> Micr
     return only if last is None or only > last else None
 
 
-def is_last_tick(job: Job, execution: Execution) -> bool:
+def is_last_tick(job: Job, execution: ExecutionRow) -> bool:
     """Whether this is the newest tick of its job. Only that one plans the next: whoever repeats an older follow-up
     would plan a tick that has happened already."""
     return job.last_tick is not None and execution.id == tick_id(job.id, job.last_tick)
@@ -222,7 +222,7 @@ def _executions(
     rule: CatchUp,
     calendars: Mapping[str, Calendar],
     reason: str = "missed",
-) -> tuple[Execution, ...]:
+) -> tuple[ExecutionRow, ...]:
     """What is caught up becomes due one by one, at the pace of the rule, so that it floods nobody; and, like what
     waits for it, not before the job opens."""
     hours = open_ticks(job, _trigger(job), calendars)

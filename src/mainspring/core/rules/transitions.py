@@ -20,7 +20,7 @@ import msgspec
 from msgspec import json
 
 from ...model.errors import CommandRefused
-from ...model.execution import Attempt, Execution, Outcome, State
+from ...model.execution import Attempt, ExecutionRow, Outcome, State
 from ...model.store.messages import CancelRequest, Change
 from ...model.time.instants import Micros
 
@@ -37,7 +37,7 @@ MAX_RECORDED_ATTEMPTS = 1_000
 """Snoozes are free and may go on for ever; past this many attempts only failures and the end are recorded."""
 
 
-def after_attempt(execution: Execution, outcome: Outcome, roll: float = 0.5) -> Change:
+def after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float = 0.5) -> Change:
     """What follows from one try. `roll` in [0, 1) decides the jitter of a retry."""
     match outcome.end:
         case "completed":
@@ -58,14 +58,14 @@ def after_attempt(execution: Execution, outcome: Outcome, roll: float = 0.5) -> 
             assert_never(outcome.end)
 
 
-def _after_fan_out(execution: Execution, outcome: Outcome) -> Change:
+def _after_fan_out(execution: ExecutionRow, outcome: Outcome) -> Change:
     """The parent waits for its tenants, unless it was asked to stop meanwhile: then they are stopped too."""
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
     return _leave_running(execution, outcome, State.WAITING)
 
 
-def _after_failure(execution: Execution, outcome: Outcome, roll: float) -> Change:
+def _after_failure(execution: ExecutionRow, outcome: Outcome, roll: float) -> Change:
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
     failures = execution.failures + 1
@@ -75,7 +75,7 @@ def _after_failure(execution: Execution, outcome: Outcome, roll: float) -> Chang
     return _again(execution, outcome, delay=execution.rules.retry.delay(failures, roll), failures=failures)
 
 
-def _after_loss(execution: Execution, outcome: Outcome, roll: float) -> Change:
+def _after_loss(execution: ExecutionRow, outcome: Outcome, roll: float) -> Change:
     """The worker died. The execution may have killed it, so it is tried alone before it is condemned."""
     failures, crashes = execution.failures + 1, execution.crashes + 1
     counted = {"failures": failures, "crashes": crashes}
@@ -89,7 +89,7 @@ def _after_loss(execution: Execution, outcome: Outcome, roll: float) -> Change:
     return _again(execution, outcome, delay=delay, rescue=True, alone=crashes >= ALONE_AFTER, **counted)
 
 
-def lost(execution: Execution, now: Micros) -> Outcome:
+def lost(execution: ExecutionRow, now: Micros) -> Outcome:
     """The outcome of a try whose worker fell silent for a whole lease."""
     message = f"worker {execution.owner} fell silent: its lease ran out"
     return Outcome(
@@ -97,7 +97,7 @@ def lost(execution: Execution, now: Micros) -> Outcome:
     )
 
 
-def after_children(parent: Execution, children: Mapping[State, int], now: Micros) -> Change | None:
+def after_children(parent: ExecutionRow, children: Mapping[State, int], now: Micros) -> Change | None:
     """How a waiting parent ends once its last child has; None while one is alive."""
     if any(not state.final for state in children):
         return None
@@ -112,7 +112,7 @@ def after_children(parent: Execution, children: Mapping[State, int], now: Micros
     return msgspec.structs.replace(change, **{name: json.encode(value).decode() for name, value in told.items()})
 
 
-def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelRequest:
+def cancel(execution: ExecutionRow, now: Micros, reason: str) -> Change | CancelRequest:
     """Cancelling ends what waits at once, and asks the worker of what runs."""
     match execution.state:
         case State.PENDING | State.WAITING:
@@ -125,7 +125,9 @@ def cancel(execution: Execution, now: Micros, reason: str) -> Change | CancelReq
             )
 
 
-def _again(execution: Execution, outcome: Outcome, *, alone: bool = False, rescue: bool = False, **told: Any) -> Change:
+def _again(
+    execution: ExecutionRow, outcome: Outcome, *, alone: bool = False, rescue: bool = False, **told: Any
+) -> Change:
     """Back to pending, unless it was asked to stop meanwhile: then the try was its last."""
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=rescue)
@@ -133,11 +135,11 @@ def _again(execution: Execution, outcome: Outcome, *, alone: bool = False, rescu
     return _leave_running(execution, outcome, State.PENDING, alone=alone, rescue=rescue, **told)
 
 
-def _final(execution: Execution, outcome: Outcome, to: State, reason: str | None, **told: Any) -> Change:
+def _final(execution: ExecutionRow, outcome: Outcome, to: State, reason: str | None, **told: Any) -> Change:
     return _leave_running(execution, outcome, to, reason=reason, **told)
 
 
-def _leave_running(execution: Execution, outcome: Outcome, to: State, **told: Any) -> Change:
+def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **told: Any) -> Change:
     """The one way out of `running`: fenced by the token and the owner that the decision saw.
 
     What most endings do not have is left out rather than given as nothing: this is made for every execution.
@@ -169,7 +171,7 @@ def _leave_running(execution: Execution, outcome: Outcome, to: State, **told: An
 
 
 def _end_waiting(
-    execution: Execution, to: State, now: Micros, *, reason: str | None = None, error: str | None = None
+    execution: ExecutionRow, to: State, now: Micros, *, reason: str | None = None, error: str | None = None
 ) -> Change:
     return Change(
         id=execution.id,
@@ -189,7 +191,7 @@ def _end_waiting(
     )
 
 
-def needs_follow_up(execution: Execution) -> bool:
+def needs_follow_up(execution: ExecutionRow) -> bool:
     """Whether something must happen after the end: a window to enter in the ledger, a parent to settle, a next run to
     plan, jobs that come after this one, tenants that it still has."""
     if execution.window_begin is not None or execution.parent_id is not None:
@@ -198,7 +200,7 @@ def needs_follow_up(execution: Execution) -> bool:
     return rules.follow_up or rules.feeds or (rules.fan_out is not None and execution.fans_out)
 
 
-def keeps(execution: Execution, to: State) -> bool:
+def keeps(execution: ExecutionRow, to: State) -> bool:
     """Whether the ended execution stays as a record. A child stays: its parent counts it. What follows from another job
     stays: whoever hands that ending over once more must find it."""
     if to is not _COMPLETED or execution.rules.keep_success:
@@ -206,7 +208,7 @@ def keeps(execution: Execution, to: State) -> bool:
     return execution.parent_id is not None or execution.trigger == "dependency"
 
 
-def _attempt(execution: Execution, outcome: Outcome) -> Attempt | None:
+def _attempt(execution: ExecutionRow, outcome: Outcome) -> Attempt | None:
     """None for what is no try: a claim that was given back before the handler was called."""
     if not outcome.begun and outcome.end == "handed_back":
         return None

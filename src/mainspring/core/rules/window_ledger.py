@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.time.instants import Micros
 
 Stretch: TypeAlias = tuple[Micros, Micros]
@@ -41,7 +41,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tenant: str | None = None
 
 
-def window_of(execution: Execution) -> Stretch | None:
+def window_of(execution: ExecutionRow) -> Stretch | None:
     """The window an execution covers, if it covers any time at all."""
     begin, end = execution.window_begin, execution.window_end
     return None if begin is None or end is None or begin >= end else (begin, end)
@@ -57,7 +57,7 @@ def window_from(key: str) -> Stretch:
     return int(key[:17]), int(key[18:])
 
 
-def is_entered(execution: Execution) -> bool:
+def is_entered(execution: ExecutionRow) -> bool:
     """Whether this ending says something about a window. The part of one tenant does not: its parent's ending does; and
     nor does a run for tenants that somebody chose: the others have not run."""
     if window_of(execution) is None or execution.tenant is not None or execution.state not in _ENTERED:
@@ -65,7 +65,7 @@ def is_entered(execution: Execution) -> bool:
     return not execution.for_some
 
 
-def entered(known: LedgerEntry | None, execution: Execution) -> LedgerEntry | None:
+def entered(known: LedgerEntry | None, execution: ExecutionRow) -> LedgerEntry | None:
     """The entry of a window after this ending; None when the ending is in it already."""
     state, finished = _ENTERED[execution.state], execution.finished or execution.created
     if known is None:

@@ -8,7 +8,7 @@ not list its tenants, takes along what it has alive. `look_at_open` is the net: 
 from __future__ import annotations
 
 from ...model.events import Ended
-from ...model.execution import LIVE, Execution, State
+from ...model.execution import LIVE, ExecutionRow, State
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import SECOND, Micros
 from ..cancelling import cancel_all
@@ -46,7 +46,7 @@ async def settle_parent(store: Store, parent_id: str, now: Micros, emit: Emit) -
     return True
 
 
-async def after_tenant(store: Store, execution: Execution, emit: Emit) -> None:
+async def after_tenant(store: Store, execution: ExecutionRow, emit: Emit) -> None:
     """The ending of one tenant, for its siblings: if it failed for good, and they are to stop then."""
     if execution.state is State.FAILED and execution.rules.fail_fast and execution.parent_id is not None:
         await cancel_unstarted(store, execution.parent_id, f"tenant {execution.tenant} failed", emit)
@@ -61,7 +61,7 @@ async def cancel_unstarted(store: Store, parent_id: str, reason: str, emit: Emit
         before = page[-1].id
 
 
-async def close_parent(store: Store, parent: Execution, now: Micros, emit: Emit) -> None:
+async def close_parent(store: Store, parent: ExecutionRow, now: Micros, emit: Emit) -> None:
     """The follow-up of a parent's own ending. Once it is done, every tenant of its list has a record, and none of them
     runs that was not told to stop."""
     if parent.state in (State.CANCELLED, State.FAILED) and parent.reason != transitions.BY_CHILDREN:
@@ -69,7 +69,7 @@ async def close_parent(store: Store, parent: Execution, now: Micros, emit: Emit)
     await rosters.close(store, parent, now)
 
 
-async def _stop_children(store: Store, parent: Execution, now: Micros, emit: Emit) -> None:
+async def _stop_children(store: Store, parent: ExecutionRow, now: Micros, emit: Emit) -> None:
     """First those that have no execution yet get one that is over. Then nobody can add another, not even a process
     that lost its lease in the middle of adding; and what is alive can be stopped for good."""
     cause = parent.reason or parent.state.value

@@ -20,7 +20,7 @@ import msgspec
 
 from ...model.errors import MainspringError, NonRetryable
 from ...model.events import Trouble
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.limits import Limit
 from ...model.time.instants import Micros
@@ -62,7 +62,7 @@ class FanOuts:
         self._store, self._registry, self._clock, self._emit = store, registry, clock, emit
         self.threads = ListingThreads(emit)
 
-    def context_of(self, execution: Execution) -> Callable[..., Any] | None:
+    def context_of(self, execution: ExecutionRow) -> Callable[..., Any] | None:
         """What is entered around the handler of a tenant's execution."""
         return self._registry.context_of(execution.job, execution.handler)
 
@@ -95,7 +95,7 @@ class FanOuts:
             raise TenantsUnknown(context.job)
         return await called(provider, context, in_thread, in_task)
 
-    async def _job(self, parent: Execution) -> Job | None:
+    async def _job(self, parent: ExecutionRow) -> Job | None:
         """For limits and weights; a job that was removed meanwhile has none."""
         found = await self._store.jobs([parent.job])
         return found[0] if found and found[0].id == parent.job_id else None
@@ -127,12 +127,12 @@ async def _awaited_names(call: Callable[[], Any]) -> list[str]:
 class Tenants:
     """The executions of one parent's tenants, but for the tenant."""
 
-    def __init__(self, parent: Execution, job: Job | None) -> None:
+    def __init__(self, parent: ExecutionRow, job: Job | None) -> None:
         self._parent, self._job = parent, job
         fan_out = parent.rules.fan_out
         own = None if fan_out is None else fan_out.concurrency
         self._limit = None if own is None else Limit(fan_out_key(parent.id), concurrency=own)
-        self._blank = Execution(
+        self._blank = ExecutionRow(
             id="",
             job=parent.job,
             job_id=parent.job_id,
@@ -153,7 +153,7 @@ class Tenants:
             metadata_json=parent.metadata_json,
         )
 
-    def child(self, tenant: str, now: Micros) -> Execution:
+    def child(self, tenant: str, now: Micros) -> ExecutionRow:
         """Ready to run. It takes turns by its tenant, and has the limits of its job."""
         made = msgspec.structs.replace(
             self._blank, id=tenant_id(self._parent.id, tenant), tenant=tenant, share=tenant, created=now, due=now
@@ -164,7 +164,7 @@ class Tenants:
             made = msgspec.structs.replace(made, limits=added_limit(made.limits, self._limit))
         return made
 
-    def never_started(self, tenant: str, reason: str, now: Micros) -> Execution:
+    def never_started(self, tenant: str, reason: str, now: Micros) -> ExecutionRow:
         """The same, over from the start: nobody can make it run any more."""
         return msgspec.structs.replace(
             self._blank,

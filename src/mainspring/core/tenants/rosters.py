@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.entries import Entry, EntryWrite, ShelfKind
 from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import tenant_id
@@ -48,7 +48,7 @@ async def stored(store: Store, parent_id: str) -> TenantList | None:
     return msgspec.json.decode(found[0].body, type=TenantList) if found else None
 
 
-async def made(store: Store, parent: Execution, names: Sequence[str], by: str, now: Micros) -> TenantList:
+async def made(store: Store, parent: ExecutionRow, names: Sequence[str], by: str, now: Micros) -> TenantList:
     """The list of this parent: these names, or those that somebody else was first with. They are kept in the order of
     the ids of their executions: in that order they go to the end of every index, which costs half as much as here and
     there where there are ten thousand."""
@@ -79,14 +79,14 @@ async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:
     return found
 
 
-async def close(store: Store, parent: Execution, now: Micros) -> None:
+async def close(store: Store, parent: ExecutionRow, now: Micros) -> None:
     """The parent has ended, and so have its tenants, or they were told to."""
     record = Entry(kind=KIND, scope=CLOSED, key=parent.id, body=_body(OpenParent(parent.job_id, now)))
     await store.shelve([EntryWrite(entry=record)])
     await store.shelve([EntryWrite(entry=Entry(kind=KIND, scope=OPEN, key=parent.id), remove=True)])
 
 
-async def forbid(store: Store, parent: Execution, now: Micros) -> TenantList:
+async def forbid(store: Store, parent: ExecutionRow, now: Micros) -> TenantList:
     """The list of a parent that has ended: an empty one if it has none, so that nobody can make one any more."""
     known = await stored(store, parent.id)
     return known if known is not None else await made(store, parent, [], NOBODY, now)
@@ -121,7 +121,7 @@ def _readable(entry: Entry) -> OpenParent | None:
         return None
 
 
-def _opened(parent: Execution, now: Micros) -> EntryWrite:
+def _opened(parent: ExecutionRow, now: Micros) -> EntryWrite:
     entry = Entry(kind=KIND, scope=OPEN, key=parent.id, body=_body(OpenParent(parent.job_id, now)))
     return EntryWrite(entry=entry, seen_version=0)
 

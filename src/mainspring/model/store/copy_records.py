@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ..execution import Execution
+from ..execution import ExecutionRow
 from ..job import Job, JobStats
 from .entries import Entry
 from .messages import Audit, LogLine
@@ -32,7 +32,7 @@ class ExecutionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An execution, live or finished, with its log lines. `keep` is false for one that goes when its follow-ups are
     done."""
 
-    execution: Execution
+    execution: ExecutionRow
     keep: bool = True
     logs: tuple[tuple[int, LogLine], ...] = ()
 

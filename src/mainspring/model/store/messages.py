@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ..execution import Attempt, Execution, State
+from ..execution import Attempt, ExecutionRow, State
 from ..job import Job
 from ..time.instants import Micros
 
@@ -64,7 +64,7 @@ class JobWrite(msgspec.Struct, frozen=True, kw_only=True):
 
     job: Job
     seen_version: int | None
-    executions: tuple[Execution, ...] = ()
+    executions: tuple[ExecutionRow, ...] = ()
     audit: Audit | None = None
     only_plan: bool = False
 
@@ -81,7 +81,7 @@ class Added(msgspec.Struct, frozen=True, gc=False):
     id: str
     outcome: AddedAs
     holder: str | None = None
-    execution: Execution | None = None
+    execution: ExecutionRow | None = None
 
 
 class JobWritten(msgspec.Struct, frozen=True):
@@ -108,7 +108,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Blocked(msgspec.Struct, frozen=True):
     """A staged execution that could not take its running key and was deferred."""
 
-    execution: Execution
+    execution: ExecutionRow
     holder: str | None
 
 
@@ -119,7 +119,7 @@ class Exchanged(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     applied: tuple[bool, ...] = ()
-    claimed: tuple[Execution, ...] = ()
+    claimed: tuple[ExecutionRow, ...] = ()
     stopped: frozenset[str] = frozenset()
     blocked: tuple[Blocked, ...] = ()
     alone_waiting: bool = False

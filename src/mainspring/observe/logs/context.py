@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ...core.declaring.context import current_context
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 
 
 class ExecutionFields(logging.Filter):
@@ -29,7 +29,7 @@ def add_execution_fields(record: logging.LogRecord) -> None:
         record.__dict__.update(fields_of_execution(context.execution) | record.__dict__)
 
 
-def fields_of_execution(execution: Execution) -> dict[str, object]:
+def fields_of_execution(execution: ExecutionRow) -> dict[str, object]:
     return {
         "job": execution.job,
         "trigger": execution.trigger,

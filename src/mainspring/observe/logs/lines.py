@@ -33,7 +33,7 @@ from ...model.events import (
     Ticked,
     Trouble,
 )
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.time.instants import to_datetime
 from .background import BackgroundHandler
 from .context import fields_of_execution as _of
@@ -63,11 +63,11 @@ class LogLines:
     def __repr__(self) -> str:
         return f"LogLines({self._logger.name!r})"
 
-    def wants(self, kind: type, execution: Execution) -> bool:
+    def wants(self, kind: type, execution: ExecutionRow) -> bool:
         """The level of a logger may change at any time."""
         return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
-    def wants_any(self, kind: type, executions: Sequence[Execution]) -> bool:
+    def wants_any(self, kind: type, executions: Sequence[ExecutionRow]) -> bool:
         return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
     def hear_all(self, events: Sequence[Started | Ended]) -> None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from ...model.events import Ended, Started
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from .formats import ConsoleFormatter, plain
 
 HEADS = 1_000
@@ -65,7 +65,7 @@ class RoutineLines(ABC):
     def _head(self, logger: str, event: str, job: str, trigger: str) -> str: ...
 
     @abstractmethod
-    def _rendered(self, head: str, execution: Execution, duration_ms: float | None, usual: bool) -> str:
+    def _rendered(self, head: str, execution: ExecutionRow, duration_ms: float | None, usual: bool) -> str:
         """An ending has a duration. What is usual has no tenant, and nothing to be quoted."""
 
 
@@ -85,7 +85,7 @@ class JsonLines(RoutineLines):
             f'"job": {json.dumps(job)}, "trigger": {json.dumps(trigger)}, "trace_id": '
         )
 
-    def _rendered(self, head: str, execution: Execution, duration_ms: float | None, usual: bool) -> str:
+    def _rendered(self, head: str, execution: ExecutionRow, duration_ms: float | None, usual: bool) -> str:
         trace, tenant = f'"{execution.trace_id}"', "null"
         if not usual:
             trace, tenant = json.dumps(execution.trace_id), json.dumps(execution.tenant)
@@ -113,7 +113,7 @@ class ConsoleLines(RoutineLines):
         named = f"job={plain(job)} trigger={plain(trigger)}"
         return f" {self._formatter.level('INFO')}{self._formatter.event(event)} {named} attempt="
 
-    def _rendered(self, head: str, execution: Execution, duration_ms: float | None, usual: bool) -> str:
+    def _rendered(self, head: str, execution: ExecutionRow, duration_ms: float | None, usual: bool) -> str:
         trace, tenant = execution.trace_id, ""
         if not usual:
             trace = plain(trace)

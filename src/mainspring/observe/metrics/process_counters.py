@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...model.events import Ended, Fenced, Missed, Rescued, Skipped, Started
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 
 DURATIONS = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
 LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0)
@@ -79,7 +79,7 @@ class ProcessCounts:
     def __call__(self, event: Any, /) -> None:
         kind = type(event)
         if kind is Started:
-            execution: Execution = event.execution
+            execution: ExecutionRow = event.execution
             late = event.at - execution.due
             counts = self.jobs.get(execution.job) or self._new(execution.job)
             counts.lateness.observe(late / 1_000_000 if late > 0 else 0.0)
@@ -100,7 +100,7 @@ class ProcessCounts:
         started = type(events[0]) is Started
         found: dict[str, list[float]] = {}
         for event in events:
-            execution: Execution = event.execution
+            execution: ExecutionRow = event.execution
             value = max(event.at - execution.due, 0) / 1_000_000 if started else event.duration_ms / 1000
             if (values := found.get(execution.job)) is None:
                 values = found[execution.job] = []

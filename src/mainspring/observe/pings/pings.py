@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from ...core.rules.pings import address_of, names_addresses
 from ...model.events import Ended, Rescued, Started
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from .http_request import ask
 
 _log = logging.getLogger("mainspring.pings")
@@ -44,10 +44,10 @@ class Pings:
     def hears(self, kind: type) -> bool:
         return kind in _HEARD
 
-    def wants(self, kind: type, execution: Execution) -> bool:
+    def wants(self, kind: type, execution: ExecutionRow) -> bool:
         return names_addresses(execution)
 
-    def wants_any(self, kind: type, executions: Sequence[Execution]) -> bool:
+    def wants_any(self, kind: type, executions: Sequence[ExecutionRow]) -> bool:
         policy = ""
         for execution in executions:
             if execution.policy != policy:  # mostly all have the same

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.sampling import ParentBased
 from opentelemetry.trace import SpanContext, SpanKind, Status, Tracer
 
-from ...model.execution import Execution, Outcome
+from ...model.execution import ExecutionRow, Outcome
 from .attempts import GOOD, OUTCOME, Kin, Safe, Unsampled, end, enter, kin_of, leave
 from .origins import Origin, is_unsampled, origin_of
 
@@ -87,7 +87,7 @@ class QuickSpans:
         self._deaf = False
         self.on_end: Callable[[Any], None] = self._processor.on_end
 
-    def begin(self, execution: Execution, worker: str) -> QuickSpan | Unsampled | None:
+    def begin(self, execution: ExecutionRow, worker: str) -> QuickSpan | Unsampled | None:
         """None where the SDK has to make the span. Without the constructors of the SDK: see `QuickSpan`."""
         given = execution.traceparent
         if self._processor._span_processors is not self._processors:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ...core.ports import Store
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.messages import Added, Audit, JobWrite, JobWritten
 from .tracing import Sending, Tracing
 
@@ -26,7 +26,7 @@ class TracedStore:
             return self._add_in
         return getattr(self._store, name)
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         sending = self._tracing.send(executions)
         if sending is None:
             return await self._store.add(executions, audit)
@@ -37,7 +37,7 @@ class TracedStore:
             raise
         return sending.stored(added)
 
-    def _add_in(self, connection: Any, executions: Sequence[Execution]) -> list[Added] | Awaitable[list[Added]]:
+    def _add_in(self, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
         store: Any = self._store
         sending = self._tracing.send(executions)
         if sending is None:

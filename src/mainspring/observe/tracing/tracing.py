@@ -20,7 +20,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from ...core.ports import TracedTry
 from ...core.request_context import TRACE_CONTEXT
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.messages import Added
 from ...model.values.trace_context import joined, trace_id_of
 from .attempts import SYSTEM, Safe, Trying, kin_of
@@ -53,19 +53,19 @@ class Tracing:
             otel.detach(token)
 
     # --- making executions --------------------------------------------------------------------------------
-    def send(self, executions: Sequence[Execution]) -> Sending | None:
+    def send(self, executions: Sequence[ExecutionRow]) -> Sending | None:
         """A span for a batch; None when there is nothing in it that will run."""
         return self._safe(self._send, executions)
 
-    def _send(self, executions: Sequence[Execution]) -> Sending | None:
-        groups: dict[Cause, list[Execution]] = {}
+    def _send(self, executions: Sequence[ExecutionRow]) -> Sending | None:
+        groups: dict[Cause, list[ExecutionRow]] = {}
         for each in executions:
             if not each.state.final:
                 groups.setdefault((each.traceparent, each.trigger), []).append(each)
         spans = {cause: self._producer(made, cause[0]) for cause, made in groups.items()}
         return Sending(executions, spans, self._safe) if spans else None
 
-    def _producer(self, executions: Sequence[Execution], given: str | None) -> Span:
+    def _producer(self, executions: Sequence[ExecutionRow], given: str | None) -> Span:
         first = executions[0]
         queue = first.queue if all(each.queue == first.queue for each in executions) else None
         fanned_out = first.tenant is not None and first.parent_id is not None
@@ -88,7 +88,7 @@ class Tracing:
         return self._tracer.start_span(name, _parent(given), kind=SpanKind.PRODUCER, attributes=attributes)
 
     # --- running them -------------------------------------------------------------------------------------
-    def begin(self, execution: Execution, worker: str) -> TracedTry | None:
+    def begin(self, execution: ExecutionRow, worker: str) -> TracedTry | None:
         """The span of one try."""
         try:
             begun = None if self._quick is None else self._quick.begin(execution, worker)
@@ -97,7 +97,7 @@ class Tracing:
             self._safe.tell()
             return None
 
-    def _begin_by_sdk(self, execution: Execution, worker: str) -> TracedTry:
+    def _begin_by_sdk(self, execution: ExecutionRow, worker: str) -> TracedTry:
         origin = origin_of(execution.traceparent)
         parent, links = (NO_CONTEXT, ()) if origin is None else (origin.context, origin.links)
         kin = kin_of(execution.queue, execution.job, execution.trigger, worker)
@@ -120,7 +120,7 @@ def _quick_spans(tracer: trace.Tracer, safe: Safe) -> QuickSpans | None:
 class Sending:
     """Executions on their way to the store, and the spans they come from."""
 
-    def __init__(self, given: Sequence[Execution], spans: Mapping[Cause, Span], safe: Safe) -> None:
+    def __init__(self, given: Sequence[ExecutionRow], spans: Mapping[Cause, Span], safe: Safe) -> None:
         self._spans, self._safe = spans, safe
         contexts = {cause: _context_of(span) for cause, span in spans.items()}
         self.executions = [_carrying(each, contexts.get((each.traceparent, each.trigger))) for each in given]
@@ -175,11 +175,11 @@ def _context_of(span: Span) -> tuple[str, str] | None:
     return trace_id, joined(parent, found.trace_state.to_header()) or parent
 
 
-def _carrying(execution: Execution, context: tuple[str, str] | None) -> Execution:
+def _carrying(execution: ExecutionRow, context: tuple[str, str] | None) -> ExecutionRow:
     if context is None or execution.state.final:
         return execution
     return msgspec.structs.replace(execution, trace_id=context[0], traceparent=context[1])
 
 
-def _with_execution(added: Added, execution: Execution) -> Added:
+def _with_execution(added: Added, execution: ExecutionRow) -> Added:
     return Added(added.id, added.outcome, added.holder, execution)

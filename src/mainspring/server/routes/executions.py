@@ -14,7 +14,7 @@ from ...core.commands.tenant_retries import tenant_shape
 from ...core.queries.queries import EXECUTION_ID
 from ...core.render.entities import execution_shape, log_shape
 from ...model.errors import ExecutionNotFound
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ..access import Role, guard_of
 from ..errors import respond
 from ..models import answers as outputs
@@ -48,7 +48,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _found(call: Call, id: str) -> Execution:
+async def _found(call: Call, id: str) -> ExecutionRow:
     """What is no id of an execution at all is not asked for."""
     if not EXECUTION_ID.fullmatch(id):
         raise ExecutionNotFound(id)

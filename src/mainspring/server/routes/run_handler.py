@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...model.errors import HandlerNotFound, JobNotFound
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ..errors import Problem
 from ..models import answers as outputs
 from ..request import Call, Posting, TraceParent, json
@@ -67,7 +67,7 @@ async def run_handler(
     return await call.once(work)
 
 
-async def _told(call: Call, made: Execution, patience: float) -> Answer:
+async def _told(call: Call, made: ExecutionRow, patience: float) -> Answer:
     execution = await ended(call, made, patience)
     headers = {"X-Execution-Id": execution.id}
     if not execution.state.final:

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ...model.execution import Attempt, Execution, State
+from ...model.execution import Attempt, ExecutionRow, State
 from ...model.job import Job, JobStats
 from ...model.store.messages import Change
 from ...model.time.instants import Micros, seconds_to_micros
@@ -32,7 +32,7 @@ Candidate: TypeAlias = tuple[int, T]
 # --- adding -----------------------------------------------------------------------------------------------------
 
 
-def overlap_choices(execution: Execution) -> tuple[str, ...]:
+def overlap_choices(execution: ExecutionRow) -> tuple[str, ...]:
     """The overlap keys to try at insert, in order. Empty: the execution needs none."""
     if execution.overlap_key is None:
         return ()
@@ -41,13 +41,13 @@ def overlap_choices(execution: Execution) -> tuple[str, ...]:
     return tuple(f"{execution.overlap_key}#{slot}" for slot in range(execution.overlap_slots))
 
 
-def in_slot(execution: Execution, key: str) -> Execution:
+def in_slot(execution: ExecutionRow, key: str) -> ExecutionRow:
     """The execution with the overlap key it got; a running key that is the same goes with it."""
     same = execution.running_overlap_key == execution.overlap_key
     return replace(execution, overlap_key=key, running_overlap_key=key if same else execution.running_overlap_key)
 
 
-def skipped_record(execution: Execution) -> Execution:
+def skipped_record(execution: ExecutionRow) -> ExecutionRow:
     """What is recorded, under the same id, of an execution whose overlap key is held.
 
     It ended when it was made and never ran, even if it came as running already.
@@ -59,17 +59,17 @@ def skipped_record(execution: Execution) -> Execution:
 # --- settling ---------------------------------------------------------------------------------------------------
 
 
-def fits(row: Execution, change: Change, now: Micros) -> bool:
+def fits(row: ExecutionRow, change: Change, now: Micros) -> bool:
     """Whether a live row is still as the decision saw it, and, for a rescue, its lease has run out."""
     as_seen = (row.state, row.token, row.owner) == (change.expect, change.token, change.owner)
     return as_seen and (not change.rescue or lease_over(row, now))
 
 
-def lease_over(row: Execution, now: Micros) -> bool:
+def lease_over(row: ExecutionRow, now: Micros) -> bool:
     return row.state is State.RUNNING and row.lease is not None and row.lease <= now
 
 
-def settled(row: Execution, change: Change, now: Micros) -> Execution:
+def settled(row: ExecutionRow, change: Change, now: Micros) -> ExecutionRow:
     """The row after the change: nobody owns it; texts that the change leaves out stay, reason and error do not.
 
     A pending row is due after the delay and forgets claim and progress; a final one has ended and holds no lease.
@@ -113,7 +113,7 @@ def _with_attempt(attempts: str, attempt: Attempt | None) -> str:
 # --- claiming ---------------------------------------------------------------------------------------------------
 
 
-def claimed(row: Execution, owner: str, lease: Micros, now: Micros) -> Execution:
+def claimed(row: ExecutionRow, owner: str, lease: Micros, now: Micros) -> ExecutionRow:
     """The row as its new owner gets it, until `lease`. A staged row trades its keys for the running ones."""
     after = replace(
         row,
@@ -128,11 +128,11 @@ def claimed(row: Execution, owner: str, lease: Micros, now: Micros) -> Execution
     return running_keys(after) if row.staged else after
 
 
-def running_keys(row: Execution) -> Execution:
+def running_keys(row: ExecutionRow) -> ExecutionRow:
     return replace(row, unique_key=row.running_unique_key, overlap_key=row.running_overlap_key, staged=False)
 
 
-def deferred(row: Execution, now: Micros) -> Execution:
+def deferred(row: ExecutionRow, now: Micros) -> ExecutionRow:
     """A staged row whose running key is held: it tries again later, or as soon as the key is freed."""
     return replace(row, due=now + seconds_to_micros(BLOCKED_DEFER))
 
@@ -173,7 +173,7 @@ def search_text(job: Job) -> str:
 # --- statistics -------------------------------------------------------------------------------------------------
 
 
-def ended_delta(row: Execution) -> JobStats:
+def ended_delta(row: ExecutionRow) -> JobStats:
     """What one finished execution adds to the statistics of its job. Skipped ones only count as skipped."""
     by_trigger = {ending_of(row.trigger, row.state): 1}
     if row.state is State.SKIPPED:
@@ -203,7 +203,7 @@ def ending_of(trigger: str, state: State) -> str:
     return f"{trigger}:{state.value}"
 
 
-def change_delta(after: Execution, change: Change) -> JobStats | None:
+def change_delta(after: ExecutionRow, change: Change) -> JobStats | None:
     """What one applied change adds to the statistics: the ending, if it is one, and the rescue, if it is one."""
     delta = ended_delta(after) if change.to.final else None
     if not change.rescue:

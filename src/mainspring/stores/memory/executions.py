@@ -8,7 +8,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.copy_records import ExecutionRecord
 from ...model.store.messages import Added, CancelRequest, Change, ExecutionQuery, Note
 from ...model.time.instants import Micros
@@ -28,7 +28,7 @@ class ExecutionTable:
 
     # --- adding -------------------------------------------------------------------------------------------------
 
-    def add(self, execution: Execution) -> Added:
+    def add(self, execution: ExecutionRow) -> Added:
         if execution.id in self.live or execution.id in self.history:
             return Added(execution.id, "duplicate")
         if execution.state.final:
@@ -39,7 +39,7 @@ class ExecutionTable:
             return Added(execution.id, "unique_taken", holder)
         return self._add_in_free_slot(execution)
 
-    def _add_in_free_slot(self, execution: Execution) -> Added:
+    def _add_in_free_slot(self, execution: ExecutionRow) -> Added:
         choices = overlap_choices(execution)
         free = next((key for key in choices if self.live.overlap_holder(key) is None), None)
         if choices and free is None:
@@ -48,12 +48,12 @@ class ExecutionTable:
         self.live.put(self._new(execution if free is None else in_slot(execution, free)))
         return Added(execution.id, "added")
 
-    def _record(self, execution: Execution) -> None:
+    def _record(self, execution: ExecutionRow) -> None:
         row = self._new(execution)
         self.history.add(row)
         self._statistics.note(ended_delta(row))
 
-    def _new(self, execution: Execution) -> Execution:
+    def _new(self, execution: ExecutionRow) -> ExecutionRow:
         self._catalogue.add(execution)
         return replace(execution, number=self._statistics.next_number(execution), parked=None)
 
@@ -74,7 +74,7 @@ class ExecutionTable:
             self.live.put(after)
         return True
 
-    def _finish(self, row: Execution, keep: bool) -> None:
+    def _finish(self, row: ExecutionRow, keep: bool) -> None:
         self.history.add(row, keep=keep)
         if not keep and not row.todo:
             self.forget([row.id])
@@ -103,7 +103,7 @@ class ExecutionTable:
             self.live.put(replace(row, cancel_requested=request.at, cancel_reason=request.reason))
         return True
 
-    def _held(self, id: str, token: int, owner: str) -> Execution | None:
+    def _held(self, id: str, token: int, owner: str) -> ExecutionRow | None:
         """The row, if it runs under this owner and token."""
         row = self.live.get(id)
         held = row is not None and (row.state, row.token, row.owner) == (State.RUNNING, token, owner)
@@ -111,17 +111,17 @@ class ExecutionTable:
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def get(self, id: str) -> Execution | None:
+    def get(self, id: str) -> ExecutionRow | None:
         return self.live.get(id) or self.history.get(id)
 
-    def matching(self, query: ExecutionQuery) -> Iterator[Execution]:
+    def matching(self, query: ExecutionQuery) -> Iterator[ExecutionRow]:
         ids = self._catalogue.between(query.after, query.before, backwards=not query.oldest_first)
         return (row for row in self._rows(ids) if matches(query, row))
 
     def children(self, parent_id: str) -> dict[State, int]:
         return dict(Counter(row.state for row in self._rows(self._catalogue.children(parent_id))))
 
-    def expired(self, now: Micros) -> list[Execution]:
+    def expired(self, now: Micros) -> list[ExecutionRow]:
         over = (row for row in self.live.running() if lease_over(row, now))
         return sorted(over, key=lambda row: (row.lease, row.id))
 
@@ -129,11 +129,11 @@ class ExecutionTable:
         asked = (row for row in self.live.running() if row.owner == owner and row.cancel_requested is not None)
         return {row.id: row.cancel_reason or "" for row in asked}
 
-    def cancel_strays(self) -> list[Execution]:
+    def cancel_strays(self) -> list[ExecutionRow]:
         strays = (r for r in self.live if r.cancel_requested is not None and r.state is not State.RUNNING)
         return sorted(strays, key=lambda row: row.id)
 
-    def _rows(self, ids: Iterable[str]) -> Iterator[Execution]:
+    def _rows(self, ids: Iterable[str]) -> Iterator[ExecutionRow]:
         return (row for row in map(self.get, ids) if row is not None)
 
     # --- moving house -------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class ExecutionTable:
             self.logs.remove(id)
 
 
-def matches(query: ExecutionQuery, row: Execution) -> bool:
+def matches(query: ExecutionQuery, row: ExecutionRow) -> bool:
     """Everything but the cursor and the paging."""
     wanted = (
         (query.job, row.job),

@@ -9,14 +9,14 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import LogLine, PruneRule
 from ..common.rows import LOG_LINES_KEPT
 
 
 class History:
     def __init__(self) -> None:
-        self._rows: dict[str, Execution] = {}
+        self._rows: dict[str, ExecutionRow] = {}
         self._by_job: dict[str, list[str]] = {}
         self._todo: list[str] = []
         self._unkept: set[str] = set()
@@ -24,10 +24,10 @@ class History:
     def __contains__(self, id: str) -> bool:
         return id in self._rows
 
-    def get(self, id: str) -> Execution | None:
+    def get(self, id: str) -> ExecutionRow | None:
         return self._rows.get(id)
 
-    def add(self, row: Execution, *, keep: bool = True) -> None:
+    def add(self, row: ExecutionRow, *, keep: bool = True) -> None:
         """Record a finished row. One not to be kept is recorded for its follow-ups only."""
         self._rows[row.id] = row
         insort(self._by_job.setdefault(row.job_id, []), row.id)
@@ -36,7 +36,7 @@ class History:
         if not keep:
             self._unkept.add(row.id)
 
-    def remove(self, id: str) -> Execution:
+    def remove(self, id: str) -> ExecutionRow:
         row = self._rows.pop(id)
         _remove_sorted(self._by_job[row.job_id], id)
         if row.todo:
@@ -50,7 +50,7 @@ class History:
     def of_job(self, job_id: str) -> list[str]:
         return list(self._by_job.get(job_id, ()))
 
-    def todo(self, limit: int, after: str) -> list[Execution]:
+    def todo(self, limit: int, after: str) -> list[ExecutionRow]:
         start = bisect_right(self._todo, after)
         return [self._rows[id] for id in self._todo[start : start + limit]]
 
@@ -70,7 +70,7 @@ class History:
         newest = frozenset(counted[: rule.newest])
         return list(islice((id for id in ids if id not in newest and self._goes(self._rows[id], rule)), limit))
 
-    def _goes(self, row: Execution, rule: PruneRule) -> bool:
+    def _goes(self, row: ExecutionRow, rule: PruneRule) -> bool:
         old = rule.older_than is None or (row.finished is not None and row.finished < rule.older_than)
         return old and row.state in rule.states and not row.todo
 
@@ -103,12 +103,12 @@ class Catalogue:
         self._ids: list[str] = []
         self._children: dict[str, set[str]] = {}
 
-    def add(self, row: Execution) -> None:
+    def add(self, row: ExecutionRow) -> None:
         insort(self._ids, row.id)
         if row.parent_id is not None:
             self._children.setdefault(row.parent_id, set()).add(row.id)
 
-    def remove(self, row: Execution) -> None:
+    def remove(self, row: ExecutionRow) -> None:
         _remove_sorted(self._ids, row.id)
         if row.parent_id is not None:
             self._children[row.parent_id].discard(row.id)

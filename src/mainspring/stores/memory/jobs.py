@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.store.messages import JobWrite
 from ...model.time.instants import Micros
@@ -19,7 +19,7 @@ class JobTable:
     def get(self, name: str) -> Job | None:
         return self._rows.get(name)
 
-    def stopped(self, executions: Iterable[Execution]) -> frozenset[str]:
+    def stopped(self, executions: Iterable[ExecutionRow]) -> frozenset[str]:
         """The ids of the jobs of these that are cancelled."""
         found = [(each.job_id, self._rows.get(each.job)) for each in executions]
         return frozenset(id for id, job in found if job is not None and job.id == id and job.cancelled is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.limits import Limit, decode_limits
 from ...model.time.instants import Micros
 from ..common.limits import (
@@ -49,7 +49,7 @@ class Limits:
             if not self._slots[key]:
                 del self._slots[key]
 
-    def changed(self, row: Execution, *, ran: bool) -> None:
+    def changed(self, row: ExecutionRow, *, ran: bool) -> None:
         """Before a change is applied: a running row leaves its slots, and as many parked rows are woken; one that is
         parked, or was woken, leaves its line or the room that was for it: its key is looked at."""
         if ran and row.limits is not None:
@@ -61,7 +61,7 @@ class Limits:
         """The first limit that has no room."""
         return next((limit for limit in decode_limits(limits) if self._room(limit, now) < 1), None)
 
-    def take(self, row: Execution, now: Micros) -> None:
+    def take(self, row: ExecutionRow, now: Micros) -> None:
         """Slots and tokens of a row that is claimed."""
         assert row.limits is not None
         self._lines.forget(row.id)
@@ -80,7 +80,7 @@ class Limits:
 
     # --- parking ------------------------------------------------------------------------------------------------
 
-    def park(self, row: Execution, full: Limit, now: Micros) -> Iterator[str]:
+    def park(self, row: ExecutionRow, full: Limit, now: Micros) -> Iterator[str]:
         """Ids of the rows that get the room this one had under the limits before."""
         assert row.limits is not None
         self._lines.enter(row, full)

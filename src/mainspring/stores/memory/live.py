@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ...model.execution import Execution, State, lane
+from ...model.execution import ExecutionRow, State, lane
 from ...model.limits import Limit
 from ...model.store.messages import Blocked, ClaimRequest
 from ...model.time.instants import Micros, seconds_to_micros
@@ -38,7 +38,7 @@ class Lane(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    rows: list[Execution]
+    rows: list[ExecutionRow]
     blocked: list[Blocked]
     more: bool
     alone_waiting: bool
@@ -46,7 +46,7 @@ class Claimed(NamedTuple):
 
 class LiveTable:
     def __init__(self) -> None:
-        self._rows: dict[str, Execution] = {}
+        self._rows: dict[str, ExecutionRow] = {}
         self._unique: dict[str, str] = {}
         self._overlap: dict[str, str] = {}
         self._future: SortedQueue[tuple[Micros, str]] = SortedQueue()
@@ -58,13 +58,13 @@ class LiveTable:
     def __contains__(self, id: str) -> bool:
         return id in self._rows
 
-    def __iter__(self) -> Iterator[Execution]:
+    def __iter__(self) -> Iterator[ExecutionRow]:
         return iter(self._rows.values())
 
-    def get(self, id: str) -> Execution | None:
+    def get(self, id: str) -> ExecutionRow | None:
         return self._rows.get(id)
 
-    def put(self, row: Execution) -> None:
+    def put(self, row: ExecutionRow) -> None:
         """Insert the row, or replace the one of the same id."""
         if row.id in self._rows:
             self.take(row.id)
@@ -75,7 +75,7 @@ class LiveTable:
         elif row.state is State.RUNNING and row.limits is not None:
             self.limits.hold(row.limits)
 
-    def take(self, id: str) -> Execution | None:
+    def take(self, id: str) -> ExecutionRow | None:
         """Remove the row from the table and all its indexes."""
         row = self._rows.pop(id, None)
         if row is None:
@@ -91,19 +91,19 @@ class LiveTable:
         self._shares.forget(id)
         return row
 
-    def _hold_keys(self, row: Execution) -> None:
+    def _hold_keys(self, row: ExecutionRow) -> None:
         if row.unique_key is not None:
             self._unique[row.unique_key] = row.id
         if row.overlap_key is not None:
             self._overlap[row.overlap_key] = row.id
 
-    def _forget_keys(self, row: Execution) -> None:
+    def _forget_keys(self, row: ExecutionRow) -> None:
         if row.unique_key is not None:
             del self._unique[row.unique_key]
         if row.overlap_key is not None:
             del self._overlap[row.overlap_key]
 
-    def running(self) -> list[Execution]:
+    def running(self) -> list[ExecutionRow]:
         return [row for row in self._rows.values() if row.state is State.RUNNING]
 
     def unique_holder(self, key: str | None) -> str | None:
@@ -112,7 +112,7 @@ class LiveTable:
     def overlap_holder(self, key: str | None) -> str | None:
         return None if key is None else self._overlap.get(key)
 
-    def free(self, ended: Execution, now: Micros) -> None:
+    def free(self, ended: ExecutionRow, now: Micros) -> None:
         """Rows that a claim deferred because of a key this one held are due at once."""
         for id in sorted(self._deferred):
             row = self._rows[id]
@@ -150,13 +150,13 @@ class LiveTable:
                 row = self._rows[id] = replace(row, parked=None)
             self._enter_lane(row, 0 if row.share is None else self._next_tag(row))
 
-    def _next_tag(self, row: Execution) -> int:
+    def _next_tag(self, row: ExecutionRow) -> int:
         ready = self._ready.get(_lane(row))
         first = None if ready is None else ready.first_from((-row.priority,))
         smallest = first[1] if first is not None and first[0] == -row.priority else None
         return next_tag(smallest, self._shares.greatest(row), row.weight)
 
-    def _enter_lane(self, row: Execution, tag: int) -> None:
+    def _enter_lane(self, row: ExecutionRow, tag: int) -> None:
         if row.share is not None:
             self._shares.enter(row, tag)
         self._ready.setdefault(_lane(row), SortedQueue()).add((-row.priority, tag, row.id))
@@ -189,7 +189,7 @@ class LiveTable:
         more = any(self._lanes(request, request.alone))
         return Claimed(rows, blocked, more, any(self._lanes(request, alone=True)))
 
-    def _leave_lanes(self, picks: Sequence[Execution]) -> None:
+    def _leave_lanes(self, picks: Sequence[ExecutionRow]) -> None:
         """Those picked of a lane are its first ones."""
         for key, count in Counter(_lane(row) for row in picks).items():
             self._ready[key].drop_first(count)
@@ -199,13 +199,13 @@ class LiveTable:
             if row.share is not None:
                 self._shares.leave(row)
 
-    def _park(self, row: Execution, full: Limit, now: Micros) -> Iterator[str]:
+    def _park(self, row: ExecutionRow, full: Limit, now: Micros) -> Iterator[str]:
         """Ids of the rows that are ready instead."""
         self._rows[row.id] = replace(row, parked=full.key)
         self._shares.forget(row.id)
         return self.limits.park(row, full, now)
 
-    def _claim_row(self, row: Execution, owner: str, until: Micros, now: Micros) -> Execution:
+    def _claim_row(self, row: ExecutionRow, owner: str, until: Micros, now: Micros) -> ExecutionRow:
         taken = claimed(row, owner, until, now)
         if row.staged:
             self._forget_keys(row)
@@ -217,7 +217,7 @@ class LiveTable:
         self._rows[row.id] = taken
         return taken
 
-    def _defer(self, row: Execution, now: Micros) -> Execution:
+    def _defer(self, row: ExecutionRow, now: Micros) -> ExecutionRow:
         later = deferred(row, now)
         self._rows[row.id] = later
         self._future.add((later.due, later.id))
@@ -225,7 +225,7 @@ class LiveTable:
         self._deferred.add(row.id)
         return later
 
-    def _conflict(self, row: Execution) -> str | None:
+    def _conflict(self, row: ExecutionRow) -> str | None:
         holders = (self.unique_holder(row.running_unique_key), self.overlap_holder(row.running_overlap_key))
         return next((holder for holder in holders if holder not in (None, row.id)), None)
 
@@ -235,7 +235,7 @@ class LiveTable:
             if wanted and key.alone == alone and key.handler in request.handlers:
                 yield key, ready
 
-    def _leave_lane(self, row: Execution) -> None:
+    def _leave_lane(self, row: ExecutionRow) -> None:
         key = _lane(row)
         self._ready[key].remove((-row.priority, self._shares.tag(row.id), row.id))
         if row.share is not None:
@@ -244,10 +244,10 @@ class LiveTable:
             del self._ready[key]
 
 
-def _lane(row: Execution) -> Lane:
+def _lane(row: ExecutionRow) -> Lane:
     return Lane(row.queue, row.handler, row.alone, row.share is not None)
 
 
-def _waits_for(row: Execution, ended: Execution) -> bool:
+def _waits_for(row: ExecutionRow, ended: ExecutionRow) -> bool:
     unique = row.running_unique_key is not None and row.running_unique_key == ended.unique_key
     return unique or (row.running_overlap_key is not None and row.running_overlap_key == ended.overlap_key)

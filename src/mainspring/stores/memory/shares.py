@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from .sorted_queue import SortedQueue
 
 Share: TypeAlias = tuple[str, str, bool, int, str]
@@ -19,17 +19,17 @@ class Shares:
     def tag(self, id: str) -> int:
         return self._tags.get(id, 0)
 
-    def greatest(self, row: Execution) -> int | None:
+    def greatest(self, row: ExecutionRow) -> int | None:
         """Among the ready rows of the same lane, priority and share."""
         ready = self._ready.get(_share(row))
         return None if ready is None else ready.last()[0]
 
-    def enter(self, row: Execution, tag: int) -> None:
+    def enter(self, row: ExecutionRow, tag: int) -> None:
         """The row is ready, under this tag."""
         self._tags[row.id] = tag
         self._ready.setdefault(_share(row), SortedQueue()).add((tag, row.id))
 
-    def leave(self, row: Execution) -> None:
+    def leave(self, row: ExecutionRow) -> None:
         """It is ready no longer; its tag stays with it until it is forgotten."""
         share = _share(row)
         self._ready[share].remove((self._tags[row.id], row.id))
@@ -40,5 +40,5 @@ class Shares:
         self._tags.pop(id, None)
 
 
-def _share(row: Execution) -> Share:
+def _share(row: ExecutionRow) -> Share:
     return row.queue, row.handler, row.alone, row.priority, row.share or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import JobStats, LiveCounts
 from ...model.store.copy_records import Incarnation
 from ..common.rows import merge_stats
@@ -18,7 +18,7 @@ class Statistics:
         self._numbers: Counter[str] = Counter()
         self._names: dict[str, str] = {}
 
-    def next_number(self, execution: Execution) -> int:
+    def next_number(self, execution: ExecutionRow) -> int:
         self._names[execution.job_id] = execution.job
         self._numbers[execution.job_id] += 1
         return self._numbers[execution.job_id]
@@ -72,7 +72,7 @@ def _merged(totals: dict[str, JobStats], deltas: Iterable[JobStats]) -> dict[str
     return merged
 
 
-def live_counts(rows: Iterable[Execution], job_ids: Container[str] | None) -> dict[str, LiveCounts]:
+def live_counts(rows: Iterable[ExecutionRow], job_ids: Container[str] | None) -> dict[str, LiveCounts]:
     counts: dict[str, Counter[State]] = {}
     for row in rows:
         if job_ids is None or row.job_id in job_ids:

@@ -9,7 +9,7 @@ from threading import RLock
 from msgspec.structs import replace
 
 from ...core.ports import Clock, Topic, Unsubscribe
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
 from ...model.store.entries import Entry, EntryWrite, ShelfKind
@@ -143,14 +143,14 @@ class MemoryStore:
 
     # --- executions ---------------------------------------------------------------------------------------------
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         with self._lock:
             added = self._add(executions)
             if any(item.outcome in ("added", "skipped") for item in added):
                 self._audit(*audit)
             return added
 
-    def _add(self, executions: Sequence[Execution]) -> list[Added]:
+    def _add(self, executions: Sequence[ExecutionRow]) -> list[Added]:
         added = [self._executions.add(execution) for execution in executions]
         self._executions.live.share_out([item.id for item in added if item.outcome == "added"], self._clock.now())
         if added:
@@ -184,7 +184,7 @@ class MemoryStore:
             self._audit(change.audit)
         return applied
 
-    async def expired(self, limit: int) -> list[Execution]:
+    async def expired(self, limit: int) -> list[ExecutionRow]:
         with self._lock:
             return self._executions.expired(self._clock.now())[:limit]
 
@@ -204,7 +204,7 @@ class MemoryStore:
         with self._lock:
             return self._executions.cancels(owner)
 
-    async def cancel_strays(self, limit: int) -> list[Execution]:
+    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
         with self._lock:
             return self._executions.cancel_strays()[:limit]
 
@@ -221,7 +221,7 @@ class MemoryStore:
         with self._lock:
             return [self._executions.note(note) for note in notes]
 
-    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+    async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         with self._lock:
             return self._executions.history.todo(limit, after)
 
@@ -233,11 +233,11 @@ class MemoryStore:
         with self._lock:
             return self._executions.children(parent_id)
 
-    async def execution(self, id: str) -> Execution | None:
+    async def execution(self, id: str) -> ExecutionRow | None:
         with self._lock:
             return self._executions.get(id)
 
-    async def find(self, query: ExecutionQuery) -> list[Execution]:
+    async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
         with self._lock:
             return list(islice(self._executions.matching(query), query.offset, query.offset + query.limit))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.limits import Limit
 from ..common.limits import Wait, limit_with, next_tag, numbers_in, wait_of
 from .sorted_queue import SortedQueue
@@ -49,7 +49,7 @@ class Lines:
         standing = self._parked.get(id) or self._woken.get(id)
         return None if standing is None else standing.line.wait
 
-    def enter(self, row: Execution, full: Limit) -> None:
+    def enter(self, row: ExecutionRow, full: Limit) -> None:
         line = Line(wait_of(full), numbers_in(full), row.queue, row.handler, row.alone, row.share is not None)
         before = self._woken.pop(row.id, None)
         if before is not None and before.line == line:
@@ -82,7 +82,7 @@ class Lines:
     def forget(self, id: str) -> None:
         self._woken.pop(id, None)
 
-    def _next_place(self, line: Line, row: Execution) -> int:
+    def _next_place(self, line: Line, row: ExecutionRow) -> int:
         if row.share is None:
             return 0
         queue = self._lines.get(line.wait, {}).get(line)

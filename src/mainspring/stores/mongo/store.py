@@ -10,7 +10,7 @@ from pymongo.errors import PyMongoError
 
 from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
 from ...model.store.entries import Entry, EntryWrite, ShelfKind
@@ -186,14 +186,14 @@ class MongoStore:
     # --- executions ---------------------------------------------------------------------------------------------
 
     @told
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         parts = self._open_parts
         await parts.incarnations.know(parts.db, executions)
         added = await insert.add(parts.db, executions, audit)
         self._tell({Topic.WORK} if added else set())
         return added
 
-    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:
+    def add_in(self, connection: Any, executions: Iterable[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
         parts, rows = self._open_parts, list(executions)
         return caller_transaction.add_in(parts.place, connection, rows, parts.incarnations.unknown(rows))
 
@@ -204,7 +204,7 @@ class MongoStore:
         return answer
 
     @told
-    async def expired(self, limit: int) -> list[Execution]:
+    async def expired(self, limit: int) -> list[ExecutionRow]:
         return await live.expired(self._db, limit)
 
     @told
@@ -218,7 +218,7 @@ class MongoStore:
         return await live.cancels(self._db, owner)
 
     @told
-    async def cancel_strays(self, limit: int) -> list[Execution]:
+    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
         return await live.cancel_strays(self._db, limit)
 
     def beat(self, beat: Beat) -> BeatReply:
@@ -229,7 +229,7 @@ class MongoStore:
         return await live.note(self._db, notes)
 
     @told
-    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+    async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         return await live.todo(self._db, limit, after)
 
     @told
@@ -241,11 +241,11 @@ class MongoStore:
         return await live.children(self._db, parent_id)
 
     @told
-    async def execution(self, id: str) -> Execution | None:
+    async def execution(self, id: str) -> ExecutionRow | None:
         return await lists.execution(self._db, id)
 
     @told
-    async def find(self, query: ExecutionQuery) -> list[Execution]:
+    async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
         return await lists.find(self._db, query)
 
     @told

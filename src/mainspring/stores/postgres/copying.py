@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from msgspec.structs import asdict, replace
 
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
 from ...model.store.entries import Entry
@@ -105,6 +105,6 @@ async def _add_executions(db: Database, records: Sequence[ExecutionRecord]) -> A
     return await db.value("executions_restore", rows, numbers(unkept), as_json(lines), repeat=True)
 
 
-def _wire(row: Execution) -> dict[str, Any]:
+def _wire(row: ExecutionRow) -> dict[str, Any]:
     told = {name: storable(getattr(row, name)) for name in ("reason", "error", "cancel_reason")}
     return asdict(incoming(replace(row, **told))) | {"number": row.number}

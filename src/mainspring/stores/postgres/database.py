@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...model.errors import MainspringError, StoreError
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from .connection.pool import Row, Source
 from .executions.rows import executions
 from .statements import sql
@@ -64,7 +64,7 @@ class Database:
         found = await self.query(sql(name, self.schema), values, repeat=repeat, patient=patient)
         return found[0][0] if found else None
 
-    async def executions(self, name: str, *values: Any) -> list[Execution]:
+    async def executions(self, name: str, *values: Any) -> list[ExecutionRow]:
         return executions(await self.value(name, *values, repeat=True))
 
     async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False, patient: bool = True) -> list[Row]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.ports import Topic, Unsubscribe
 from ...model.errors import StoreError
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
 from ...model.store.entries import Entry, EntryWrite, ShelfKind
@@ -142,7 +142,7 @@ class PostgresStore:
 
     # --- executions ---------------------------------------------------------------------------------------------
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         if executions and not audit and insert.all_bare(executions):
             added = await self._open_parts.gatherers.here().add(executions)
             self._listeners.tell([Topic.WORK])
@@ -151,7 +151,7 @@ class PostgresStore:
             self._tell({Topic.WORK} if added else set())
         return added
 
-    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added] | Awaitable[list[Added]]:
+    def add_in(self, connection: Any, executions: Iterable[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
         return caller_transaction.add_in(self.schema, connection, list(executions))
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
@@ -159,7 +159,7 @@ class PostgresStore:
         self._tell(topics)
         return answer
 
-    async def expired(self, limit: int) -> list[Execution]:
+    async def expired(self, limit: int) -> list[ExecutionRow]:
         return await self._db.executions("expired", limit)
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
@@ -170,7 +170,7 @@ class PostgresStore:
     async def cancels(self, owner: str) -> dict[str, str]:
         return await live.cancels(self._db, owner)
 
-    async def cancel_strays(self, limit: int) -> list[Execution]:
+    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
         return await self._db.executions("cancel_strays", limit)
 
     def beat(self, beat: Beat) -> BeatReply:
@@ -179,7 +179,7 @@ class PostgresStore:
     async def note(self, notes: Sequence[Note]) -> list[bool]:
         return await live.note(self._db, notes)
 
-    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+    async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         return await self._db.executions("todo", limit, after or live.BEFORE_ALL)
 
     async def todo_done(self, ids: Sequence[str]) -> None:
@@ -188,10 +188,10 @@ class PostgresStore:
     async def children(self, parent_id: str) -> dict[State, int]:
         return await live.children(self._db, parent_id)
 
-    async def execution(self, id: str) -> Execution | None:
+    async def execution(self, id: str) -> ExecutionRow | None:
         return await lists.execution(self._db, id)
 
-    async def find(self, query: ExecutionQuery) -> list[Execution]:
+    async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
         return await lists.find(self._db, query)
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:

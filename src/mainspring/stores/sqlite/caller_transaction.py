@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.ports import Clock
 from ...model.errors import InvalidValue
-from ...model.execution import Execution
+from ...model.execution import ExecutionRow
 from ...model.store.messages import Added
 from .executions.insert import add
 from .statements import sql
@@ -18,7 +18,7 @@ from .threads.connect import explained
 from .transaction import Transaction
 
 
-def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[Execution]) -> list[Added]:
+def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added]:
     """As `add`, through the caller's connection. Nothing is committed; on an error nothing of it stays."""
     if not isinstance(connection, sqlite3.Connection):
         raise InvalidValue("connection", connection, "an open sqlite3.Connection")
@@ -31,7 +31,7 @@ def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[Execut
         raise explained(error, path) from error
 
 
-def _add(connection: sqlite3.Connection, clock: Clock, executions: Sequence[Execution]) -> list[Added]:
+def _add(connection: sqlite3.Connection, clock: Clock, executions: Sequence[ExecutionRow]) -> list[Added]:
     with _savepoint(connection):
         tx = Transaction(connection, clock)
         added = add(tx, executions)

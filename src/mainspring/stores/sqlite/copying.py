@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from ...model.errors import StoreError
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
 from ...model.store.entries import Entry
@@ -116,7 +116,7 @@ class _Batch:
             hold_slots(self._tx, seq, row)
         return execution_row(seq, row, self._numbered(row))
 
-    def _numbered(self, row: Execution) -> int:
+    def _numbered(self, row: ExecutionRow) -> int:
         """Its number, or the next one; and one more or one less that has ended, as it is live or not."""
         new = row.number is None
         if new is row.state.final:

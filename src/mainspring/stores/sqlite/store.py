@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...core.ports import Clock, Topic, Unsubscribe
 from ...model.errors import StoreError
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
 from ...model.store.entries import Entry, EntryWrite, ShelfKind
@@ -240,16 +240,16 @@ class SqliteStore:
 
     # --- executions ---------------------------------------------------------------------------------------------
 
-    async def add(self, executions: Sequence[Execution], audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         return await self._write(insert.Add(executions, audit))
 
-    def add_in(self, connection: Any, executions: Iterable[Execution]) -> list[Added]:
+    def add_in(self, connection: Any, executions: Iterable[ExecutionRow]) -> list[Added]:
         return caller_transaction.add_in(self.path, self._clock, connection, list(executions))
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         return await self._write(lambda tx: claiming.exchange(tx, changes, claim, self._ours))
 
-    async def expired(self, limit: int) -> list[Execution]:
+    async def expired(self, limit: int) -> list[ExecutionRow]:
         return await self._read(lambda tx: tx.executions("expired", tx.now, limit))
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
@@ -258,7 +258,7 @@ class SqliteStore:
     async def cancels(self, owner: str) -> dict[str, str]:
         return await self._read(lambda tx: live.cancels(tx, owner))
 
-    async def cancel_strays(self, limit: int) -> list[Execution]:
+    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
         return await self._read(lambda tx: tx.executions("cancel_strays", limit))
 
     def beat(self, beat: Beat) -> BeatReply:
@@ -270,7 +270,7 @@ class SqliteStore:
     async def note(self, notes: Sequence[Note]) -> list[bool]:
         return await self._write(lambda tx: live.note(tx, notes))
 
-    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+    async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         return await self._read(lambda tx: tx.executions("todo", limit, after))
 
     async def todo_done(self, ids: Sequence[str]) -> None:
@@ -279,10 +279,10 @@ class SqliteStore:
     async def children(self, parent_id: str) -> dict[State, int]:
         return await self._read(lambda tx: live.children(tx, parent_id))
 
-    async def execution(self, id: str) -> Execution | None:
+    async def execution(self, id: str) -> ExecutionRow | None:
         return await self._read(lambda tx: finding.execution(tx, id))
 
-    async def find(self, query: ExecutionQuery) -> list[Execution]:
+    async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
         read = self._read if finding.is_live_of_one_job(query) else self._list
         return await read(lambda tx: finding.find(tx, query))
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from ...core.ports import Clock, Topic
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import JobStats
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros
@@ -61,10 +61,10 @@ class Transaction:
         self._cursor.fetchall()
         return None if row is None else row[0]
 
-    def executions(self, name: str, *values: Any) -> list[Execution]:
+    def executions(self, name: str, *values: Any) -> list[ExecutionRow]:
         return executions(self.value(name, *values))
 
-    def numbered(self, name: str, *values: Any) -> list[tuple[int, Execution]]:
+    def numbered(self, name: str, *values: Any) -> list[tuple[int, ExecutionRow]]:
         """Executions with their `seq`, from a statement that returns both lists."""
         [(text, numbers)] = self.rows(name, *values)
         return list(zip(msgspec.json.decode(numbers, type=list[int]), executions(text), strict=True))
@@ -110,7 +110,7 @@ class Transaction:
         self._seq += 1
         return self._seq
 
-    def next_number(self, execution: Execution) -> int:
+    def next_number(self, execution: ExecutionRow) -> int:
         """The number of this execution among those of its job."""
         job_id = execution.job_id
         last = self._numbers.get(job_id)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ...core.ports import Clock, Store
-from ...model.execution import Attempt, Execution, State
+from ...model.execution import Attempt, ExecutionRow, State
 from ...model.job import Job, JobSpec, encode_spec
 from ...model.store.messages import (
     Added,
@@ -95,9 +95,9 @@ class World:
 
     # --- things -------------------------------------------------------------------------------------------------
 
-    def execution(self, **fields: Any) -> Execution:
+    def execution(self, **fields: Any) -> ExecutionRow:
         plain = {"id": self.id(), "job": "job", "job_id": "job-1", "handler": "work", "created": self.now}
-        return Execution(**{**plain, "due": self.now, **fields})
+        return ExecutionRow(**{**plain, "due": self.now, **fields})
 
     def job(self, name: str = "job", *, ticking: bool = False, **fields: Any) -> Job:
         trigger = encode_trigger(every(minutes=1)) if ticking else None
@@ -114,17 +114,17 @@ class World:
     def worker(self, id: str = "w1", **fields: Any) -> WorkerInfo:
         return WorkerInfo(**{"id": id, "host": "here", "pid": 7, "version": "1.0", **fields})
 
-    def change(self, row: Execution, to: State = State.COMPLETED, **fields: Any) -> Change:
+    def change(self, row: ExecutionRow, to: State = State.COMPLETED, **fields: Any) -> Change:
         """The change of a row as it was seen."""
         seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner, "to": to, "at": self.now}
         return Change(**{**seen, "failures": row.failures, "crashes": row.crashes, **fields})
 
     # --- steps --------------------------------------------------------------------------------------------------
 
-    async def add(self, *executions: Execution, audit: Sequence[Audit] = ()) -> list[Added]:
+    async def add(self, *executions: ExecutionRow, audit: Sequence[Audit] = ()) -> list[Added]:
         return await self.store.add(executions, audit)
 
-    async def outcomes(self, *executions: Execution) -> list[str]:
+    async def outcomes(self, *executions: ExecutionRow) -> list[str]:
         return [added.outcome for added in await self.add(*executions)]
 
     async def write(self, job: Job, seen: int | None = None, **fields: Any) -> bool:
@@ -143,20 +143,20 @@ class World:
         plain = {"owner": "w1", "handlers": frozenset({"work"}), "queues": None, "limit": 10, "lease": LEASE}
         return ClaimRequest(**{**plain, **fields})
 
-    async def claim(self, **fields: Any) -> tuple[Execution, ...]:
+    async def claim(self, **fields: Any) -> tuple[ExecutionRow, ...]:
         return (await self.exchange(**fields)).claimed
 
-    async def running(self, **fields: Any) -> Execution:
+    async def running(self, **fields: Any) -> ExecutionRow:
         """One execution that worker w1 runs; there must be nothing else to claim."""
         await self.add(self.execution(**fields))
         [row] = await self.claim()
         return row
 
-    async def settle(self, row: Execution, to: State = State.COMPLETED, **fields: Any) -> bool:
+    async def settle(self, row: ExecutionRow, to: State = State.COMPLETED, **fields: Any) -> bool:
         answer = await self.store.exchange([self.change(row, to, **fields)], None)
         return answer.applied == (True,)
 
-    async def finished(self, to: State = State.COMPLETED, **fields: Any) -> Execution:
+    async def finished(self, to: State = State.COMPLETED, **fields: Any) -> ExecutionRow:
         """One execution that ran and ended; there must be nothing else to claim."""
         row = await self.running(**fields)
         assert await self.settle(row, to)
@@ -166,7 +166,7 @@ class World:
         beat = Beat(worker=self.worker(worker, **info), leases=leases, lease=lease)
         return await asyncio.to_thread(self.store.beat, beat)
 
-    async def get(self, id: str) -> Execution:
+    async def get(self, id: str) -> ExecutionRow:
         row = await self.store.execution(id)
         assert row is not None
         return row
@@ -179,11 +179,11 @@ class World:
         return ids(await self.store.find(ExecutionQuery(**{"limit": 1_000, **filters})))
 
 
-def ids(rows: Iterable[Execution]) -> list[str]:
+def ids(rows: Iterable[ExecutionRow]) -> list[str]:
     return [row.id for row in rows]
 
 
-def as_claimed(row: Execution, now: int, *, token: int = 1, owner: str = "w1", lease: float = LEASE) -> Execution:
+def as_claimed(row: ExecutionRow, now: int, *, token: int = 1, owner: str = "w1", lease: float = LEASE) -> ExecutionRow:
     """What a claim makes of a row that was never claimed before and is not staged."""
     until = now + seconds_to_micros(lease)
     fields = {"token": token, "owner": owner, "lease": until, "claimed": now, "started": now}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import Audit, CancelRequest
 from .base import StoreSuite, World, ids, stored
 
 
-def request(row: Execution, at: int = 5, reason: str = "asked", audit: Audit | None = None) -> CancelRequest:
+def request(row: ExecutionRow, at: int = 5, reason: str = "asked", audit: Audit | None = None) -> CancelRequest:
     return CancelRequest(id=row.id, token=row.token, at=at, reason=reason, audit=audit)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import Exchanged
 from .base import LEASE, StoreSuite, World, as_claimed, ids, stored
 
@@ -228,5 +228,5 @@ class RunningAlone(StoreSuite):
         assert len(await world.claim()) == 1
 
 
-def _same(batch: list[Execution], row: Execution) -> Execution:
+def _same(batch: list[ExecutionRow], row: ExecutionRow) -> ExecutionRow:
     return next(execution for execution in batch if execution.id == row.id)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.ports import Store
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import BeatReply, Blocked, Exchanged, ExecutionQuery
 from ...stores.memory import MemoryStore
 from ..clock import FakeClock
@@ -156,19 +156,19 @@ def _same_exchange(step: Exchange, answer: Exchanged, expected: Exchanged, parke
     assert answer.more == expected.more or (answer.more and cautious), step
 
 
-def _blocked(blocked: Blocked) -> tuple[Execution, str | None]:
+def _blocked(blocked: Blocked) -> tuple[ExecutionRow, str | None]:
     return _row(blocked.execution), blocked.holder
 
 
-def _rows(rows: Iterable[Execution]) -> list[Execution]:
+def _rows(rows: Iterable[ExecutionRow]) -> list[ExecutionRow]:
     return [_row(row) for row in rows]
 
 
-def _by_id(rows: Iterable[Execution]) -> list[Execution]:
+def _by_id(rows: Iterable[ExecutionRow]) -> list[ExecutionRow]:
     return sorted(_rows(rows), key=lambda row: row.id)
 
 
-def _row(row: Execution) -> Execution:
+def _row(row: ExecutionRow) -> ExecutionRow:
     over = row.state.final or row.state is State.WAITING
     return replace(row, number=None, overlap_slots=1, due=0 if over else row.due)
 
@@ -181,7 +181,7 @@ async def _fold_all(store: Store) -> None:
 # --- rules of every store -------------------------------------------------------------------------------------------
 
 
-def _check_rows(rows: list[Execution]) -> None:
+def _check_rows(rows: list[ExecutionRow]) -> None:
     live = [row for row in rows if not row.state.final]
     for keys in ([row.unique_key for row in live], [row.overlap_key for row in live]):
         held = [key for key in keys if key is not None]
@@ -192,7 +192,7 @@ def _check_rows(rows: list[Execution]) -> None:
         assert (row.finished is not None) == row.state.final, f"a {row.state} row finished at {row.finished}"
 
 
-def _check_moves(step: Step, before: list[Execution], after: list[Execution]) -> None:
+def _check_moves(step: Step, before: list[ExecutionRow], after: list[ExecutionRow]) -> None:
     known = {row.id: row for row in after}
     for old in before:
         new = known.get(old.id)
@@ -204,7 +204,7 @@ def _check_moves(step: Step, before: list[Execution], after: list[Execution]) ->
             assert new.token >= old.token, "a token went back"
 
 
-def _check_numbers(rows: list[Execution], script: Script) -> None:
+def _check_numbers(rows: list[ExecutionRow], script: Script) -> None:
     """Once all is folded, every finished execution of a job that exists has a number, and no two have the same."""
     for job in script.jobs.values():
         mine = [row for row in rows if row.job_id == job.id]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import CancelRequest, Exchanged, LogLine, Note
 from .base import LEASE, StoreSuite, World, ids, stored
 
 
-async def lost(world: World) -> tuple[Execution, Execution]:
+async def lost(world: World) -> tuple[ExecutionRow, ExecutionRow]:
     """A row as a worker that lost it remembers it, and as its new owner has it."""
     old = await world.running()
     world.clock.advance(LEASE + 1)

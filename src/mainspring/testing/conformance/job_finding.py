@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobSpec, JobStats, LiveCounts, encode_spec
 from ...model.store.messages import JobFacts, JobOrder, JobQuery, JobWrite
 from ...model.triggers.combined import encode_trigger, every
@@ -111,7 +111,7 @@ async def mixture(world: World, count: int = 34) -> None:
             await world.settle(row, (State.FAILED, State.WAITING)[n % 3])
 
 
-def _execution(world: World, job: Job) -> Execution:
+def _execution(world: World, job: Job) -> ExecutionRow:
     return world.execution(job=job.name, job_id=job.id)
 
 

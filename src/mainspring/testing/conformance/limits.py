@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.limits import Limit, encode_limits
 from ...model.store.copy_records import ExecutionRecord
 from ...model.store.messages import ExecutionQuery
@@ -35,7 +35,7 @@ from .base import LEASE, StoreSuite, World, ids, stored
 LOOK = 5.0  # seconds after which a key is looked at in any case
 
 
-def limited(world: World, *limits: Limit, **fields: Any) -> Execution:
+def limited(world: World, *limits: Limit, **fields: Any) -> ExecutionRow:
     return world.execution(limits=encode_limits(limits), **fields)
 
 
@@ -43,7 +43,7 @@ def at_once(count: int, key: str = "k") -> Limit:
     return Limit(key, concurrency=count)
 
 
-async def add_limited(world: World, count: int, *limits: Limit, **fields: Any) -> list[Execution]:
+async def add_limited(world: World, count: int, *limits: Limit, **fields: Any) -> list[ExecutionRow]:
     batch = [limited(world, *limits, **fields) for _ in range(count)]
     await world.add(*batch)
     return batch

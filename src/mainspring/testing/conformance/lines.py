@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.limits import Limit
 from .base import StoreSuite, World, ids, stored
 from .limits import LOOK, add_limited, at_once, parked
 
 
-async def served(world: World, running: Execution, count: int) -> list[Execution]:
+async def served(world: World, running: ExecutionRow, count: int) -> list[ExecutionRow]:
     """What runs next, one after another, when a single slot goes from hand to hand."""
     rows = []
     for _ in range(count):

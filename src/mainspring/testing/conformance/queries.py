@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import ExecutionQuery
 from .base import StoreSuite, World, ids, stored
 
 
-async def mixture(world: World) -> list[Execution]:
+async def mixture(world: World) -> list[ExecutionRow]:
     """Executions of two jobs in every kind of state; the list is in the order of their ids."""
     batch = [
         world.execution(tenant="t1", trace_id="x", created=100),
@@ -29,7 +29,7 @@ async def mixture(world: World) -> list[Execution]:
 
 
 class Finding(StoreSuite):
-    async def check(self, world: World, batch: list[Execution], wanted: list[int], **filters: Any) -> None:
+    async def check(self, world: World, batch: list[ExecutionRow], wanted: list[int], **filters: Any) -> None:
         query = ExecutionQuery(**filters)
         assert ids(await world.store.find(query)) == [batch[n].id for n in reversed(wanted)]
         assert ids(await world.store.find(replace(query, oldest_first=True))) == [batch[n].id for n in wanted]

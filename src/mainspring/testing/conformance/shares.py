@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from .base import StoreSuite, World, ids, stored
 
 
-async def add_shares(world: World, names: str, **fields: Any) -> list[Execution]:
+async def add_shares(world: World, names: str, **fields: Any) -> list[ExecutionRow]:
     """One batch of executions, one per letter."""
     batch = [world.execution(share=name, **fields) for name in names]
     await world.add(*batch)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from ...model.execution import Execution, State
+from ...model.execution import ExecutionRow, State
 from .base import StoreSuite, World, ids, stored
 
 HALF_STEP = 2.5
 
 
 class Staging(StoreSuite):
-    def staged(self, world: World, enqueued: str | None, running: str | None, **fields: Any) -> Execution:
+    def staged(self, world: World, enqueued: str | None, running: str | None, **fields: Any) -> ExecutionRow:
         return world.execution(unique_key=enqueued, running_unique_key=running, staged=True, **fields)
 
     @pytest.mark.req("ENQ-4")

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ...core.ports import Store
-from ...model.execution import Attempt, Execution, State
+from ...model.execution import Attempt, ExecutionRow, State
 from ...model.job import Job, JobSpec, encode_spec
 from ...model.limits import Limit, encode_limits
 from ...model.store.entries import Entry, EntryWrite
@@ -56,13 +56,13 @@ class Script:
     """What the steps so far have led to; the same for both stores."""
 
     clock: FakeClock
-    rows: list[Execution] = field(default_factory=list)
+    rows: list[ExecutionRow] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
     shelf: dict[str, int] = field(default_factory=dict)  # versions by key
     serial: int = 0
 
-    def row(self, position: int) -> Execution | None:
+    def row(self, position: int) -> ExecutionRow | None:
         """Low positions are rows that run, then those that wait, then finished ones."""
         order = (State.RUNNING, State.PENDING, State.WAITING)
         ranked = sorted(self.rows, key=lambda row: order.index(row.state) if row.state in order else len(order))
@@ -103,7 +103,7 @@ class New:
     weight: int = 1
     limits: tuple[Limit, ...] = ()
 
-    def execution(self, script: Script) -> Execution:
+    def execution(self, script: Script) -> ExecutionRow:
         known = None if self.again is None else script.row(self.again)
         if known is not None:
             return replace(known, params='{"again":true}', state=State.PENDING)
@@ -113,7 +113,7 @@ class New:
         if self.state.final:
             fields = {"finished": now, "started": now - 1_234_567, "todo": self.alone}
         running_unique, running_overlap = self.running or (None, None)
-        return Execution(
+        return ExecutionRow(
             id=script.new_id(),
             job=self.job,
             job_id=script.job_id(self.job),

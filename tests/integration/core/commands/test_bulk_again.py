@@ -6,7 +6,7 @@ import pytest
 
 from mainspring import JobContext, Mainspring, NonRetryable, State
 from mainspring.core.rules.transitions import keeps
-from mainspring.model.execution import Execution, encode_policy
+from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.testing import harness
 
@@ -53,6 +53,6 @@ async def test_a_bulk_retry_by_filter_runs_the_tenants_of_a_parent_once() -> Non
 @pytest.mark.req("FLW-1")
 def test_what_follows_from_another_job_stays_for_whoever_hands_over_again() -> None:
     policy = encode_policy(RunPolicy(keep_success=False))
-    made = Execution(id=ID, job="b", job_id="b", handler="b", policy=policy, trigger="dependency")
+    made = ExecutionRow(id=ID, job="b", job_id="b", handler="b", policy=policy, trigger="dependency")
     assert keeps(made, State.COMPLETED)
-    assert not keeps(Execution(id=ID, job="b", job_id="b", handler="b", policy=policy), State.COMPLETED)
+    assert not keeps(ExecutionRow(id=ID, job="b", job_id="b", handler="b", policy=policy), State.COMPLETED)

@@ -23,7 +23,7 @@ from mainspring import (
 )
 from mainspring.core.commands.retry_claims import Retries
 from mainspring.model.events import Ended, Started
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
 from tests.support import Nodes, Seen, ended, run_once, until
@@ -249,7 +249,7 @@ async def test_several_who_retry_at_the_same_instant_make_one_execution(nodes: N
         asked = await asyncio.gather(
             *(app.retry(failed if n % 2 else "fails") for n in range(8)), return_exceptions=True
         )
-        made = [each for each in asked if isinstance(each, Execution)]
+        made = [each for each in asked if isinstance(each, ExecutionRow)]
         assert [each.id for each in await app.executions(status="pending")] == [made[0].id]
         assert [type(each) for each in asked if each not in made] == [CommandRefused] * 7
         with pytest.raises(CommandRefused, match=f"it is being retried already, as execution {made[0].id}"):
@@ -269,12 +269,12 @@ async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
 
     async with app:
         failed = await ended(app, await app.enqueue("fails"))
-        look, others = Retries.look, list[Execution]()
+        look, others = Retries.look, list[ExecutionRow]()
 
         async def slow(self: Retries, id: str) -> int:
             seen = await look(self, id)
             if not others:  # somebody else asks, and is done, while the first one is on its way
-                others.append(Execution(id="", job="", job_id="", handler=""))
+                others.append(ExecutionRow(id="", job="", job_id="", handler=""))
                 others[0] = await ended(app, await app.retry(failed))
             return seen
 

@@ -14,7 +14,7 @@ import pytest
 from mainspring import Mainspring, every
 from mainspring.core.engine.janitor import Janitor
 from mainspring.model.events import Trouble
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import ClaimRequest
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
@@ -66,7 +66,7 @@ async def test_a_job_that_cannot_be_read_holds_up_no_other(sqlite_nodes: Nodes) 
     assert version == 1
 
 
-def work(app: Mainspring, execution: Execution) -> Execution:
+def work(app: Mainspring, execution: ExecutionRow) -> ExecutionRow:
     return msgspec.structs.replace(execution, id=execution.id[:-4] + "0000", policy=UNREADABLE)
 
 

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 from pymongo.asynchronous.collection import AsyncCollection
 
-from mainspring.model.execution import FINAL, Execution, State
+from mainspring.model.execution import FINAL, ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import (
     Audit,
@@ -134,9 +134,9 @@ def id_of(n: int) -> str:
     return f"019b7657-b400-7000-8000-{n:012x}"
 
 
-def execution(n: int, **fields: Any) -> Execution:
+def execution(n: int, **fields: Any) -> ExecutionRow:
     plain: dict[str, Any] = {"job": "job", "job_id": "job-1", "handler": "work", "created": NOW, "due": NOW}
-    return Execution(**{"id": id_of(n), **plain, **fields})
+    return ExecutionRow(**{"id": id_of(n), **plain, **fields})
 
 
 def job(**fields: Any) -> Job:
@@ -147,7 +147,7 @@ def audit(n: int) -> Audit:
     return Audit(id=f"a{n}", at=NOW, actor="ann", action="act", target="job")
 
 
-def completed(row: Execution, **fields: Any) -> Change:
+def completed(row: ExecutionRow, **fields: Any) -> Change:
     seen: dict[str, Any] = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     return Change(**{**seen, "to": State.COMPLETED, "at": NOW, "failures": 0, "crashes": 0, **fields})
 

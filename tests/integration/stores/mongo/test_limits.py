@@ -10,7 +10,7 @@ from typing import Any
 import pymongo
 import pytest
 
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import JobWrite
@@ -38,7 +38,7 @@ def replica_set_url() -> str:
     return mongo("replica_set").new_database()
 
 
-def limited(*limits: Limit, **fields: Any) -> Execution:
+def limited(*limits: Limit, **fields: Any) -> ExecutionRow:
     return execution(limits=encode_limits(limits), **fields)
 
 
@@ -67,7 +67,7 @@ async def test_never_do_more_run_under_a_key_than_its_limit(url: str) -> None:
             nonlocal most
             mine = request(owner=f"w {queue}", queues=frozenset({queue}), limit=2)
             left = [row for row in rows if row.queue == queue]
-            held: tuple[Execution, ...] = ()
+            held: tuple[ExecutionRow, ...] = ()
             while len(done) < len(rows):
                 await store.add(
                     [left.pop() for _ in range(min(2, len(left)))]

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 from pymongo import AsyncMongoClient, monitoring
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import Beat, ClaimRequest, ExecutionQuery, Note, PruneRule, WorkerInfo
@@ -51,15 +51,15 @@ Step = Callable[[MongoStore], Awaitable[Any]]
 # --- a full database ------------------------------------------------------------------------------------------------
 
 
-def rows(begin: int, count: int, **fields: Any) -> Iterator[Execution]:
+def rows(begin: int, count: int, **fields: Any) -> Iterator[ExecutionRow]:
     """One every millisecond, of a thousand jobs in turn."""
     for n in range(begin, begin + count):
         made, job = NOW - (ROWS * 4 - n) * 1000, f"job{n % JOBS}"
         plain: dict[str, Any] = {"job": job, "job_id": f"{job}-1", "handler": "other", "created": made, "due": made}
-        yield Execution(id=tick_id(str(n), made), **{**plain, **fields})
+        yield ExecutionRow(id=tick_id(str(n), made), **{**plain, **fields})
 
 
-def everything() -> Iterator[Execution]:
+def everything() -> Iterator[ExecutionRow]:
     """Work of others, of the future, running, waiting, and a history."""
     yield from rows(0, ROWS // 2, state=State.COMPLETED, finished=NOW, started=NOW)
     yield from rows(
@@ -80,7 +80,7 @@ def everything() -> Iterator[Execution]:
     yield from rows(ROWS * 7, PAGE, **{**owned, "handler": "held", "owner": "w1"}, limits=HELD)
 
 
-def stored(row: Execution) -> dict[str, Any]:
+def stored(row: ExecutionRow) -> dict[str, Any]:
     """Endings are counted, turns given, and rows without room parked."""
     doc = document(row, tag=0 if row.share is not None else None)
     doc.pop("delta", None)

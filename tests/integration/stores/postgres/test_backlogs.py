@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import ClaimRequest
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
@@ -62,11 +62,11 @@ class Backlog:
         return [row.id for row in self.waiting[first:last]]
 
 
-def made(millis: int, **fields: Any) -> Execution:
+def made(millis: int, **fields: Any) -> ExecutionRow:
     """An execution made so many milliseconds into the last minute."""
     at = NOW - 60_000_000 + millis * 1_000
     plain = {"id": random_id(at, CHANCE), "job": "job", "job_id": "job-1", "handler": "work"}
-    return Execution(**{**plain, "created": at, "due": at, **fields})
+    return ExecutionRow(**{**plain, "created": at, "due": at, **fields})
 
 
 @asynccontextmanager

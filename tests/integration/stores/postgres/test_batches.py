@@ -15,7 +15,7 @@ import pytest
 
 from mainspring.core.ports import Topic
 from mainspring.model.errors import StoreError
-from mainspring.model.execution import Attempt, Execution, State
+from mainspring.model.execution import Attempt, ExecutionRow, State
 from mainspring.model.store.batches import Blank, alike
 from mainspring.model.store.messages import Added, Change, ClaimRequest, ExecutionQuery
 from mainspring.model.values.ids import random_id
@@ -45,13 +45,13 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
         await store.close()
 
 
-def execution(**fields: Any) -> Execution:
+def execution(**fields: Any) -> ExecutionRow:
     now = time.time_ns() // 1000
     plain = {"id": random_id(now, CHANCE), "job": "job", "job_id": "job-1", "handler": "work"}
-    return Execution(**{**plain, "created": now, "due": now, **fields})
+    return ExecutionRow(**{**plain, "created": now, "due": now, **fields})
 
 
-def completed(row: Execution, **fields: Any) -> Change:
+def completed(row: ExecutionRow, **fields: Any) -> Change:
     """As `core.rules.transitions` ends a first try."""
     ended = row.created + 5_000
     attempt = Attempt(number=1, worker=OWNER, started=row.created + 1_000, ended=ended, end="completed", cpu_ms=0.25)
@@ -60,7 +60,7 @@ def completed(row: Execution, **fields: Any) -> Change:
     return Change(**{**seen, **plain, **fields})
 
 
-async def claimed(store: PostgresStore, limit: int = 100) -> tuple[Execution, ...]:
+async def claimed(store: PostgresStore, limit: int = 100) -> tuple[ExecutionRow, ...]:
     handlers = frozenset({"work"})
     request = ClaimRequest(owner=OWNER, handlers=handlers, queues=None, limit=limit, lease=30.0)
     return (await store.exchange([], request)).claimed

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from mainspring import InvalidValue, JobContext, Mainspring, Unique
 from mainspring.core.rules import new_execution
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import JobWrite
 from mainspring.stores.postgres import PostgresStore
@@ -326,7 +326,7 @@ async def test_sql_makes_the_row_that_the_client_makes(url: str, fields: dict[st
     await store.close()
 
 
-def comparable(row: Execution) -> Execution:
+def comparable(row: ExecutionRow) -> ExecutionRow:
     """Without what is drawn anew for each execution, and with the slot a row got taken back."""
     slot = row.overlap_key.split("#")[0] if row.overlap_key else None
     running = row.running_overlap_key.split("#")[0] if row.running_overlap_key else None

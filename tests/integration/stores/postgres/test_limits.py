@@ -17,7 +17,7 @@ import pytest
 from psycopg.rows import tuple_row
 
 from mainspring.core.ports import Topic
-from mainspring.model.execution import Attempt, Execution, State
+from mainspring.model.execution import Attempt, ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import Limit, decode_limits, encode_limits
 from mainspring.model.store.messages import Change, ClaimRequest, ExecutionQuery, JobWrite
@@ -47,10 +47,10 @@ async def opened(url: str, count: int = 1) -> AsyncIterator[list[PostgresStore]]
         yield stores
 
 
-def execution(**fields: Any) -> Execution:
+def execution(**fields: Any) -> ExecutionRow:
     now = time.time_ns() // 1000
     plain = {"id": random_id(now, CHANCE), "job": "job", "job_id": "job-1", "handler": "crawl"}
-    return Execution(**{**plain, "created": now, "due": now, **fields})
+    return ExecutionRow(**{**plain, "created": now, "due": now, **fields})
 
 
 def request(owner: str = "w1", **fields: Any) -> ClaimRequest:
@@ -58,7 +58,7 @@ def request(owner: str = "w1", **fields: Any) -> ClaimRequest:
     return ClaimRequest(**{**plain, **fields})
 
 
-def change(row: Execution, to: State = State.COMPLETED, delay: float = 0.0) -> Change:
+def change(row: ExecutionRow, to: State = State.COMPLETED, delay: float = 0.0) -> Change:
     """As a worker says it: most endings go the short way, the others the long one."""
     now = time.time_ns() // 1000
     attempt = Attempt(number=1, worker=row.owner or "", started=now, ended=now, end="completed")
@@ -80,11 +80,11 @@ async def test_many_that_settle_and_claim_at_once_never_exceed_a_limit_nor_lose_
     held: Counter[str] = Counter()
     done: set[str] = set()
 
-    def keys(row: Execution) -> list[str]:
+    def keys(row: ExecutionRow) -> list[str]:
         return [limit.key for limit in decode_limits(row.limits or "[]")]
 
     async def work(store: PostgresStore, owner: str) -> None:
-        chance, mine = random.Random(owner), list[Execution]()
+        chance, mine = random.Random(owner), list[ExecutionRow]()
         while len(done) < ROWS:
             for row in mine:
                 held.subtract(keys(row))

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import Change, ClaimRequest, ExecutionQuery, JobWrite, PruneRule
 from mainspring.model.time.instants import SECOND
 from mainspring.model.values.ids import random_id
@@ -158,7 +158,7 @@ def request(**fields: Any) -> ClaimRequest:
     return ClaimRequest(**{**plain, **fields})
 
 
-def ending(row: Execution) -> Change:
+def ending(row: ExecutionRow) -> Change:
     seen: dict[str, Any] = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     return Change(**seen, to=State.COMPLETED, at=row.created, failures=0, crashes=0)
 
@@ -192,7 +192,7 @@ async def claim_from_shares(store: PostgresStore) -> None:
 
 async def claim_under_a_limit(store: PostgresStore) -> None:
     """A look finds room, a settle frees it again, and each time others are woken."""
-    rows: tuple[Execution, ...] = ()
+    rows: tuple[ExecutionRow, ...] = ()
     for _ in range(3):
         rows = (await store.exchange([ending(row) for row in rows], request(handlers=frozenset({"limit"})))).claimed
         assert len(rows) == 3
@@ -334,7 +334,7 @@ async def pass_through(store: PostgresStore, url: str, count: int) -> int:
     return int(found[0])
 
 
-def execution(**fields: Any) -> Execution:
+def execution(**fields: Any) -> ExecutionRow:
     now = time.time_ns() // 1000
     plain = {"id": random_id(now, CHANCE), "job": "job", "job_id": "job-1", "handler": "work"}
-    return Execution(**{**plain, "created": now, "due": now, **fields})
+    return ExecutionRow(**{**plain, "created": now, "due": now, **fields})

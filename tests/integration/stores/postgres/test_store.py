@@ -22,7 +22,7 @@ from mainspring import InvalidValue, StoreError
 from mainspring.cli.root import run_command
 from mainspring.core.ports import Topic
 from mainspring.model.errors import SchemaMismatch
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import Beat, Change, ClaimRequest, ExecutionQuery, JobWrite, Note, WorkerInfo
 from mainspring.model.values.ids import random_id
@@ -51,10 +51,10 @@ async def opened(database: Any, **options: Any) -> AsyncIterator[PostgresStore]:
         await store.close()
 
 
-def execution(**fields: Any) -> Execution:
+def execution(**fields: Any) -> ExecutionRow:
     now = time.time_ns() // 1000
     plain = {"id": random_id(now, random.Random()), "job": "job", "job_id": "job-1", "handler": "work"}
-    return Execution(**{**plain, "created": now, "due": now, **fields})
+    return ExecutionRow(**{**plain, "created": now, "due": now, **fields})
 
 
 def request(**fields: Any) -> ClaimRequest:
@@ -62,7 +62,7 @@ def request(**fields: Any) -> ClaimRequest:
     return ClaimRequest(**{**plain, **fields})
 
 
-def ending(row: Execution, to: State = State.COMPLETED) -> Change:
+def ending(row: ExecutionRow, to: State = State.COMPLETED) -> Change:
     seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     return Change(**seen, to=to, at=row.created, failures=0, crashes=0)
 

@@ -17,7 +17,7 @@ from mainspring import every
 from mainspring.app.parts import SystemClock
 from mainspring.core.engine.scheduler import Scheduler
 from mainspring.core.rules import job_commands, ticks
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import ExecutionQuery, JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND, Micros
@@ -60,7 +60,7 @@ def ticked(jobs: list[Job], now: Micros) -> list[JobWrite]:
     return [ticks.materialise(job, now, random.Random(1)) for job in jobs]
 
 
-async def all_executions(store: PostgresStore) -> list[Execution]:
+async def all_executions(store: PostgresStore) -> list[ExecutionRow]:
     return await store.find(ExecutionQuery(limit=100_000))
 
 
@@ -109,7 +109,7 @@ async def test_a_key_in_an_open_transaction_holds_up_its_own_job_only() -> None:
     url = postgres().migrated_database()
     async with opened(url) as store:
         jobs, now = await declared(store, 3), await store.now()
-        mine = Execution(
+        mine = ExecutionRow(
             id=random_id(now, random.Random()), job=jobs[1].name, job_id=jobs[1].id, handler="h", created=now
         )
         with psycopg.connect(url) as caller:
@@ -147,7 +147,7 @@ def outcome(written: JobWritten) -> tuple[bool, list[tuple[str, bool]]]:
     return written.won, [(added.outcome, added.holder is not None) for added in written.added]
 
 
-def shape(row: Execution, base: Micros) -> tuple[Any, ...]:
+def shape(row: ExecutionRow, base: Micros) -> tuple[Any, ...]:
     """Everything but what the two runs cannot share: ids and instants."""
     at = [None if instant is None else (instant - base) // SECOND for instant in (row.tick, row.due, row.created)]
     keys = [None if key is None else key.replace(row.job_id, "J") for key in (row.overlap_key, row.running_overlap_key)]

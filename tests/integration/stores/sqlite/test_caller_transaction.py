@@ -12,7 +12,7 @@ import pytest
 
 from mainspring.core.ports import Topic
 from mainspring.model.errors import InvalidValue, StoreError
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import ExecutionQuery
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
@@ -38,9 +38,9 @@ async def opened(path: Path) -> AsyncIterator[SqliteStore]:
         await store.close()
 
 
-def execution(number: int, **fields: Any) -> Execution:
+def execution(number: int, **fields: Any) -> ExecutionRow:
     id = f"019b7000-0000-7000-8000-{number:012x}"
-    return Execution(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
+    return ExecutionRow(**{"id": id, "job": "job", "job_id": "job-1", "handler": "work", **fields})
 
 
 async def ids(store: SqliteStore) -> list[str]:

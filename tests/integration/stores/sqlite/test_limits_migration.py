@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.admin.copy import opened
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.execution import lane as lane_of
 from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import ExecutionQuery
@@ -102,9 +102,9 @@ def _fill(connection: sqlite3.Connection) -> None:
     )
 
 
-def _execution(number: int, **fields: object) -> Execution:
+def _execution(number: int, **fields: object) -> ExecutionRow:
     base = {"id": _id(number), "job": "job", "job_id": "job-1", "handler": "work", "created": START, "due": START}
-    return Execution(**{**base, **fields})  # type: ignore[arg-type]
+    return ExecutionRow(**{**base, **fields})  # type: ignore[arg-type]
 
 
 def _id(number: int) -> str:

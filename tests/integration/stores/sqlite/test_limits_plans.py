@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.sqlite import schema
@@ -62,22 +62,22 @@ def database(request: pytest.FixtureRequest, seeded: Path) -> Iterator[sqlite3.C
     connection.close()
 
 
-def _execution(number: int, **fields: object) -> Execution:
+def _execution(number: int, **fields: object) -> ExecutionRow:
     base = {"id": _id(number), "job": "job", "job_id": "job-1", "handler": "crawl", "created": START, "due": START}
-    return Execution(**{**base, **fields})  # type: ignore[arg-type]
+    return ExecutionRow(**{**base, **fields})  # type: ignore[arg-type]
 
 
 def _id(number: int) -> str:
     return f"019b7000-0000-7000-8000-{number:012x}"
 
 
-def _add(connection: sqlite3.Connection, executions: list[Execution]) -> None:
+def _add(connection: sqlite3.Connection, executions: list[ExecutionRow]) -> None:
     tx = Transaction(connection, FakeClock())
     insert.add(tx, executions)
     tx.flush()
 
 
-def _claim(connection: sqlite3.Connection, **fields: object) -> tuple[Execution, ...]:
+def _claim(connection: sqlite3.Connection, **fields: object) -> tuple[ExecutionRow, ...]:
     request = ClaimRequest(**{**_fields(REQUEST), **fields})  # type: ignore[arg-type]
     return claim.exchange(Transaction(connection, FakeClock()), [], request, ClaimedRows()).claimed
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import ExecutionQuery
 from mainspring.stores.sqlite import schema
 from mainspring.stores.sqlite.executions import lists, rows
@@ -272,7 +272,7 @@ def test_every_statement_can_be_prepared(database: sqlite3.Connection) -> None:
 def test_every_field_of_an_execution_has_its_place() -> None:
     columns = {"state", "token", "claimed", "started", "parked"}
     placed = columns | set(rows.Body.__struct_fields__) | set(rows.Tail.__struct_fields__)
-    assert placed == set(Execution.__struct_fields__)
+    assert placed == set(ExecutionRow.__struct_fields__)
 
 
 def test_every_field_of_a_body_gets_its_own_value() -> None:
@@ -281,5 +281,5 @@ def test_every_field_of_a_body_gets_its_own_value() -> None:
     flow = {"share": "s", "weight": 9, "limits": "[3]", "flow": "f"}
     texts = ("queue", "trigger", "triggered_by", "traceparent", "tenant", "parent_id", "retry_of", "unique_key")
     keys = ("overlap_key", "running_unique_key", "running_overlap_key")
-    execution = Execution(**known, **dates, **flow, **{name: name for name in (*texts, *keys)})
+    execution = ExecutionRow(**known, **dates, **flow, **{name: name for name in (*texts, *keys)})
     assert rows.executions(rows.body(execution, 8)) == [replace(execution, number=8)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.model.execution import Attempt, Execution, State
+from mainspring.model.execution import Attempt, ExecutionRow, State
 from mainspring.model.job import JobStats
 from mainspring.model.store.messages import CancelRequest, Change, Note
 from mainspring.stores.sqlite import SqliteStore
@@ -28,13 +28,13 @@ async def two_stores(folder: Path) -> AsyncIterator[tuple[SqliteStore, SqliteSto
         yield store, other
 
 
-def ending(row: Execution, **fields: Any) -> Change:
+def ending(row: ExecutionRow, **fields: Any) -> Change:
     """A completed try, as the engine tells of it."""
     attempt = Attempt(1, row.owner or "", row.due, row.due + 1, "completed")
     return replace(change(row, State.COMPLETED), **{"attempt": attempt, **fields})
 
 
-def unnamed(row: Execution) -> Execution:
+def unnamed(row: ExecutionRow) -> ExecutionRow:
     return replace(row, id="", job="", job_id="", unique_key=None, overlap_key=None)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from mainspring.core.ports import Topic
 from mainspring.model.errors import StoreError
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import Audit, Beat, ExecutionQuery, JobWrite, PruneRule, WorkerInfo
 from mainspring.model.triggers.combined import encode_trigger, every
@@ -333,7 +333,7 @@ def test_a_fork_leaves_parent_and_child_with_a_store_each(path: Path) -> None:
 # --- long histories ---------------------------------------------------------------------------------------------------
 
 
-def finished(number: int, state: State = State.COMPLETED, at: int = 0) -> Execution:
+def finished(number: int, state: State = State.COMPLETED, at: int = 0) -> ExecutionRow:
     return execution(number, state=state, finished=at)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mainspring.model.errors import StoreError
-from mainspring.model.execution import LIVE, Execution
+from mainspring.model.execution import LIVE, ExecutionRow
 from mainspring.model.store.messages import Beat, ExecutionQuery, WorkerInfo
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite import store as store_module
@@ -83,7 +83,7 @@ async def outcome(call: Any) -> Any:
 async def test_a_slow_list_keeps_nobody_from_working(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, release = threading.Event(), threading.Event()
 
-    def slow(tx: Transaction, query: ExecutionQuery) -> list[Execution]:
+    def slow(tx: Transaction, query: ExecutionQuery) -> list[ExecutionRow]:
         if query is ALL:
             begun.set()
             release.wait(DEADLINE * 2)

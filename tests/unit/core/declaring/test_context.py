@@ -19,7 +19,7 @@ from mainspring.core.declaring.context import (
     Resources,
 )
 from mainspring.model.errors import InvalidValue, MainspringError
-from mainspring.model.execution import Execution, encode_policy
+from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.model.store.messages import LogLine
 from mainspring.model.time.instants import to_micros
@@ -33,7 +33,7 @@ BEGIN, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 
 def context(clock: FakeClock | None = None, **fields: Any) -> JobContext:
     options = {key: fields.pop(key) for key in ("resources", "username", "channel", "logger") if key in fields}
-    execution = Execution(**{"id": "e1", "job": "crawl", "job_id": "j1", "handler": "crawl", **fields})
+    execution = ExecutionRow(**{"id": "e1", "job": "crawl", "job_id": "j1", "handler": "crawl", **fields})
     return JobContext(execution, clock=clock or FakeClock(), **options)
 
 

@@ -13,7 +13,7 @@ from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.parameters import is_async
 from mainspring.core.declaring.signature import Signature
 from mainspring.model.errors import InvalidValue
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 
 if TYPE_CHECKING:
     from somewhere import OnlyForTheTypeChecker
@@ -105,7 +105,7 @@ class TestClassHandlers:
         def perform(self, data: Address) -> None: ...
 
     class WithRecord:
-        async def perform(self, address: Address, run: Execution) -> None: ...
+        async def perform(self, address: Address, run: ExecutionRow) -> None: ...
 
     class Fields:
         def perform(self, shift_id: str, execution: Any = None) -> None: ...

@@ -11,7 +11,7 @@ from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.registrar import Registrar
 from mainspring.core.declaring.registry import Registry
 from mainspring.model.errors import DuplicateRegistration, InvalidValue
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.triggers.combined import (
     Trigger,
     daily_at,
@@ -52,7 +52,7 @@ def registrar(registry: Registry) -> Registrar:
 
 
 def context(job: str) -> JobContext:
-    return JobContext(Execution(id="e1", job=job, job_id="j", handler=job), clock=FakeClock())
+    return JobContext(ExecutionRow(id="e1", job=job, job_id="j", handler=job), clock=FakeClock())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.registry import Handler, Registry
 from mainspring.core.declaring.signature import PayloadMismatch
 from mainspring.model.errors import DuplicateRegistration, HandlerNotFound, InvalidValue
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import JobSpec
 from mainspring.model.policies import Retry
 from mainspring.model.triggers.combined import daily_at, encode_trigger, every
@@ -61,7 +61,7 @@ class Mailer:
 
 
 def context(params: str = "{}") -> JobContext:
-    return JobContext(Execution(id="e1", job="job", job_id="j", handler="job", params=params), clock=FakeClock())
+    return JobContext(ExecutionRow(id="e1", job="job", job_id="j", handler="job", params=params), clock=FakeClock())
 
 
 def here() -> str:
@@ -269,7 +269,7 @@ async def test_perform_may_be_async_and_get_the_record() -> None:
     class Job:
         name = "job"
 
-        async def perform(self, data: dict[str, Any], execution: Execution) -> str:
+        async def perform(self, data: dict[str, Any], execution: ExecutionRow) -> str:
             return execution.id
 
     handler = Registry().register(Job)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.engine.prefetch import Ahead
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 
 
-def row(id: str, share: str | None = None) -> Execution:
-    return Execution(id=id, job="j", job_id="j", handler="h", share=share)
+def row(id: str, share: str | None = None) -> ExecutionRow:
+    return ExecutionRow(id=id, job="j", job_id="j", handler="h", share=share)
 
 
 def in_order(ahead: Ahead) -> list[str]:

@@ -12,7 +12,7 @@ from mainspring.core.monitoring import why
 from mainspring.core.monitoring.why import Facts, Place, Reason, counted, facts, place_of, reasons, why_it_waits
 from mainspring.core.queries.job_view import JobView
 from mainspring.core.rules import job_commands
-from mainspring.model.execution import Execution, State, encode_policy
+from mainspring.model.execution import ExecutionRow, State, encode_policy
 from mainspring.model.job import Job, JobSpec, JobStats, LiveCounts, encode_spec
 from mainspring.model.policies import RunPolicy
 from mainspring.model.store.messages import WorkerInfo
@@ -37,12 +37,14 @@ def worker(**fields: Any) -> WorkerInfo:
     return WorkerInfo(id="w", host="x", pid=1, version="1", **plain)
 
 
-def run(id: str = "e", **fields: Any) -> Execution:
+def run(id: str = "e", **fields: Any) -> ExecutionRow:
     plain: dict[str, Any] = {"policy": encode_policy(RunPolicy(overlap="skip")), "due": NOW, **fields}
-    return Execution(id=id, job="j", job_id="i", handler="h", **plain)
+    return ExecutionRow(id=id, job="j", job_id="i", handler="h", **plain)
 
 
-def codes(made: Job, workers: list[WorkerInfo] | None = None, *alive: Execution, orphaned: bool = False) -> list[str]:
+def codes(
+    made: Job, workers: list[WorkerInfo] | None = None, *alive: ExecutionRow, orphaned: bool = False
+) -> list[str]:
     view = JobView(made, JobStats(job_id="i"), LiveCounts(), orphaned)
     given = [worker()] if workers is None else workers
     return [reason.code for reason in reasons(Facts(view=view, now=NOW, workers=given, alive=alive))]
@@ -78,7 +80,7 @@ RECURRING = job(every(hours=1))
     ],
 )
 def test_each_fact_gives_its_reason(
-    made: Job, workers: list[WorkerInfo] | None, alive: list[Execution], expected: list[str]
+    made: Job, workers: list[WorkerInfo] | None, alive: list[ExecutionRow], expected: list[str]
 ) -> None:
     assert codes(made, workers, *alive) == expected
 
@@ -149,7 +151,7 @@ async def test_a_share_of_its_own_is_told_its_place(monkeypatch: pytest.MonkeyPa
         await app.close()
 
 
-def waits(made: Job, workers: list[WorkerInfo], *alive: Execution) -> list[str]:
+def waits(made: Job, workers: list[WorkerInfo], *alive: ExecutionRow) -> list[str]:
     view = JobView(made, JobStats(job_id="i"), LiveCounts())
     return [
         f"{each.code}: {each.message}"
@@ -197,7 +199,7 @@ LIMITED = msgspec.json.encode([{"key": "k", "concurrency": 2}]).decode()
     ],
 )
 def test_why_one_execution_waits(
-    made: Job, workers: list[WorkerInfo], alive: list[Execution], expected: list[str]
+    made: Job, workers: list[WorkerInfo], alive: list[ExecutionRow], expected: list[str]
 ) -> None:
     assert waits(made, workers, *alive) == expected
 

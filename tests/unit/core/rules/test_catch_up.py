@@ -16,7 +16,7 @@ from mainspring import CatchUp, InvalidValue, any_of, cron, daily_at, every
 from mainspring.core.declaring.edits import edited_fields
 from mainspring.core.declaring.options import job_spec
 from mainspring.core.rules import job_commands, ticks
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, effective_spec, encode_spec
 from mainspring.model.policies import as_catch_up
 from mainspring.model.store.messages import JobWrite
@@ -40,11 +40,11 @@ def job(trigger: Trigger, **fields: Any) -> Job:
     return made.with_changes(next_run=ticks.first_run(made.trigger, at(0)))
 
 
-def caught_up(write: JobWrite) -> list[Execution]:
+def caught_up(write: JobWrite) -> list[ExecutionRow]:
     return [each for each in write.executions if each.trigger == "catch_up"]
 
 
-def gaps(write: JobWrite) -> list[Execution]:
+def gaps(write: JobWrite) -> list[ExecutionRow]:
     return [each for each in write.executions if each.reason == "missed"]
 
 
@@ -248,7 +248,7 @@ def check_spacing(write: JobWrite, limits: CatchUp, now: Micros) -> None:
     assert limits.age_limit is None or all(now - (each.tick or 0) <= limits.age_limit * SECOND for each in runs)
 
 
-def span_of(gap: Execution) -> tuple[Micros, Micros, int, bool]:
+def span_of(gap: ExecutionRow) -> tuple[Micros, Micros, int, bool]:
     assert gap.state is State.SKIPPED
     first, last = (to_micros(datetime.fromisoformat(gap.metadata[name])) for name in ("from", "to"))
     return first, last, gap.metadata["count"], gap.metadata["exact"]

@@ -15,7 +15,7 @@ from mainspring import InvalidValue, Limit
 from mainspring.core.declaring.registry import Registry
 from mainspring.core.rules.limits import added_limit, check_limits, check_weights, limits_of
 from mainspring.core.rules.new_execution import new_execution
-from mainspring.model.execution import Execution
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import decode_limits, next_token, refilled
 
@@ -26,7 +26,7 @@ def job(**spec: Any) -> Job:
     return Job(name="crawl", id="j1", declared=encode_spec(JobSpec(handler="crawl", **spec)))
 
 
-def made(of: Job, **fields: Any) -> Execution:
+def made(of: Job, **fields: Any) -> ExecutionRow:
     return new_execution(of, trigger="enqueue", now=1, chance=random.Random(1), **fields)
 
 

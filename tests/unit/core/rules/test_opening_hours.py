@@ -16,7 +16,7 @@ from mainspring.core.rules import job_commands, opening_hours, ticks
 from mainspring.model.calendars.calendar import Calendar, calendar
 from mainspring.model.calendars.hours import encode_hours
 from mainspring.model.events import OutsideHours
-from mainspring.model.execution import Execution, State
+from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import SECOND, Micros, to_datetime, to_micros
 from mainspring.model.triggers.combined import Trigger, encode_trigger
@@ -47,7 +47,7 @@ class Walk:
     def __init__(self, made: Job, **calendars: Any) -> None:
         self.job = made
         self.calendars: dict[str, Calendar] = {name: calendar(name, given) for name, given in calendars.items()}
-        self.made: list[Execution] = []
+        self.made: list[ExecutionRow] = []
         self.told: list[OutsideHours] = []
 
     def look(self, *instants: float) -> Walk:
@@ -66,7 +66,7 @@ class Walk:
         made = [each for each in self.made if each.state is State.PENDING]
         return [(_hours(each.tick), _hours(each.due)) for each in made]
 
-    def gaps(self) -> list[Execution]:
+    def gaps(self) -> list[ExecutionRow]:
         return [each for each in self.made if each.state is not State.PENDING]
 
 

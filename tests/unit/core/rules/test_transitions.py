@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.rules import transitions
 from mainspring.model.errors import CommandRefused
-from mainspring.model.execution import FINAL, LIVE, Execution, Outcome, State, encode_attempts, encode_policy
+from mainspring.model.execution import FINAL, LIVE, ExecutionRow, Outcome, State, encode_attempts, encode_policy
 from mainspring.model.policies import Retry, RunPolicy
 from mainspring.model.store.messages import CancelRequest, Change
 
@@ -22,13 +22,13 @@ LEGAL = {
 ENDS = ["completed", "failed", "timeout", "snoozed", "handed_back", "worker_lost", "cancelled", "fanned_out"]
 
 
-def execution(**fields: object) -> Execution:
+def execution(**fields: object) -> ExecutionRow:
     policy = fields.pop("policy", RunPolicy(max_attempts=3))
-    base = Execution(id="e", job="j", job_id="i", handler="h", policy=encode_policy(policy))
+    base = ExecutionRow(id="e", job="j", job_id="i", handler="h", policy=encode_policy(policy))
     return msgspec.structs.replace(base, **fields)
 
 
-def running(**fields: object) -> Execution:
+def running(**fields: object) -> ExecutionRow:
     return execution(state=State.RUNNING, owner="w", token=1, claimed=5, **fields)
 
 
@@ -36,11 +36,11 @@ def outcome(end: str, **fields: object) -> Outcome:
     return Outcome(end=end, started=10, ended=20, worker="w", **fields)
 
 
-def claimed(before: Execution) -> Execution:
+def claimed(before: ExecutionRow) -> ExecutionRow:
     return msgspec.structs.replace(before, state=State.RUNNING, owner="w", token=before.token + 1, claimed=5)
 
 
-def applied(before: Execution, change: Change) -> Execution:
+def applied(before: ExecutionRow, change: Change) -> ExecutionRow:
     """What any store makes of a change."""
     attempts = before.attempts + ([change.attempt] if change.attempt else [])
     return msgspec.structs.replace(
@@ -77,20 +77,20 @@ class Life:
             assert after.state in LEGAL[before.state]
         self.execution = after
 
-    def cancelled(self, before: Execution) -> Execution:
+    def cancelled(self, before: ExecutionRow) -> ExecutionRow:
         decision = transitions.cancel(before, 30, "asked")
         if isinstance(decision, CancelRequest):
             assert before.state is State.RUNNING
             return msgspec.structs.replace(before, cancel_requested=30, cancel_reason="asked")
         return applied(before, decision)
 
-    def children_ended(self, before: Execution, action: str) -> Execution:
+    def children_ended(self, before: ExecutionRow, action: str) -> ExecutionRow:
         counts = {State.COMPLETED: ENDS.index(action), State.FAILED: len(action) % 3}
         change = transitions.after_children(before, {state: n for state, n in counts.items() if n}, 40)
         assert change is not None
         return applied(before, change)
 
-    def attempted(self, before: Execution, action: str) -> Execution:
+    def attempted(self, before: ExecutionRow, action: str) -> ExecutionRow:
         change = transitions.after_attempt(before, outcome(action), 0.5)
         assert (change.expect, change.token, change.owner) == (State.RUNNING, before.token, before.owner)
         self.failed += action in ("failed", "timeout", "worker_lost") and before.cancel_requested is None
@@ -251,7 +251,7 @@ def test_the_number_of_the_last_try_is_not_counted_twice() -> None:
 
 def test_a_claim_given_back_before_it_began_is_no_try_and_no_start() -> None:
     unbegun = Outcome(end="handed_back", started=5, ended=5, worker="w", begun=False)
-    running = Execution(id="e", job="j", job_id="i", handler="h", state=State.RUNNING, token=1)
+    running = ExecutionRow(id="e", job="j", job_id="i", handler="h", state=State.RUNNING, token=1)
     change = transitions.after_attempt(running, unbegun)
     assert (change.to, change.attempt, change.started) == (State.PENDING, None, None)
     again = msgspec.structs.replace(running, token=2, started=1)

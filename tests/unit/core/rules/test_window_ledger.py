@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mainspring.core.engine.follow_ups import enter_windows
 from mainspring.core.rules import transitions, window_ledger
 from mainspring.core.rules.window_ledger import LedgerEntry
-from mainspring.model.execution import Execution, Outcome, State
+from mainspring.model.execution import ExecutionRow, Outcome, State
 from mainspring.model.store.entries import Entry, EntryWrite
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
@@ -20,8 +20,8 @@ DAY = (1_000_000, 2_000_000)
 ENDINGS = [State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED]
 
 
-def ended(state: State, id: str = "e1", finished: int = 10, **fields: object) -> Execution:
-    return Execution(
+def ended(state: State, id: str = "e1", finished: int = 10, **fields: object) -> ExecutionRow:
+    return ExecutionRow(
         id=id,
         job="report",
         job_id="j",
@@ -32,7 +32,7 @@ def ended(state: State, id: str = "e1", finished: int = 10, **fields: object) ->
     )
 
 
-def after(*executions: Execution) -> LedgerEntry | None:
+def after(*executions: ExecutionRow) -> LedgerEntry | None:
     entry = None
     for execution in executions:
         entry = window_ledger.entered(entry, execution) or entry
@@ -107,7 +107,7 @@ def test_only_executions_with_a_window_a_parent_or_a_fixed_delay_need_follow_ups
 class Racing(MemoryStore):
     """Somebody else enters an ending between the look and the write."""
 
-    rival: Execution | None = None
+    rival: ExecutionRow | None = None
     calls = 0
 
     async def shelve(self, writes: list[EntryWrite]) -> list[bool]:

@@ -17,7 +17,7 @@ from mainspring.core.engine.janitor import spared
 from mainspring.core.rules import new_execution, transitions
 from mainspring.core.rules.window_ledger import is_entered
 from mainspring.core.tenants.fan_out import Tenants
-from mainspring.model.execution import FINAL, Execution, Outcome, encode_policy
+from mainspring.model.execution import FINAL, ExecutionRow, Outcome, encode_policy
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import decode_limits
 from mainspring.model.store.messages import PruneRule
@@ -37,7 +37,7 @@ def job_of(**options: Any) -> Job:
     return Job(name="nightly", id="job-1", declared=encode_spec(spec_of(**options)))
 
 
-def parent_of(job: Job, **options: Any) -> Execution:
+def parent_of(job: Job, **options: Any) -> ExecutionRow:
     fields: dict[str, Any] = {"trigger": "schedule", "now": 1_000_000, "chance": Random(1)} | options
     return new_execution.new_execution(job, **fields)
 

@@ -17,7 +17,7 @@ from pymongo.client_session import ClientSession
 
 from ....core.ports import Topic
 from ....model.errors import InvalidValue, StoreError
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Added
 from ...common.rows import in_slot, overlap_choices, skipped_record
 from ..executions.documents import document
@@ -53,7 +53,7 @@ Steps = Generator[Call, Any, list[Added]]
 
 
 def add_in(
-    place: Place, session: Any, executions: Sequence[Execution], unknown: dict[str, str]
+    place: Place, session: Any, executions: Sequence[ExecutionRow], unknown: dict[str, str]
 ) -> list[Added] | Awaitable[list[Added]]:
     """`unknown` are names of jobs by id that have to be registered first."""
     if not isinstance(session, ClientSession | AsyncClientSession):
@@ -98,7 +98,7 @@ def _called(place: Place, session: Any, call: Call) -> Any:
 # --- steps ----------------------------------------------------------------------------------------------------------
 
 
-def _add(executions: Sequence[Execution], unknown: dict[str, str]) -> Steps:
+def _add(executions: Sequence[ExecutionRow], unknown: dict[str, str]) -> Steps:
     if not executions:
         return []
     for job_id, name in sorted(unknown.items()):
@@ -123,8 +123,8 @@ def _add(executions: Sequence[Execution], unknown: dict[str, str]) -> Steps:
 
 
 def _judge(
-    execution: Execution, held: dict[tuple[str, str], str]
-) -> Generator[Call, Any, tuple[Added, Execution | None]]:
+    execution: ExecutionRow, held: dict[tuple[str, str], str]
+) -> Generator[Call, Any, tuple[Added, ExecutionRow | None]]:
     """What becomes of it, and the row to insert. `held` are keys that rows before it in this batch take."""
     if execution.state.final:
         return Added(execution.id, "added"), execution

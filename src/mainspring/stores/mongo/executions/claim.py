@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Blocked, Change, ClaimRequest
 from ....model.time.instants import Micros
 from ...common.rows import picked
@@ -35,7 +35,7 @@ class Claimed(msgspec.Struct):
     """`parked` rows were left for want of room under a limit; the first of them is looked at again at `look`.
     `cancelled`: there are cancelled jobs, perhaps among those of the rows."""
 
-    rows: list[Execution] = []
+    rows: list[ExecutionRow] = []
     blocked: list[Blocked] = []
     parked: int = 0
     look: Micros | None = None
@@ -132,7 +132,7 @@ async def _take(db: Database, request: ClaimRequest, ids: Sequence[str], outlook
             match await take_staged(db, request, id):
                 case Blocked() as refused:
                     answer.blocked.append(refused)
-                case Execution() as row:
+                case ExecutionRow() as row:
                     rows[id] = row
                 case None:
                     pass
@@ -141,7 +141,7 @@ async def _take(db: Database, request: ClaimRequest, ids: Sequence[str], outlook
 
 async def _take_limited(
     db: Database, request: ClaimRequest, ids: Sequence[str], outlook: Outlook, answer: Claimed
-) -> dict[str, Execution]:
+) -> dict[str, ExecutionRow]:
     outcome = await take_limited(db, request, ids, outlook.now)
     answer.blocked += outcome.blocked
     answer.parked += outcome.parked

@@ -8,7 +8,7 @@ from typing import Any
 from bson import ObjectId
 from pymongo.errors import PyMongoError
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import ClaimRequest
 from ..connection.clock import later
 from ..connection.database import Database, is_lost
@@ -36,7 +36,7 @@ def _since_creation(now: Any) -> Any:
     return {"$cond": [same, {"$max": [now, "$created"]}, now]}
 
 
-async def take_plain(db: Database, request: ClaimRequest, ids: Sequence[str]) -> list[Execution]:
+async def take_plain(db: Database, request: ClaimRequest, ids: Sequence[str]) -> list[ExecutionRow]:
     stamp = ObjectId()
     claimable = {"_id": {"$in": ids}, "ready": {"$exists": True}}
     try:

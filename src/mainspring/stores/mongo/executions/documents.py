@@ -29,7 +29,7 @@ import msgspec
 from bson import Int64
 from msgspec.structs import astuple
 
-from ....model.execution import Execution, State, lane
+from ....model.execution import ExecutionRow, State, lane
 from ....model.store.messages import Audit
 from ...common.limits import keys_of
 
@@ -41,8 +41,8 @@ FAIR, ALONE = "//fair", "/alone"
 
 Document = dict[str, Any]
 
-_FIELDS = Execution.__struct_fields__
-_DEFAULTS = dict(zip(_FIELDS, astuple(Execution(id="", job="", job_id="", handler="")), strict=True))
+_FIELDS = ExecutionRow.__struct_fields__
+_DEFAULTS = dict(zip(_FIELDS, astuple(ExecutionRow(id="", job="", job_id="", handler="")), strict=True))
 _ALWAYS = frozenset({"job", "job_id", "state", "priority", "created", "due", "token", "failures", "crashes"})
 _APART = frozenset({"id", "queue", "handler", "trace_id", "attempts_json", "parked"})
 _PLAIN = tuple(name for name in _FIELDS if name not in _ALWAYS | _APART)
@@ -58,7 +58,7 @@ _raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def document(execution: Execution, tag: int | None = None) -> Document:
+def document(execution: ExecutionRow, tag: int | None = None) -> Document:
     """A row as it is inserted: live, or recorded as history when it has ended. With a share it is ready under this tag;
     without a tag the next claim makes it so."""
     e = execution
@@ -93,7 +93,7 @@ def document(execution: Execution, tag: int | None = None) -> Document:
     return doc
 
 
-def _place(e: Execution, tag: int | None) -> Document:
+def _place(e: ExecutionRow, tag: int | None) -> Document:
     """Where it is found next: by claims, by time, or among what has ended.
 
     What is due no later than it was made is ready from the start: whoever made it said «now», whatever the two clocks
@@ -108,7 +108,7 @@ def _place(e: Execution, tag: int | None) -> Document:
     return {"delta": True} if e.state is State.COMPLETED else {"delta": True, "rare": True}
 
 
-def ready_lane(e: Execution) -> str:
+def ready_lane(e: ExecutionRow) -> str:
     """Rows that run alone have lanes of their own, so that other claims never meet them."""
     return lane_name(lane(e.queue, e.handler), fair=e.share is not None, alone=e.alone)
 
@@ -126,7 +126,7 @@ def own_trace(id: str) -> str:
     return id.replace("-", "")
 
 
-def is_stray(execution: Execution) -> bool:
+def is_stray(execution: ExecutionRow) -> bool:
     """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
     return abs(int(own_trace(execution.id)[:12], 16) - execution.created // 1000) > SLACK
 
@@ -145,7 +145,7 @@ def audit_document(audit: Audit) -> Document:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def execution_of(doc: Mapping[str, Any]) -> Execution:
+def execution_of(doc: Mapping[str, Any]) -> ExecutionRow:
     id, names = doc["_id"], doc["lane"].split("/")
     fields: dict[str, Any] = {
         name: int(value) if type(value) is Int64 else value for name, value in doc.items() if name in _READ
@@ -154,7 +154,7 @@ def execution_of(doc: Mapping[str, Any]) -> Execution:
     if (tries := doc.get("attempts")) is not None:
         fields["attempts_json"] = f"[{','.join(tries)}]"
     trace = doc.get("trace_id")
-    return Execution(
+    return ExecutionRow(
         id=id, queue=names[0], handler=names[1], trace_id=own_trace(id) if trace is None else trace, **fields
     )
 

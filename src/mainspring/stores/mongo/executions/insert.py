@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Added, Audit
 from ...common.rows import in_slot, overlap_choices, skipped_record
 from ..audit import move_out, pushed
@@ -25,7 +25,7 @@ Turns: TypeAlias = Mapping[str, int]
 """Tags of those that are ready at once and have a share, by id."""
 
 
-async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Audit]) -> list[Added]:
+async def add(db: Database, executions: Sequence[ExecutionRow], audits: Sequence[Audit]) -> list[Added]:
     """Their incarnations are known already."""
     if not executions:
         return []
@@ -48,7 +48,7 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
     return added
 
 
-def _rivals(executions: Sequence[Execution]) -> set[int]:
+def _rivals(executions: Sequence[ExecutionRow]) -> set[int]:
     """The places of those that ask for what another one of the same batch asks for: an id, or a key."""
     if not any(e.unique_key or e.overlap_key for e in executions) and len({e.id for e in executions}) == len(
         executions
@@ -62,7 +62,7 @@ def _rivals(executions: Sequence[Execution]) -> set[int]:
 
 
 async def _add_together(
-    db: Database, executions: list[Execution], records: list[dict[str, Any]], turns: Turns
+    db: Database, executions: list[ExecutionRow], records: list[dict[str, Any]], turns: Turns
 ) -> list[Added]:
     documents = [
         _with_audits(document(_in_first_slot(execution), turns.get(execution.id)), records) for execution in executions
@@ -78,7 +78,7 @@ async def _add_together(
     return added
 
 
-async def _add_alone(db: Database, execution: Execution, records: list[dict[str, Any]], turns: Turns) -> Added:
+async def _add_alone(db: Database, execution: ExecutionRow, records: list[dict[str, Any]], turns: Turns) -> Added:
     if await db.executions.find_one({"_id": execution.id}, {"_id": 1}) is not None:
         return Added(execution.id, "duplicate")
     if execution.state.final:
@@ -87,7 +87,7 @@ async def _add_alone(db: Database, execution: Execution, records: list[dict[str,
     return await _add_keyed(db, execution, records, turns)
 
 
-def _in_first_slot(execution: Execution) -> Execution:
+def _in_first_slot(execution: ExecutionRow) -> ExecutionRow:
     """The first of the keys to try; one that has ended holds none, and stays as it is."""
     several = execution.overlap_key is not None and execution.overlap_slots > 1 and not execution.state.final
     return in_slot(execution, overlap_choices(execution)[0]) if several else execution
@@ -121,7 +121,7 @@ async def _is_ours(db: Database, doc: dict[str, Any]) -> bool:
     return known is not None and (known.get("created"), known.get("job_id")) == (doc["created"], doc["job_id"])
 
 
-async def _add_keyed(db: Database, execution: Execution, records: list[dict[str, Any]], turns: Turns) -> Added:
+async def _add_keyed(db: Database, execution: ExecutionRow, records: list[dict[str, Any]], turns: Turns) -> Added:
     """One that may find its keys held. A key that is freed while we look is tried again."""
     choices = overlap_choices(execution)
     for _ in range(_TRIES):

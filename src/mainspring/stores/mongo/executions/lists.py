@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from ....model.execution import FINAL, LIVE, Execution, State
+from ....model.execution import FINAL, LIVE, ExecutionRow, State
 from ....model.store.messages import ExecutionQuery, LogLine
 from ..connection.database import Database
 from ..jobs.incarnations import ids_of
@@ -17,12 +17,12 @@ RARE = FINAL - {State.COMPLETED}
 Filter = dict[str, Any]
 
 
-async def execution(db: Database, id: str) -> Execution | None:
+async def execution(db: Database, id: str) -> ExecutionRow | None:
     doc = await db.executions.find_one({"_id": id, **SEEN})
     return None if doc is None else execution_of(doc)
 
 
-async def find(db: Database, query: ExecutionQuery) -> list[Execution]:
+async def find(db: Database, query: ExecutionQuery) -> list[ExecutionRow]:
     wanted = await conditions(db, query)
     if wanted is None or query.limit < 1:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from pymongo import ReturnDocument
 
-from ....model.execution import Execution, State
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import CancelRequest, Note, WorkerInfo
 from ....model.time.instants import seconds_to_micros
 from ...common.rows import LOG_LINES_KEPT
@@ -23,17 +23,17 @@ _RUNNING = {"live": True, "state": "running"}
 _ASKED = {"live": True, "cancel_requested": {"$exists": True}}
 
 
-async def expired(db: Database, limit: int) -> list[Execution]:
+async def expired(db: Database, limit: int) -> list[ExecutionRow]:
     now = await db.now()
     over = {**_RUNNING, "lease": {"$lte": now}}
     return await _executions(db, over, [("lease", 1), ("_id", 1)], limit)
 
 
-async def todo(db: Database, limit: int, after: str) -> list[Execution]:
+async def todo(db: Database, limit: int, after: str) -> list[ExecutionRow]:
     return await _executions(db, {"todo": True, "live": False, "_id": {"$gt": after}, **SEEN}, [("_id", 1)], limit)
 
 
-async def cancel_strays(db: Database, limit: int) -> list[Execution]:
+async def cancel_strays(db: Database, limit: int) -> list[ExecutionRow]:
     """Along all that carry a request, which are few."""
     if limit < 1:
         return []
@@ -43,7 +43,7 @@ async def cancel_strays(db: Database, limit: int) -> list[Execution]:
 
 async def _executions(
     db: Database, wanted: dict[str, Any], order: list[tuple[str, int]], limit: int
-) -> list[Execution]:
+) -> list[ExecutionRow]:
     if limit < 1:
         return []
     return [execution_of(doc) async for doc in db.executions.find(wanted).sort(order).limit(limit)]

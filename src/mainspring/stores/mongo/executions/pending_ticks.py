@@ -18,7 +18,7 @@ from typing import Any
 from pymongo import ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Added, JobWrite
 from ...common.rows import in_slot, overlap_choices, skipped_record
 from ..connection.database import Database, duplicate_index, repeated
@@ -87,7 +87,7 @@ async def _take_over(db: Database, embryos: list[dict[str, Any]]) -> None:
     await repeated(lambda: db.executions.bulk_write(writes, ordered=False))
 
 
-def _embryo(execution: Execution, write: JobWrite) -> dict[str, Any]:
+def _embryo(execution: ExecutionRow, write: JobWrite) -> dict[str, Any]:
     about = {
         "job": write.job.name,
         "job_id": write.job.id,

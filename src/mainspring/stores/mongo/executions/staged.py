@@ -9,7 +9,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Blocked, ClaimRequest
 from ...common.rows import BLOCKED_DEFER
 from ..connection.clock import later
@@ -22,7 +22,7 @@ from .insert import overlap_holder, unique_holder
 _KEY_TRIES = 5
 
 
-async def take_staged(db: Database, request: ClaimRequest, id: str) -> Execution | Blocked | None:
+async def take_staged(db: Database, request: ClaimRequest, id: str) -> ExecutionRow | Blocked | None:
     """None for a row that somebody else has taken."""
     for _ in range(_KEY_TRIES):
         stamp = ObjectId()

@@ -8,7 +8,7 @@ from typing import Any
 from bson import ObjectId
 from pymongo.errors import PyMongoError
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.job import Job
 from ....model.store.messages import Audit, DuePage
 from ..connection.database import Database
@@ -67,7 +67,7 @@ async def jobs(db: Database, names: Sequence[str] | None) -> list[Job]:
     return await _read(db, {**wanted, **_VISIBLE}, {"_id": 1}, None)
 
 
-async def stopped(db: Database, executions: Sequence[Execution]) -> frozenset[str]:
+async def stopped(db: Database, executions: Sequence[ExecutionRow]) -> frozenset[str]:
     """The ids of the jobs of these that are cancelled."""
     names = list({each.job for each in executions})
     found = await db.jobs.find({"_id": {"$in": names}, "cancelled": {"$exists": True}}, {"id": 1}).to_list()

@@ -10,7 +10,7 @@ from typing import Any
 
 from pymongo import UpdateOne
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ..connection.database import Database, repeated
 
 
@@ -20,11 +20,11 @@ class Incarnations:
     def __init__(self) -> None:
         self._known: set[str] = set()
 
-    def unknown(self, executions: Iterable[Execution]) -> dict[str, str]:
+    def unknown(self, executions: Iterable[ExecutionRow]) -> dict[str, str]:
         """Names of jobs by id, of which this process does not know yet."""
         return {e.job_id: e.job for e in executions if e.job_id not in self._known}
 
-    async def know(self, db: Database, executions: Iterable[Execution]) -> None:
+    async def know(self, db: Database, executions: Iterable[ExecutionRow]) -> None:
         await self.know_jobs(db, self.unknown(executions))
 
     async def know_jobs(self, db: Database, names: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from bson import ObjectId
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.limits import Limit, decode_limits
 from ....model.store.messages import Blocked, ClaimRequest
 from ....model.time.instants import Micros
@@ -40,7 +40,7 @@ Document = dict[str, Any]
 class Outcome(msgspec.Struct):
     """What became of some rows with limits. Those that somebody else took are in none of these."""
 
-    rows: list[Execution] = []
+    rows: list[ExecutionRow] = []
     blocked: list[Blocked] = []
     parked: int = 0
     look: Micros | None = None  # when parked ones are looked at again
@@ -180,7 +180,7 @@ async def _give_back(db: Database, rows: Sequence[Chosen]) -> None:
 
 async def _update(
     db: Database, request: ClaimRequest, chosen: Sequence[Chosen]
-) -> tuple[list[Execution], dict[str, str]]:
+) -> tuple[list[ExecutionRow], dict[str, str]]:
     """The rows that were claimed, and which index refused which others."""
     stamp = ObjectId()
     refused: dict[str, str] = {}

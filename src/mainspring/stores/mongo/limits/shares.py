@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ...common.limits import next_tag
 from ..connection.database import Database
 from ..executions.documents import lane_name, ready_lane
@@ -42,7 +42,7 @@ def entering_document(doc: dict[str, Any]) -> Entering:
     return Entering(doc["_id"], Level(lane, doc["priority"]), doc["share"], doc.get("weight", 1))
 
 
-def entering(executions: Iterable[Execution]) -> list[Entering]:
+def entering(executions: Iterable[ExecutionRow]) -> list[Entering]:
     """Those of them that have a share; whoever has to wait yet needs no tag, and does not get it."""
     return [
         Entering(e.id, Level(ready_lane(e), e.priority), e.share, e.weight)

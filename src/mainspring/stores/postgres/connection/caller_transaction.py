@@ -15,7 +15,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from ....model.errors import InvalidValue
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Added
 from ..database import explained, state_of
 from ..executions.insert import Sorted, sorted_by_kind
@@ -28,7 +28,7 @@ Run: TypeAlias = Callable[[Any, str, str], Any]
 """Runs `SELECT schema.enqueue(request)` and returns the text of its answer, or something to await for it."""
 
 
-def add_in(schema: str, connection: Any, executions: Sequence[Execution]) -> list[Added] | Awaitable[list[Added]]:
+def add_in(schema: str, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
     if not executions:
         return []
     kinds = sorted_by_kind(executions)

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from ....core.ports import Topic
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.batches import together
 from ....model.store.messages import Added
 from ..database import Database, KeyHeld
@@ -30,7 +30,7 @@ PARTS_AT_ONCE = 2  # of a bulk: one is prepared here while the server inserts th
 class _Wait:
     """One caller: its rows, and where it hears what became of them."""
 
-    def __init__(self, executions: Sequence[Execution]) -> None:
+    def __init__(self, executions: Sequence[ExecutionRow]) -> None:
         self.executions = executions
         self.answer: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
 
@@ -43,7 +43,7 @@ class Gatherer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: Counter[str] = Counter()  # keys that somebody here waits for
 
-    async def add(self, executions: Sequence[Execution]) -> list[Added]:
+    async def add(self, executions: Sequence[ExecutionRow]) -> list[Added]:
         """Returns after the commit that holds these rows, all of them bare."""
         if len(executions) >= BULK:
             return await self._add_many(executions)
@@ -64,14 +64,14 @@ class Gatherer:
             self._go_on()
         return await self._add_alone(executions)
 
-    async def _add(self, executions: Sequence[Execution], *, patient: bool = False) -> list[Added]:
+    async def _add(self, executions: Sequence[ExecutionRow], *, patient: bool = False) -> list[Added]:
         news = self._announcer.leading(Topic.WORK)
         added = await add_bare(self._db, executions, news=news, patient=patient)
         if news is None:
             self._announcer.announce({Topic.WORK})
         return added
 
-    async def _add_many(self, executions: Sequence[Execution]) -> list[Added]:
+    async def _add_many(self, executions: Sequence[ExecutionRow]) -> list[Added]:
         """In parts, each with a commit of its own. The next part is prepared while the server inserts the one before,
         unless keys are asked for: they are given in the order of the rows."""
         if len(executions) <= ROWS_AT_ONCE:
@@ -79,7 +79,7 @@ class Gatherer:
         keyed = any(row.unique_key is not None for row in executions)
         room = asyncio.Semaphore(1 if keyed else PARTS_AT_ONCE)
 
-        async def add(part: Sequence[Execution]) -> list[Added]:
+        async def add(part: Sequence[ExecutionRow]) -> list[Added]:
             try:
                 return await self._add(part, patient=True)
             finally:
@@ -96,7 +96,7 @@ class Gatherer:
             raise failed.exceptions[0] from None
         return [added for part in parts for added in part.result()]
 
-    async def _add_alone(self, executions: Sequence[Execution]) -> list[Added]:
+    async def _add_alone(self, executions: Sequence[ExecutionRow]) -> list[Added]:
         """Until whoever is about to take a key has made up his mind."""
         keys = [row.unique_key for row in executions if row.unique_key is not None]
         self._held.update(keys)

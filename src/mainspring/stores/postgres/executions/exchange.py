@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ....core.ports import Topic
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Blocked, Change, ClaimRequest, Exchanged
 from ....model.time.instants import seconds_to_micros
 from ..database import Database
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _NO_CLAIM = (None,) * 7
 _NOBODY: frozenset[str] = frozenset()
 _decode_ids = msgspec.json.Decoder(frozenset[str]).decode
-_decode_blocked = msgspec.json.Decoder(list[tuple[Execution, str | None]]).decode
+_decode_blocked = msgspec.json.Decoder(list[tuple[ExecutionRow, str | None]]).decode
 
 
 async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest | None) -> tuple[Exchanged, set[Topic]]:

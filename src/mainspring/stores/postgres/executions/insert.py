@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.batches import Alike
 from ....model.store.messages import Added, Audit
 from ..database import Database
@@ -24,8 +24,8 @@ from .templates import are_bare_alike, pattern_of
 class Sorted(msgspec.Struct):
     """Executions by the way they are added, with their places in the batch."""
 
-    plain: list[tuple[int, Execution]]
-    others: list[tuple[int, Execution]]
+    plain: list[tuple[int, ExecutionRow]]
+    others: list[tuple[int, ExecutionRow]]
 
     def wire(self) -> dict[str, Any]:
         """The rows by kind; a kind of which there is none is left out."""
@@ -40,7 +40,7 @@ class Sorted(msgspec.Struct):
         return [added for _, added in sorted(answers, key=lambda answer: answer[0])]
 
 
-def sorted_by_kind(executions: Sequence[Execution]) -> Sorted:
+def sorted_by_kind(executions: Sequence[ExecutionRow]) -> Sorted:
     """An id that comes twice is judged in order, after its first one."""
     kinds, seen = Sorted([], []), set[str]()
     for n, execution in enumerate(executions):
@@ -50,7 +50,7 @@ def sorted_by_kind(executions: Sequence[Execution]) -> Sorted:
     return kinds
 
 
-async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Audit] = ()) -> list[Added]:
+async def add(db: Database, executions: Sequence[ExecutionRow], audits: Sequence[Audit] = ()) -> list[Added]:
     if not executions:
         return []
     kinds = sorted_by_kind(executions)
@@ -60,7 +60,7 @@ async def add(db: Database, executions: Sequence[Execution], audits: Sequence[Au
     return kinds.answer(decoded(known), decoded(outcomes))
 
 
-def all_bare(executions: Sequence[Execution]) -> bool:
+def all_bare(executions: Sequence[ExecutionRow]) -> bool:
     if isinstance(executions, Alike):
         return are_bare_alike(executions)
     if len(executions) == 1:
@@ -69,7 +69,7 @@ def all_bare(executions: Sequence[Execution]) -> bool:
 
 
 async def add_bare(
-    db: Database, executions: Sequence[Execution], *, news: str | None = None, patient: bool = True
+    db: Database, executions: Sequence[ExecutionRow], *, news: str | None = None, patient: bool = True
 ) -> list[Added]:
     """Executions that are `all_bare`. `news` are told to other processes with the commit."""
     name, values = statement_for(executions)
@@ -80,14 +80,14 @@ async def add_bare(
     return added
 
 
-def statement_for(rows: Sequence[Execution]) -> tuple[str, tuple[Any, ...]]:
+def statement_for(rows: Sequence[ExecutionRow]) -> tuple[str, tuple[Any, ...]]:
     """Its name, and all of its arguments but the news."""
     if len(rows) == 1:
         return "add_single", single(rows)
     return ("add_alike", literals_alike(rows)) if isinstance(rows, Alike) else ("add_bare", literals(rows))
 
 
-def single(rows: Sequence[Execution]) -> tuple[Any, ...]:
+def single(rows: Sequence[ExecutionRow]) -> tuple[Any, ...]:
     """The arguments of the schema's function `add_single`; there is one row."""
     [row] = rows
     if isinstance(rows, Alike):
@@ -108,7 +108,7 @@ def single(rows: Sequence[Execution]) -> tuple[Any, ...]:
     return (row.id, row.created, body(row), *of_job, due, foreign_trace(row), row.unique_key)
 
 
-def literals(rows: Sequence[Execution]) -> tuple[str | None, ...]:
+def literals(rows: Sequence[ExecutionRow]) -> tuple[str | None, ...]:
     """The fields of the schema's type `bare`."""
     ids, created, dues, job_ids, jobs, queues, handlers, priorities, traces, keys = zip(
         *map(_columns, rows), strict=True

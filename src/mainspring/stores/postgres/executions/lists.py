@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ....model.execution import FINAL, LIVE, Execution, State
+from ....model.execution import FINAL, LIVE, ExecutionRow, State
 from ....model.store.messages import ExecutionQuery, LogLine, PruneRule
 from ..database import Database
 from ..statements import in_schema
@@ -42,14 +42,14 @@ class Values:
         return f"${len(self.given)}::{kind}"
 
 
-async def execution(db: Database, id: str) -> Execution | None:
+async def execution(db: Database, id: str) -> ExecutionRow | None:
     if not is_id(id):
         return None
     found = await db.executions("execution", id)
     return found[0] if found else None
 
 
-async def find(db: Database, query: ExecutionQuery) -> list[Execution]:
+async def find(db: Database, query: ExecutionQuery) -> list[ExecutionRow]:
     values, order = Values(), _order(query)
     page = _page(query, values, query.offset + query.limit)
     if page is None or query.limit < 1:

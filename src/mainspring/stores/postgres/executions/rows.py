@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import msgspec
 
-from ....model.execution import Execution, State, lane
+from ....model.execution import ExecutionRow, State, lane
 from ....model.time.instants import Micros
 
 SLACK = 2_000
@@ -106,15 +106,15 @@ _TELLING = (
     *("policy", "tick", "window_begin", "window_end", "retry_of", "priority", "created", "due", "unique_key"),
     *("overlap_slots", "flow"),
 )
-_rest = attrgetter(*(name for name in Execution.__struct_fields__ if name not in _TELLING))
-_BARE = _rest(Execution(id="", job="", job_id="", handler=""))
+_rest = attrgetter(*(name for name in ExecutionRow.__struct_fields__ if name not in _TELLING))
+_BARE = _rest(ExecutionRow(id="", job="", job_id="", handler=""))
 
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
-_decode_many = msgspec.json.Decoder(list[Execution]).decode
+_decode_many = msgspec.json.Decoder(list[ExecutionRow]).decode
 
 
-def executions(text: str | None) -> list[Execution]:
+def executions(text: str | None) -> list[ExecutionRow]:
     """What the string_agg of a query returned."""
     return [] if text is None else _decode_many(f"[{text}]")
 
@@ -133,23 +133,23 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def is_plain(execution: Execution) -> bool:
+def is_plain(execution: ExecutionRow) -> bool:
     """It asks for no key and has not ended: nothing that becomes of other rows depends on it."""
     return execution.unique_key is None and execution.overlap_key is None and not execution.state.final
 
 
-def is_bare(execution: Execution) -> bool:
+def is_bare(execution: ExecutionRow) -> bool:
     """Nothing has happened to it and it belongs to nobody: the usual case, with a shorter insert. It may ask for a
     unique key."""
     return is_bare_blank(execution) and not is_stray(execution)
 
 
-def is_bare_blank(execution: Execution) -> bool:
+def is_bare_blank(execution: ExecutionRow) -> bool:
     """The same but for its id and its time."""
     return _rest(execution) == _BARE
 
 
-def are_bare(executions: Sequence[Execution]) -> bool:
+def are_bare(executions: Sequence[ExecutionRow]) -> bool:
     """The same of many, no id twice. Most of a batch were made within a few milliseconds: each is looked at once."""
     if not all(map(_BARE.__eq__, map(_rest, executions))):
         return False
@@ -158,7 +158,7 @@ def are_bare(executions: Sequence[Execution]) -> bool:
     return len({row.id for row in executions}) == len(executions)
 
 
-def is_stray(execution: Execution) -> bool:
+def is_stray(execution: ExecutionRow) -> bool:
     """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
     return _strays(execution.id[:13], execution.created // 1000)
 
@@ -173,7 +173,7 @@ def first_id(millis: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-0000-0000-000000000000"
 
 
-def incoming(e: Execution) -> Incoming:
+def incoming(e: ExecutionRow) -> Incoming:
     return Incoming(
         e.id,
         e.job,
@@ -219,18 +219,18 @@ def incoming(e: Execution) -> Incoming:
     )
 
 
-def body(e: Execution) -> str:
+def body(e: ExecutionRow) -> str:
     """Without the closing brace: the columns are written after it."""
     return _encode(body_of(e))[:-1].decode()
 
 
-def bodies(executions: Sequence[Execution]) -> str:
+def bodies(executions: Sequence[ExecutionRow]) -> str:
     """Many of them in one text, a brace and a line break between two. JSON has no line breaks of its own, so each one
     found is the end of a body."""
     return _encode_lines(list(map(body_of, executions)))[:-2].decode()
 
 
-def body_of(e: Execution) -> Body:
+def body_of(e: ExecutionRow) -> Body:
     ended = e.state.final
     return Body(
         e.job,
@@ -262,7 +262,7 @@ def body_of(e: Execution) -> Body:
     )
 
 
-def lane_of(execution: Execution) -> str:
+def lane_of(execution: ExecutionRow) -> str:
     """Rows to be run alone have lanes of their own, so that other claims never meet them; so have those with a share
     or limits, which are claimed in another way."""
     name = lane(execution.queue, execution.handler)
@@ -272,7 +272,7 @@ def lane_of(execution: Execution) -> str:
     return f"{name}/{alone}/{'limited' if execution.share is None else 'fair'}"
 
 
-def foreign_trace(execution: Execution) -> str | None:
+def foreign_trace(execution: ExecutionRow) -> str | None:
     """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
     own = execution.trace_id == execution.id.replace("-", "")
     return None if own or not execution.trace_id else execution.trace_id

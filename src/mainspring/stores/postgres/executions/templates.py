@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.batches import Alike, Blank
 from .rows import NO_PARAMS, SLACK, as_json, body, is_bare_blank, json_texts, lane_of
 
@@ -15,13 +15,13 @@ class Pattern:
     """How the executions of one blank lie in the tables. All their bodies begin with `opening`; the rest of each is a
     line, as JSON has no line breaks of its own."""
 
-    def __init__(self, blank: Execution) -> None:
+    def __init__(self, blank: ExecutionRow) -> None:
         self.opening = body(msgspec.structs.replace(blank, trace_id="", params=NO_PARAMS)) + ',"trace_id":"'
         self.bare = is_bare_blank(blank) and blank.trigger == "enqueue"  # any other is looked for in the lines
         self.job_id, self.job, self.lane, self.priority = blank.job_id, blank.job, lane_of(blank), blank.priority
         self.unique_key = blank.unique_key
 
-    def line(self, row: Execution) -> str:
+    def line(self, row: ExecutionRow) -> str:
         return f'{row.trace_id}"{_written(row.params)}'
 
     def lines(self, rows: Alike) -> str:

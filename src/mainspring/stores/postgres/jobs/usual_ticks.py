@@ -11,16 +11,16 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import astuple
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.store.messages import Added, JobWrite, JobWritten
 from ..database import Database
 from ..executions.literals import numbers, texts
 from ..executions.rows import body, foreign_trace, is_stray, lane_of
 from ..statements import sql
 
-_FIELDS = Execution.__struct_fields__
+_FIELDS = ExecutionRow.__struct_fields__
 _FATE = slice(_FIELDS.index("overlap_slots"), _FIELDS.index("todo"))  # what happens to an execution
-_UNTOUCHED = astuple(Execution(id="", job="", job_id="", handler=""))[_FATE]
+_UNTOUCHED = astuple(ExecutionRow(id="", job="", job_id="", handler=""))[_FATE]
 
 
 def is_usual(write: JobWrite) -> bool:

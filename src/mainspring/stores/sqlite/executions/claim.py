@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from ....model.execution import Execution, State
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Blocked, Change, ClaimRequest, Exchanged
 from ....model.time.instants import Micros, seconds_to_micros
 from ...common.limits import look_at_slots
@@ -45,7 +45,7 @@ def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest |
     )
 
 
-def _stopped(tx: Transaction, taken: list[tuple[int, Execution]]) -> frozenset[str]:
+def _stopped(tx: Transaction, taken: list[tuple[int, ExecutionRow]]) -> frozenset[str]:
     names = list({row.job for _, row in taken})
     found = tx.rows("jobs_stopped", as_json(names))
     return frozenset(id for (id,) in found) & {row.job_id for _, row in taken} if found else NOBODY
@@ -87,7 +87,7 @@ class _Claim:
         self._limit = min(request.limit, 1) if request.alone else request.limit
         self._lanes, self._alone_lanes = self._find_lanes()
         self._left = False
-        self.taken: list[tuple[int, Execution]] = []
+        self.taken: list[tuple[int, ExecutionRow]] = []
         self.blocked: list[Blocked] = []
         self.put_off = False  # rows were deferred or parked
 
@@ -105,7 +105,7 @@ class _Claim:
             else:  # rows to which nothing had happened before are read as claimed already
                 self.taken.append((seq, row if row.state is State.RUNNING else self._claimed(row)))
 
-    def _take_limited(self, found: list[tuple[int, Execution]]) -> None:
+    def _take_limited(self, found: list[tuple[int, ExecutionRow]]) -> None:
         """One by one: whether there is room for a row hangs on those before it."""
         limits = Limits(self._tx)
         plain: list[int] = []
@@ -149,7 +149,7 @@ class _Claim:
                 (alone if "alone" in mark else shared).append(name)
         return shared, alone
 
-    def _pick(self) -> list[tuple[int, Execution]]:
+    def _pick(self) -> list[tuple[int, ExecutionRow]]:
         names = self._alone_lanes if self._request.alone else self._lanes
         seqs = self._pick_seqs(names) if names else []
         if not seqs:
@@ -171,7 +171,7 @@ class _Claim:
                 return seqs
             depth = min(depth * 4, self._limit + 1)
 
-    def _take_staged(self, seq: int, row: Execution) -> bool:
+    def _take_staged(self, seq: int, row: ExecutionRow) -> bool:
         if self._tx.run("claim_staged", *self._terms(), seq) == 1:
             self.taken.append((seq, self._claimed(row)))
             return True
@@ -182,7 +182,7 @@ class _Claim:
         self.put_off = True
         return False
 
-    def _claimed(self, row: Execution) -> Execution:
+    def _claimed(self, row: ExecutionRow) -> ExecutionRow:
         return claimed(row, self._request.owner, self._lease, self._tx.now)
 
     def _terms(self) -> tuple[str, Micros, Micros]:

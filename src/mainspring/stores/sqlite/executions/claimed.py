@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from ....model.execution import Execution, State
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change
 
 MOST = 10_000
 
 
-Ending: TypeAlias = tuple[int, Execution, Change]
+Ending: TypeAlias = tuple[int, ExecutionRow, Change]
 """The `seq` of a row, the row as it was claimed, and what is to become of it."""
 
 
 class ClaimedRows:
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[int, Execution]] = {}
+        self._rows: dict[str, tuple[int, ExecutionRow]] = {}
 
-    def remember(self, rows: Iterable[tuple[int, Execution]]) -> None:
+    def remember(self, rows: Iterable[tuple[int, ExecutionRow]]) -> None:
         """After the commit of the claim. The oldest are forgotten first."""
         self._rows.update({found[1].id: found for found in rows})
         while len(self._rows) > MOST:
@@ -33,7 +33,7 @@ class ClaimedRows:
         return [(found[0], found[1], change) for change, found in known if found and _usual(found[1], change)]
 
 
-def _usual(row: Execution, change: Change) -> bool:
+def _usual(row: ExecutionRow, change: Change) -> bool:
     """It ran once, completed, and is kept."""
     return (
         change.to is State.COMPLETED

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from ....core.ports import Topic
-from ....model.execution import Execution, State
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Added, Audit
 from ...common.rows import ended_delta, in_slot, overlap_choices, skipped_record
 from ..limits.limits import hold_slots
@@ -24,7 +24,7 @@ _names = msgspec.json.Decoder(list[str]).decode
 class Add:
     """One call of the store's `add`. Those that wait together are carried out together."""
 
-    def __init__(self, executions: Sequence[Execution], audits: Sequence[Audit] = ()) -> None:
+    def __init__(self, executions: Sequence[ExecutionRow], audits: Sequence[Audit] = ()) -> None:
         self.executions = executions
         self.audits = audits
 
@@ -48,7 +48,7 @@ def _audited(tx: Transaction, call: Add, added: list[Added]) -> list[Added]:
 _RECORDED = ("added", "skipped")
 
 
-def add(tx: Transaction, executions: Sequence[Execution]) -> list[Added]:
+def add(tx: Transaction, executions: Sequence[ExecutionRow]) -> list[Added]:
     if not executions:
         return []
     batch = _Batch(tx, executions)
@@ -62,16 +62,16 @@ def add(tx: Transaction, executions: Sequence[Execution]) -> list[Added]:
 class _Batch:
     """The usual rows, whose keys, if any, are free, are collected and written together."""
 
-    def __init__(self, tx: Transaction, executions: Sequence[Execution]) -> None:
+    def __init__(self, tx: Transaction, executions: Sequence[ExecutionRow]) -> None:
         self._tx = tx
         self._known = _known(tx, executions)
         self._held = _held(tx, executions)
         self._executions: list[Row] = []
         self._plain: list[Row] = []
-        self._shared: list[tuple[int, Execution]] = []
+        self._shared: list[tuple[int, ExecutionRow]] = []
         self._untagged: list[Untagged] = []
 
-    def add(self, execution: Execution) -> Added:
+    def add(self, execution: ExecutionRow) -> Added:
         if execution.id in self._known:
             return Added(execution.id, "duplicate")
         if execution.state.final:
@@ -101,17 +101,17 @@ class _Batch:
         self._tx.bulk("live_insert_shared", [shared_row(seq, row, tags.get(seq)) for seq, row in self._shared])
         self._executions, self._plain, self._shared = [], [], []
 
-    def _collect_shared(self, execution: Execution) -> None:
+    def _collect_shared(self, execution: ExecutionRow) -> None:
         seq = self._note(execution)
         self._shared.append((seq, execution))
         self._needs_tag(seq, execution)
 
-    def _needs_tag(self, seq: int, execution: Execution) -> None:
+    def _needs_tag(self, seq: int, execution: ExecutionRow) -> None:
         if execution.state is State.PENDING and execution.due <= self._tx.now:
             place = (lane_of(execution), execution.priority, execution.share or "", execution.weight)
             self._untagged.append((seq, *place, execution.id))
 
-    def _takes_free_keys(self, execution: Execution) -> bool:
+    def _takes_free_keys(self, execution: ExecutionRow) -> bool:
         """False when a key was held before, or taken by another row of this batch."""
         keys = _keys(execution)
         if not self._held.isdisjoint(keys):
@@ -119,7 +119,7 @@ class _Batch:
         self._held.update(keys)
         return True
 
-    def _add_keyed(self, execution: Execution) -> Added:
+    def _add_keyed(self, execution: ExecutionRow) -> Added:
         choices = overlap_choices(execution)
         for candidate in [in_slot(execution, key) for key in choices] or [execution]:
             if self._insert(candidate):
@@ -131,7 +131,7 @@ class _Batch:
         self._record(skipped_record(execution))
         return Added(execution.id, "skipped", self._tx.value("overlap_holder", choices[0]))
 
-    def _insert(self, execution: Execution) -> bool:
+    def _insert(self, execution: ExecutionRow) -> bool:
         """False when a unique index refused it."""
         seq = self._tx.next_seq()
         if self._tx.run("live_insert", *live_row(seq, execution, self._tx.now)) == 0:
@@ -143,13 +143,13 @@ class _Batch:
             hold_slots(self._tx, seq, execution)
         return True
 
-    def _record(self, execution: Execution) -> None:
+    def _record(self, execution: ExecutionRow) -> None:
         self._tx.bulk("history_insert", [history_row(self._note(execution), execution)])
         self._tx.count(ended_delta(execution))
         self._tx.ended(execution.job_id)
         self._tx.topics.add(Topic.ENDED)
 
-    def _note(self, execution: Execution, seq: int | None = None) -> int:
+    def _note(self, execution: ExecutionRow, seq: int | None = None) -> int:
         """It exists from now on, under this `seq` and with the next number of its job."""
         seq = self._tx.next_seq() if seq is None else seq
         self._known.add(execution.id)
@@ -157,21 +157,21 @@ class _Batch:
         return seq
 
 
-def _known(tx: Transaction, executions: Sequence[Execution]) -> set[str]:
+def _known(tx: Transaction, executions: Sequence[ExecutionRow]) -> set[str]:
     """Ids that exist already. For one alone a list is a detour."""
     if len(executions) == 1:
         return {id for (id,) in tx.rows("known_id", executions[0].id)}
     return set(_names(tx.value("known_ids", as_json([execution.id for execution in executions]))))
 
 
-def _keys(execution: Execution) -> list[tuple[str, str]]:
+def _keys(execution: ExecutionRow) -> list[tuple[str, str]]:
     if execution.unique_key is None and execution.overlap_key is None:
         return []
     keys = (("unique", execution.unique_key), ("overlap", execution.overlap_key))
     return [(kind, key) for kind, key in keys if key is not None]
 
 
-def _held(tx: Transaction, executions: Sequence[Execution]) -> set[tuple[str, str]]:
+def _held(tx: Transaction, executions: Sequence[ExecutionRow]) -> set[tuple[str, str]]:
     """Keys these executions want and other rows hold."""
     held: set[tuple[str, str]] = set()
     if unique := [execution.unique_key for execution in executions if execution.unique_key is not None]:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ....model.execution import FINAL, LIVE, Execution, State
+from ....model.execution import FINAL, LIVE, ExecutionRow, State
 from ....model.store.messages import ExecutionQuery, LogLine
 from ..statements import sql
 from ..transaction import Transaction, as_json
@@ -57,12 +57,12 @@ _HISTORY_FIRST = Search("history", f"{_HISTORY}{_JOIN}{_EXECUTIONS} ON execution
 _HISTORY_SECOND = Search("execution", f"{_EXECUTIONS}{_JOIN}{_HISTORY} ON history.seq = execution.seq")
 
 
-def execution(tx: Transaction, id: str) -> Execution | None:
+def execution(tx: Transaction, id: str) -> ExecutionRow | None:
     found = tx.executions("live_rows_by_id", as_json([id])) or tx.executions("history_rows_by_id", as_json([id]))
     return found[0] if found else None
 
 
-def find(tx: Transaction, query: ExecutionQuery) -> list[Execution]:
+def find(tx: Transaction, query: ExecutionQuery) -> list[ExecutionRow]:
     page = list(islice(_ids(tx, query, query.offset + query.limit), query.offset, query.offset + query.limit))
     found = {row.id: row for start in range(0, len(page), _PAGE) for row in read(tx, page[start : start + _PAGE])}
     return [found[id] for id in page]
@@ -81,7 +81,7 @@ def logs(tx: Transaction, id: str, after: int) -> list[tuple[int, LogLine]]:
     return [(seq, LogLine(at, level, message)) for seq, at, level, message in tx.rows("logs", id, after)]
 
 
-def read(tx: Transaction, ids: Sequence[str]) -> list[Execution]:
+def read(tx: Transaction, ids: Sequence[str]) -> list[ExecutionRow]:
     wanted = as_json(ids)
     return tx.executions("live_rows_by_id", wanted) + tx.executions("history_rows_by_id", wanted)
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ....core.ports import Topic
-from ....model.execution import Execution, State
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Beat, BeatReply, CancelRequest, LogLine, Note, WorkerInfo
 from ....model.time.instants import seconds_to_micros
 from ...common.rows import LOG_LINES_KEPT
@@ -49,7 +49,7 @@ def note(tx: Transaction, notes: Sequence[Note]) -> list[bool]:
     return [_note(tx, rows, note) for note in notes]
 
 
-def _note(tx: Transaction, rows: dict[str, Execution], note: Note) -> bool:
+def _note(tx: Transaction, rows: dict[str, ExecutionRow], note: Note) -> bool:
     row = rows.get(note.id)
     if row is None or (row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner):
         return False

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import astuple
 
-from ....model.execution import Execution, State, lane
+from ....model.execution import ExecutionRow, State, lane
 from ....model.store.messages import Change
 from ....model.time.instants import Micros
 
@@ -88,29 +88,29 @@ class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
     todo: bool = False
 
 
-_FIELDS = Execution.__struct_fields__
+_FIELDS = ExecutionRow.__struct_fields__
 _STAGE = slice(_FIELDS.index("running_unique_key"), _FIELDS.index("share"))
 _FATE = slice(_FIELDS.index("token"), None)  # what happens to an execution
-_NOTHING = astuple(Execution(id="", job="", job_id="", handler=""))
+_NOTHING = astuple(ExecutionRow(id="", job="", job_id="", handler=""))
 _NO_STAGE, _NO_FATE = _NOTHING[_STAGE], _NOTHING[_FATE]
 
 _encode = msgspec.json.Encoder().encode
-_decode_many = msgspec.json.Decoder(list[Execution]).decode
+_decode_many = msgspec.json.Decoder(list[ExecutionRow]).decode
 
 
-def executions(text: str | None) -> list[Execution]:
+def executions(text: str | None) -> list[ExecutionRow]:
     """What the group_concat of a query returned."""
     return [] if text is None else _decode_many(f"[{text}]")
 
 
-def is_plain(execution: Execution) -> bool:
+def is_plain(execution: ExecutionRow) -> bool:
     """Nothing has happened to it, it holds no key and no share and belongs to nobody: the usual case, with a shorter
     insert."""
     kept = (execution.unique_key, execution.overlap_key, execution.share)
     return kept == (None, None, None) and is_untouched(execution)
 
 
-def is_untouched(execution: Execution) -> bool:
+def is_untouched(execution: ExecutionRow) -> bool:
     """As a plain one, but for keys that it holds from its insert to its end, and a share. Children mostly have one, so
     the insert of those with a share knows of parents too."""
     if execution.state is not State.PENDING or (execution.parent_id is not None and execution.share is None):
@@ -119,7 +119,7 @@ def is_untouched(execution: Execution) -> bool:
     return fields[_FATE] == _NO_FATE and fields[_STAGE] == _NO_STAGE
 
 
-def execution_row(seq: int, execution: Execution, number: int) -> Row:
+def execution_row(seq: int, execution: ExecutionRow, number: int) -> Row:
     """Parameters of execution_insert.sql."""
     return (
         seq,
@@ -135,7 +135,7 @@ def execution_row(seq: int, execution: Execution, number: int) -> Row:
     )
 
 
-def plain_row(seq: int, execution: Execution, now: Micros) -> Row:
+def plain_row(seq: int, execution: ExecutionRow, now: Micros) -> Row:
     """Parameters of live_insert_plain.sql."""
     return (
         seq,
@@ -150,7 +150,7 @@ def plain_row(seq: int, execution: Execution, now: Micros) -> Row:
     )
 
 
-def shared_row(seq: int, execution: Execution, tag: int | None) -> Row:
+def shared_row(seq: int, execution: ExecutionRow, tag: int | None) -> Row:
     """Parameters of live_insert_shared.sql. Without a tag it is not ready yet."""
     return (
         seq,
@@ -168,7 +168,7 @@ def shared_row(seq: int, execution: Execution, tag: int | None) -> Row:
     )
 
 
-def live_row(seq: int, execution: Execution, now: Micros) -> Row:
+def live_row(seq: int, execution: ExecutionRow, now: Micros) -> Row:
     """Parameters of live_insert.sql."""
     return (
         *plain_row(seq, execution, now),
@@ -188,7 +188,7 @@ def live_row(seq: int, execution: Execution, now: Micros) -> Row:
     )
 
 
-def live_change(seq: int, after: Execution, now: Micros) -> Row:
+def live_change(seq: int, after: ExecutionRow, now: Micros) -> Row:
     """Parameters of live_update.sql."""
     return (
         seq,
@@ -203,7 +203,7 @@ def live_change(seq: int, after: Execution, now: Micros) -> Row:
     )
 
 
-def history_row(seq: int, ended: Execution, keep: bool = True) -> Row:
+def history_row(seq: int, ended: ExecutionRow, keep: bool = True) -> Row:
     """Parameters of history_insert.sql."""
     return (
         seq,
@@ -231,14 +231,14 @@ def move_row(seq: int, change: Change) -> Row:
     return (seq, change.at, attempts, _ending_tail(change))
 
 
-def phase_of(execution: Execution, now: Micros) -> int:
+def phase_of(execution: ExecutionRow, now: Micros) -> int:
     """One that has a share is ready as soon as it has a tag, and not before."""
     if execution.state is State.PENDING:
         return READY if execution.due <= now and execution.share is None else FUTURE
     return _PHASES[execution.state]
 
 
-def lane_of(execution: Execution) -> str:
+def lane_of(execution: ExecutionRow) -> str:
     """Rows to be run alone have lanes of their own, so that other claims never meet them; and so have rows with a
     share, so that the others need no tags."""
     name = lane(execution.queue, execution.handler)
@@ -247,13 +247,13 @@ def lane_of(execution: Execution) -> str:
     return f"{name}/alone" if execution.alone else name
 
 
-def foreign_trace(execution: Execution) -> str | None:
+def foreign_trace(execution: ExecutionRow) -> str | None:
     """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
     own = execution.trace_id == execution.id.replace("-", "")
     return None if own or not execution.trace_id else execution.trace_id
 
 
-def is_stray(execution: Execution) -> bool:
+def is_stray(execution: ExecutionRow) -> bool:
     """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
     first, last = _near(execution.created // 1000)
     return not first <= execution.id[:_TIME_IN_ID] <= last
@@ -270,7 +270,7 @@ def first_id(millis: int) -> str:
     return f"{within >> 16:08x}-{within & 0xFFFF:04x}"
 
 
-def body(e: Execution, number: int) -> str:
+def body(e: ExecutionRow, number: int) -> str:
     return _encode(
         Body(
             e.id,
@@ -307,7 +307,7 @@ def body(e: Execution, number: int) -> str:
     ).decode()
 
 
-def live_tail(e: Execution) -> str | None:
+def live_tail(e: ExecutionRow) -> str | None:
     """None when there is nothing to say."""
     tail = Tail(
         e.failures,
@@ -326,7 +326,7 @@ def live_tail(e: Execution) -> str | None:
     return _text(tail)
 
 
-def history_tail(e: Execution) -> str | None:
+def history_tail(e: ExecutionRow) -> str | None:
     """None when there is nothing to say; attempts have a column."""
     return _text(
         Tail(
@@ -364,6 +364,6 @@ def _text(tail: Tail) -> str | None:
     return None if text == "{}" else text
 
 
-def _attempts(e: Execution) -> str:
+def _attempts(e: ExecutionRow) -> str:
     """Texts are left out of JSON only when they are the very object that is the default."""
     return _NO_ATTEMPTS if e.attempts_json == _NO_ATTEMPTS else e.attempts_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....core.ports import Topic
-from ....model.execution import Execution, State
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change
 from ...common.rows import change_delta, fits, settled
 from ..limits.limits import leave_slots, look_soon
@@ -37,12 +37,12 @@ def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tup
 class _Batch:
     """The rows of one batch of changes, as they are after each of them."""
 
-    def __init__(self, tx: Transaction, found: Sequence[tuple[int, Execution]]) -> None:
+    def __init__(self, tx: Transaction, found: Sequence[tuple[int, ExecutionRow]]) -> None:
         self._tx = tx
         self._rows = {row.id: row for _, row in found}
         self._seqs = {row.id: seq for seq, row in found}
-        self._changed: dict[str, Execution] = {}
-        self._ended: list[tuple[Execution, bool]] = []
+        self._changed: dict[str, ExecutionRow] = {}
+        self._ended: list[tuple[ExecutionRow, bool]] = []
         self._waited: list[int] = []
         self.left_slots: list[tuple[int, str]] = []
 
@@ -89,7 +89,7 @@ class _Batch:
             self._tx.run("log_delete", as_json(gone))
 
 
-def free_keys(tx: Transaction, ended: Sequence[Execution]) -> None:
+def free_keys(tx: Transaction, ended: Sequence[ExecutionRow]) -> None:
     """Rows that a claim deferred because of a key that is free now are ready at once."""
     unique = [row.unique_key for row in ended if row.unique_key is not None]
     overlap = [row.overlap_key for row in ended if row.overlap_key is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ....core.ports import Topic
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.limits import Limit, decode_limits
 from ....model.time.instants import Micros
 from ...common.limits import (
@@ -42,7 +42,7 @@ class Limits:
         self._buckets: dict[str, Bucket | None] = {}
         self._held: list[tuple[str, int]] = []
         self._taken: set[str] = set()
-        self._parked: list[tuple[int, Execution, Limit]] = []
+        self._parked: list[tuple[int, ExecutionRow, Limit]] = []
         self._looks: dict[Wait, Micros] = {}
         self.woken = 0
 
@@ -68,7 +68,7 @@ class Limits:
                 self._buckets[limit.key] = after_taking(self._bucket(limit.key), limit, self._tx.now)
                 self._taken.add(limit.key)
 
-    def park(self, seq: int, row: Execution, full: Limit) -> None:
+    def park(self, seq: int, row: ExecutionRow, full: Limit) -> None:
         """Out of the ready order; the room it had under the limits before goes to the next of those who wait for it."""
         assert row.limits is not None
         self._parked.append((seq, row, full))
@@ -144,7 +144,7 @@ class Limits:
         return self._buckets[key]
 
 
-def hold_slots(tx: Transaction, seq: int, row: Execution) -> None:
+def hold_slots(tx: Transaction, seq: int, row: ExecutionRow) -> None:
     """Of a row that comes running already."""
     if row.limits is not None:
         tx.bulk("slots_hold", [(key, seq) for key in keys_of(row.limits)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ....model.execution import Execution
+from ....model.execution import ExecutionRow
 from ....model.limits import Limit
 from ...common.limits import Wait, limit_with, next_tag, numbers_in, wait_of
 from ..executions.rows import lane_of
@@ -34,7 +34,7 @@ def lines_of(tx: Transaction, wait: Wait) -> dict[str, Limit]:
     return {line: limit_with(wait, line.partition(" ")[0]) for line in lines}
 
 
-def park(tx: Transaction, rows: Sequence[tuple[int, Execution, Limit]]) -> None:
+def park(tx: Transaction, rows: Sequence[tuple[int, ExecutionRow, Limit]]) -> None:
     """One after another: each place follows from those before."""
     shared = [seq for seq, row, _ in rows if row.share is not None]
     before = {seq: Standing(*rest) for seq, *rest in tx.rows("standing", as_json(shared))} if shared else {}
@@ -56,7 +56,7 @@ class _Places:
         self._smallest: dict[tuple[str, str, int], int | None] = {}
         self._greatest: dict[tuple[str, str, int, str], int | None] = {}
 
-    def give(self, wanted: Standing, row: Execution, before: Standing | None) -> Standing:
+    def give(self, wanted: Standing, row: ExecutionRow, before: Standing | None) -> Standing:
         assert row.share is not None
         line = (wanted.parked, wanted.line, row.priority)
         share = (*line, row.share)
