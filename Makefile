@@ -3,6 +3,7 @@
 #   make demo [SECONDS=20] [STORE=postgres|mongo]     the example application; ends by itself when SECONDS is given;
 #                              on a throwaway PostgreSQL or MongoDB server with two worker processes, or on SQLite
 #   make test                  lint, types, import contracts and every test suite
+#   make check                 lint, types, import contracts and the unit tests in about a minute: for the inner loop
 #   make unit | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
 #   make crash-full            96 kills of busy workers, on all databases at length
@@ -35,7 +36,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
-.PHONY: help venv test demo lint types contracts format requirements safeguards clean \
+.PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
         unit time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full copy-check bench bench-quick bench-api
 
 help:
@@ -76,6 +77,9 @@ $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
 
 test: $(INSTALLED)
 	@$(RUN) scripts/check.py --workers $(WORKERS)
+
+check: $(INSTALLED)
+	@$(RUN) scripts/check.py --workers $(WORKERS) lint types contracts requirements unit
 
 demo: $(INSTALLED)
 	@$(RUN) -m examples.demo $(DEMO_SECONDS) $(DEMO_STORE)

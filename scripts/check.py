@@ -3,7 +3,8 @@
     N passed, N failed
 
 Each static check counts as one; so does a suite that collected nothing or ended without a report.
-Names of checks (lint, types, contracts, requirements, collection, tests) may be given to run only those.
+Names of checks (lint, types, contracts, requirements, collection, tests) may be given to run only those; `unit` runs
+the unit tests alone, for the inner loop (`make check`).
 """
 
 from __future__ import annotations
@@ -172,13 +173,15 @@ def main() -> int:
     arguments = parser.parse_args()
     everything = [*STATIC_CHECKS, "tests"]
     chosen = arguments.checks or everything
-    if unknown := [name for name in chosen if name not in everything]:
-        parser.error(f"unknown check {unknown[0]!r}; there are: {', '.join(everything)}")
+    if unknown := [name for name in chosen if name not in (*everything, "unit")]:
+        parser.error(f"unknown check {unknown[0]!r}; there are: {', '.join((*everything, 'unit'))}")
 
     started = time.monotonic()
     total = Outcome()
     if static := [name for name in STATIC_CHECKS if name in chosen]:
         total.add(timed(", ".join(static), partial(run_static_checks, static)))
+    if "unit" in chosen:
+        total.add(timed("tests: unit", partial(run_suites, ["unit"], "-n", arguments.workers)))
     if "tests" in chosen:
         title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
         total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers)))
