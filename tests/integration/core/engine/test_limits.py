@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from mainspring import Execution, JobContext, Limit, Mainspring, State
-
-from ..support import until
+from tests.support import until
 
 pytestmark = pytest.mark.req("FLW-3", "TEN-5")
 
