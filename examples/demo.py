@@ -26,7 +26,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
-from mainspring.model.events import Ended, Event, Rescued, Skipped, Started, Stopped, Ticked, Trouble
+from mainspring.model.events import AttemptEnded, Event, Rescued, Skipped, Started, Stopped, Ticked, Trouble
 from mainspring.model.execution import State
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Story:
                 self.tell("tick", execution.job, f"due {_clock(execution.due)}, found {max(late_ms, 0):.0f} ms later")
             case Started(execution):
                 self.tell("start", execution.job, f"by {execution.trigger}, try {execution.attempt}", "tries")
-            case Ended():
+            case AttemptEnded():
                 self._ended(event)
             case Skipped(execution, reason):
                 why = "the run before is still going" if reason == "overlap" else reason
@@ -63,7 +63,7 @@ class Story:
             case _:
                 pass
 
-    def _ended(self, event: Ended) -> None:
+    def _ended(self, event: AttemptEnded) -> None:
         job, took = event.execution.job, f"{event.duration_ms:.0f} ms"
         match event.state:
             case State.COMPLETED:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mainspring import JobContext, Mainspring, Retry, every
 from mainspring.core.monitoring import oldest_waiting
 from mainspring.core.monitoring.oldest_waiting import LISTED
-from mainspring.model.events import Ended, Fenced, Rescued, Skipped, Started
+from mainspring.model.events import AttemptEnded, Fenced, Rescued, Skipped, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.metrics.process_counters import DURATIONS, OTHERS, ProcessCounts
 from mainspring.testing import FakeClock
@@ -225,15 +225,15 @@ def test_what_this_process_counts() -> None:
     counts = ProcessCounts(10)
     run = ExecutionRow(id="1", job="a", job_id="1", handler="a", due=1_000_000)
     counts(Started(run, 1_300_000))
-    counts(Ended(run, State.PENDING, 1, 50.0, retry_in=1.0, reason="failed"))
-    counts(Ended(run, State.PENDING, 1, 50.0, reason="snoozed"))
-    counts(Ended(run, State.COMPLETED, 2, 10.0, reason="completed"))
-    counts(Ended(run, State.COMPLETED, 2, 8_000_000.0, reason="completed"))
+    counts(AttemptEnded(run, State.PENDING, 1, 50.0, retry_in=1.0, reason="failed"))
+    counts(AttemptEnded(run, State.PENDING, 1, 50.0, reason="snoozed"))
+    counts(AttemptEnded(run, State.COMPLETED, 2, 10.0, reason="completed"))
+    counts(AttemptEnded(run, State.COMPLETED, 2, 8_000_000.0, reason="completed"))
     counts(Rescued(run, 10.0, State.PENDING))
     counts(Rescued(run, 10.0, State.FAILED))
     counts(Fenced(run, "ending"))
     counts(Skipped(run, "overlap"))
-    counts(Ended(run, State.CANCELLED, 1, 0.0, tried=False))
+    counts(AttemptEnded(run, State.CANCELLED, 1, 0.0, tried=False))
     found = counts.jobs["a"]
     assert (found.retries, found.fenced, found.skips) == (2, 1, {"overlap": 1})
     assert found.durations.counts == [1, 1, *[0] * 11, 1]  # a value at a bound belongs below it

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mainspring import JobContext
-from mainspring.model.events import Ended, Fenced, Rescued, Stopping, Ticked, Trouble
+from mainspring.model.events import AttemptEnded, Fenced, Rescued, Stopping, Ticked, Trouble
 
 Line = dict[str, Any]
 
@@ -62,7 +62,7 @@ class Ledger:
     def observe(self, event: object) -> None:
         """What the process itself says happened."""
         match event:
-            case Ended(execution, state, tried=True):
+            case AttemptEnded(execution, state, tried=True):
                 self.write("accepted", id=execution.id, token=execution.token, state=state.value)
             case Fenced(execution, write):
                 self.write("fenced", id=execution.id, token=execution.token, write=write)

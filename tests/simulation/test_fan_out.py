@@ -25,7 +25,7 @@ from mainspring.core.tenants import endings, fan_out, rosters
 from mainspring.core.tenants.endings import look_at_open
 from mainspring.core.tenants.fan_out import FanOuts
 from mainspring.model.errors import CommandRefused
-from mainspring.model.events import Ended
+from mainspring.model.events import AttemptEnded
 from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.model.values.ids import tenant_id
@@ -61,7 +61,7 @@ class World:
         self.bad = self.chance.choice([0.0, 0.3, 1.0])
         self.late = self.chance.choice([0.0, 0.4])
         self.completed: Counter[str] = Counter()
-        self.ended: list[Ended] = []
+        self.ended: list[AttemptEnded] = []
         self.lives = 0
         self.app = Mainspring(self.store, clock=self.clock)
         options: dict[str, Any] = {"retry": Retry(0.5, max=2), "tenant_retry": Retry(0.5), "max_attempts": 20}
@@ -146,7 +146,7 @@ class World:
         await look_at_open(store, self.clock.now(), self.hear)
 
     def hear(self, event: object) -> None:
-        assert isinstance(event, Ended), event
+        assert isinstance(event, AttemptEnded), event
         self.ended.append(event)
 
     async def quiet(self) -> bool:

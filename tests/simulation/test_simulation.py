@@ -176,7 +176,7 @@ def test_a_store_that_does_wrong_turns_seeds_red(store: type[MemoryStore]) -> No
 
 @pytest.mark.req("TIM-7")
 def test_a_process_that_trusts_its_own_clock_turns_seeds_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_clock.StoreTime, "now", lambda time: time._clock.now())
+    monkeypatch.setattr(store_clock.StoreClock, "now", lambda time: time._clock.now())
     assert any(simulate(seed).violation for seed in range(40))
 
 

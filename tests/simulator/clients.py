@@ -95,7 +95,7 @@ class SimulatedClient:
             options["start_at"] = to_datetime(self._parts.time.now()) + later
         if self._chance.random() < 0.3:
             options["priority"] = self._chance.randint(-2, 2)
-        self._told(await self._parts.client.enqueue(self._handler(), params(self._chance), **options), "enqueue")
+        self._told(await self._parts.enqueuer.enqueue(self._handler(), params(self._chance), **options), "enqueue")
 
     def _handler(self) -> str:
         handler = self._chance.choice(self._workload.on_demand)
@@ -103,11 +103,11 @@ class SimulatedClient:
 
     async def _enqueue_many(self) -> None:
         items = [(self._handler(), params(self._chance)) for _ in range(3)]
-        for execution in await self._parts.client.enqueue_many(items):
+        for execution in await self._parts.enqueuer.enqueue_many(items):
             self._told(execution, "enqueue_many")
 
     async def _trigger(self) -> None:
-        self._told(await self._parts.client.trigger(self._job(), by=self._by()), "trigger")
+        self._told(await self._parts.enqueuer.trigger(self._job(), by=self._by()), "trigger")
 
     def _told(self, execution: ExecutionRow | None, what: str) -> None:
         if execution is not None and execution.state is not State.SKIPPED:
@@ -118,20 +118,20 @@ class SimulatedClient:
         later = timedelta(seconds=self._chance.uniform(2, 20))
         resume_at = to_datetime(self._parts.time.now()) + later if self._chance.random() < 0.5 else None
         try:
-            await self._command(lambda by: self._parts.control.pause(self._job(), by=by, resume_at=resume_at))
+            await self._command(lambda by: self._parts.steering.pause(self._job(), by=by, resume_at=resume_at))
         except InvalidValue:
             self._parts.process.judge.note(self._parts.process.name, "told: the time to resume is over by now")
 
     async def _resume(self) -> None:
-        await self._command(lambda by: self._parts.control.resume(self._job(), by=by))
+        await self._command(lambda by: self._parts.steering.resume(self._job(), by=by))
 
     async def _cancel_job(self) -> None:
-        await self._command(lambda by: self._parts.control.cancel_job(self._job(), by=by))
+        await self._command(lambda by: self._parts.steering.cancel_job(self._job(), by=by))
 
     async def _reactivate(self) -> None:
         for name in self._workload.recurring + self._workload.on_demand:
-            if (await self._parts.catalogue.get(name)).cancelled is not None:
-                await self._command(lambda by, name=name: self._parts.control.reactivate(name, by=by))  # type: ignore[misc]
+            if (await self._parts.job_cache.get(name)).cancelled is not None:
+                await self._command(lambda by, name=name: self._parts.steering.reactivate(name, by=by))  # type: ignore[misc]
                 return
 
     async def _update(self) -> None:
@@ -144,28 +144,28 @@ class SimulatedClient:
         ]
         change = self._chance.choice(changes)
         name = self._chance.choice(self._workload.recurring)
-        await self._command(lambda by: self._parts.control.update_job(name, change, by=by))
+        await self._command(lambda by: self._parts.steering.update_job(name, change, by=by))
 
     async def _revert(self) -> None:
-        await self._command(lambda by: self._parts.control.revert_job(self._job(), by=by))
+        await self._command(lambda by: self._parts.steering.revert_job(self._job(), by=by))
 
     async def _remove(self) -> None:
         """Seldom: the next process that starts declares the job anew, as another one of the same name."""
         if self._chance.random() < 0.3:
             name, by = self._chance.choice(self._workload.recurring), self._by()
-            await self._parts.control.remove_job(name, by=by, force=True)
+            await self._parts.steering.remove_job(name, by=by, force=True)
             self._journal.commands.add(by)
 
     async def _cancel_execution(self) -> None:
         if (id := self._known()) is not None:
-            await self._command(lambda by: self._parts.control.cancel_execution(id, by=by))
+            await self._command(lambda by: self._parts.steering.cancel_execution(id, by=by))
 
     async def _retry_execution(self) -> None:
         if (id := self._known()) is not None:
-            self._told(await self._parts.control.retry(id, by=self._by()), "retry")
+            self._told(await self._parts.steering.retry(id, by=self._by()), "retry")
 
     async def _retry_job(self) -> None:
-        self._told(await self._parts.control.retry(self._job(), by=self._by()), "retry")
+        self._told(await self._parts.steering.retry(self._job(), by=self._by()), "retry")
 
     async def _command(self, command: Callable[[str], Awaitable[Any]]) -> None:
         by = self._by()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mainspring.core.commands.enqueue import Client
-from mainspring.core.commands.steering import Control
-from mainspring.core.engine.heartbeat import LoopHeart
+from mainspring.core.commands.enqueue import Enqueuer
+from mainspring.core.commands.steering import Steering
+from mainspring.core.engine.heartbeat import HeartbeatTask
 from mainspring.core.engine.node import Node, NodeSettings
-from mainspring.core.jobs.job_cache import Catalogue
+from mainspring.core.jobs.job_cache import JobCache
 from mainspring.core.queries.queries import Queries
-from mainspring.core.store_clock import StoreTime
+from mainspring.core.store_clock import StoreClock
 from mainspring.model.errors import StoreError
-from mainspring.model.events import ClockJumped, Ended, SkewNoticed, Trouble
+from mainspring.model.events import AttemptEnded, ClockJumped, SkewNoticed, Trouble
 from mainspring.model.job import JobSpec
 from tests.simulator.handlers import registry
 from tests.simulator.judge import short
@@ -26,24 +26,24 @@ class Parts:
         self.faulty = FaultyStore(network, process)
         self.store = self.faulty.as_store
         self.registry = registry(old)
-        self.time = StoreTime(process.clock, self.emit)
-        self.catalogue = Catalogue(self.store, self.time, process.chance, "old" if old else "new")
-        self.queries = Queries(self.store, self.catalogue, self.time, network.lease)
-        self.client = Client(
+        self.time = StoreClock(process.clock, self.emit)
+        self.job_cache = JobCache(self.store, self.time, process.chance, "old" if old else "new")
+        self.queries = Queries(self.store, self.job_cache, self.time, network.lease)
+        self.enqueuer = Enqueuer(
             self.store,
             self.registry,
-            self.catalogue,
+            self.job_cache,
             self.queries,
             self.time,
             process.chance,
             self.emit,
             PAYLOAD_LIMIT,
         )
-        self.control = Control(self.store, self.client, self.catalogue, self.queries, process.chance, self.emit)
+        self.steering = Steering(self.store, self.enqueuer, self.job_cache, self.queries, process.chance, self.emit)
 
     async def open(self, declared: list[tuple[str, JobSpec]]) -> None:
         await self.time.ask(self.store)
-        await self.catalogue.declare(declared)
+        await self.job_cache.declare(declared)
 
     def node(self, settings: NodeSettings, declared: list[tuple[str, JobSpec]]) -> Node:
         node = Node(
@@ -54,7 +54,7 @@ class Parts:
             self.process.chance,
             self.emit,
             declares=tuple(name for name, _ in declared),
-            heart=LoopHeart,
+            heartbeat=HeartbeatTask,
             send=self.faulty.send,
         )
         self._network.ledger.processes[node.id] = self.process
@@ -66,7 +66,7 @@ class Parts:
             return
         judge = self.process.judge
         match event:
-            case Ended():
+            case AttemptEnded():
                 row = self._network.ledger.rows[event.execution.id]
                 told = f"{short(row.id)}#{event.execution.token} ended, says {self.process.name}"
                 judge.check(len(row.ends) + row.given_back >= event.execution.token, "what is told is true", told)

@@ -81,7 +81,7 @@ class FaultyStore:
         return self._network.listen(self._process, callback)
 
     async def send(self, beat: Beat) -> BeatReply:
-        """A heartbeat, for `LoopHeart`."""
+        """A heartbeat, for `HeartbeatTask`."""
 
         async def beat_now() -> BeatReply:
             return self._network.store.beat(beat)

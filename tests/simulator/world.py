@@ -229,7 +229,7 @@ class World:
                 if not (view.is_paused if resume else _scheduled(view.job)):
                     continue
                 try:
-                    await (parts.control.resume if resume else parts.control.pause)(view.name, by=parts.process.name)
+                    await (parts.steering.resume if resume else parts.steering.pause)(view.name, by=parts.process.name)
                 except CommandRefused:
                     left = True
             await asyncio.sleep(0.5)

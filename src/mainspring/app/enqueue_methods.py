@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..core.commands.enqueue import Client
+from ..core.commands.enqueue import Enqueuer
 from ..core.declaring.context import JobContext
 from ..model.execution import ExecutionRow
 from ..model.policies import Unique
@@ -49,7 +49,7 @@ class EnqueueMethods:
         several tenants take turns in their queue; `share` names who takes turns where that is not the tenant.
         """
         parts = self._at_hand() or await self._ready(connection is not None)
-        return await parts.client.enqueue(
+        return await parts.enqueuer.enqueue(
             handler,
             params,
             connection=connection,
@@ -66,11 +66,11 @@ class EnqueueMethods:
 
     async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[ExecutionRow | None]:
         """Add many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order."""
-        return await (await self._ready()).client.enqueue_many(items, **options)
+        return await (await self._ready()).enqueuer.enqueue_many(items, **options)
 
-    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Client, list[ExecutionRow]]:
+    async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Enqueuer, list[ExecutionRow]]:
         """Checked and rendered, but not stored: for the facade, which stores in its caller's thread."""
-        client = (await self._ready(in_transaction=True)).client
+        client = (await self._ready(in_transaction=True)).enqueuer
         return client, await client.prepare_many(items, **options)
 
     async def trigger(
@@ -86,7 +86,7 @@ class EnqueueMethods:
     ) -> ExecutionRow:
         """Run a job now. Its next scheduled time stays as it is. With `tenants`, a job that has tenants runs for these
         only; with `tenant`, for a single one, without a parent."""
-        client = (await self._ready()).client
+        client = (await self._ready()).enqueuer
         return await client.trigger(
             name, params, window=window, by=by, traceparent=traceparent, tenant=tenant, tenants=tenants
         )

@@ -192,11 +192,11 @@ class Mainspring(
     async def _started_node(self, parts: Parts) -> Node:
         """A start is a deploy: jobs follow the code from here on."""
         revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
-        await parts.catalogue.declare(declared)
+        await parts.job_cache.declare(declared)
         parts.declared = revision
         names = tuple(name for name, _ in declared)
         if self.settings.prune:
-            await parts.control.retire_orphans(frozenset(names))
+            await parts.steering.retire_orphans(frozenset(names))
         node = Node(
             parts.store,
             self.registry,
@@ -243,37 +243,37 @@ class Mainspring(
     # --- steering -----------------------------------------------------------------------------------------
     async def pause(self, name: str, *, by: str = "system", **options: Any) -> JobView:
         """No new ticks; what runs finishes. Options: `note`, and `resume_at` or `resume_after` to end by itself."""
-        return await (await self._ready()).control.pause(name, by=by, **options)
+        return await (await self._ready()).steering.pause(name, by=by, **options)
 
     async def resume(self, name: str, *, by: str = "system") -> JobView:
-        return await (await self._ready()).control.resume(name, by=by)
+        return await (await self._ready()).steering.resume(name, by=by)
 
     async def cancel(
         self, ref: str | ExecutionRow, *, by: str = "system", reason: str | None = None
     ) -> ExecutionRow | JobView:
         """Cancel a job by name, or an execution."""
-        return await (await self._ready()).control.cancel(ref, by=by, reason=reason)
+        return await (await self._ready()).steering.cancel(ref, by=by, reason=reason)
 
     async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> ExecutionRow:
-        return await (await self._ready()).control.cancel_execution(id, by=by, reason=reason)
+        return await (await self._ready()).steering.cancel_execution(id, by=by, reason=reason)
 
     async def reactivate(self, name: str, *, by: str = "system") -> JobView:
-        return await (await self._ready()).control.reactivate(name, by=by)
+        return await (await self._ready()).steering.reactivate(name, by=by)
 
     async def retry(self, ref: str | ExecutionRow, *, by: str = "system") -> ExecutionRow:
         """Run a failed execution, or a job's last one, again as a new execution."""
-        return await (await self._ready()).control.retry(ref, by=by)
+        return await (await self._ready()).steering.retry(ref, by=by)
 
     async def update_job(self, name: str, *, by: str = "system", seen: str | None = None, **changes: Any) -> JobView:
         """Override fields of a job; the change survives deploys until it is reverted. With `seen`, the `tag` of a view,
         only if the job is still as it was."""
-        return await (await self._ready()).control.update_job(name, changes, by=by, seen=seen)
+        return await (await self._ready()).steering.update_job(name, changes, by=by, seen=seen)
 
     async def revert_job(self, name: str, *, by: str = "system") -> JobView:
-        return await (await self._ready()).control.revert_job(name, by=by)
+        return await (await self._ready()).steering.revert_job(name, by=by)
 
     async def remove_job(self, name: str, *, by: str = "system", force: bool = False, purge: bool = False) -> None:
-        await (await self._ready()).control.remove_job(name, by=by, force=force, purge=purge)
+        await (await self._ready()).steering.remove_job(name, by=by, force=force, purge=purge)
 
     # --- reading ------------------------------------------------------------------------------------------
     async def jobs(self) -> list[JobView]:
@@ -376,7 +376,7 @@ class Mainspring(
             parts.time.observe(await parts.store.now())
             parts.opened = True
         if declare and parts.declared != revision:
-            await parts.catalogue.declare(declared, update=parts.node is not None)
+            await parts.job_cache.declare(declared, update=parts.node is not None)
             parts.declared = revision
 
     def _import_modules(self) -> None:

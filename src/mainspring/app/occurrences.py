@@ -22,15 +22,15 @@ class OccurrenceMethods:
     async def skip_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
         """Leave out the run that is due at that instant; a record says by whom. Without an offset, `at` is a time in
         the zone of the job."""
-        return await (await self._ready()).control.skip_occurrence(name, at, by=by)
+        return await (await self._ready()).steering.skip_occurrence(name, at, by=by)
 
     async def move_occurrence(self, name: str, at: Any, to: Any, *, by: str = "system") -> JobView:
         """Run what is due at that instant at another one, earlier or later, with the window it would have had."""
-        return await (await self._ready()).control.move_occurrence(name, at, to, by=by)
+        return await (await self._ready()).steering.move_occurrence(name, at, to, by=by)
 
     async def restore_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
         """Take back a skip or a move."""
-        return await (await self._ready()).control.restore_occurrence(name, at, by=by)
+        return await (await self._ready()).steering.restore_occurrence(name, at, by=by)
 
 
 class SyncOccurrenceMethods:

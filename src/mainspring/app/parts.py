@@ -22,18 +22,18 @@ from ..core.access.login_failures import LoginFailures
 from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
 from ..core.commands.bulk import Bulk
-from ..core.commands.enqueue import Client
+from ..core.commands.enqueue import Enqueuer
 from ..core.commands.idempotency import Idempotency
 from ..core.commands.job_creation import Creation
-from ..core.commands.steering import Control
+from ..core.commands.steering import Steering
 from ..core.commands.templates import Templates
 from ..core.commands.tenant_retries import TenantRuns
 from ..core.declaring.registry import Registry
-from ..core.engine.heartbeat import Leases, ThreadHeart
+from ..core.engine.heartbeat import HeartbeatThread, Leases
 from ..core.engine.inline import Tracker
 from ..core.engine.node import Node, NodeSettings
 from ..core.jobs.calendars import Calendars
-from ..core.jobs.job_cache import Catalogue
+from ..core.jobs.job_cache import JobCache
 from ..core.locks import Locks
 from ..core.loops import Emit
 from ..core.monitoring.metrics import Readings
@@ -43,7 +43,7 @@ from ..core.ports import Clock, LockBackend, Store
 from ..core.queries.audit_lists import AuditLists
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
-from ..core.store_clock import StoreTime
+from ..core.store_clock import StoreClock
 from ..model.errors import ConfigurationError, InvalidValue, StoreError
 from ..model.job import JobSpec
 from ..model.store.messages import Audit, WorkerInfo
@@ -88,24 +88,24 @@ class Parts:
         self.pid = os.getpid()
         self._settings = settings
         self.chance = random.Random(int.from_bytes(os.urandom(16)))
-        self.time = StoreTime(clock, emit)
+        self.time = StoreClock(clock, emit)
         self.calendars = Calendars(store, self.time, self.chance, registry.calendars)
-        self.catalogue = Catalogue(store, self.time, self.chance, settings.release, self.calendars)
-        self.queries = Queries(store, self.catalogue, self.time, settings.lease)
-        self.client = Client(
+        self.job_cache = JobCache(store, self.time, self.chance, settings.release, self.calendars)
+        self.queries = Queries(store, self.job_cache, self.time, settings.lease)
+        self.enqueuer = Enqueuer(
             store,
             registry,
-            self.catalogue,
+            self.job_cache,
             self.queries,
             self.time,
             self.chance,
             emit,
             settings.payload_limit,
         )
-        self.control = Control(store, self.client, self.catalogue, self.queries, self.chance, emit)
-        self.tenants = TenantRuns(store, self.client, self.queries)
-        self.windows = WindowQueries(store, self.catalogue, self.calendars)
-        self.backfills = Backfills(store, self.client, self.catalogue, self.windows, self.chance, emit)
+        self.steering = Steering(store, self.enqueuer, self.job_cache, self.queries, self.chance, emit)
+        self.tenants = TenantRuns(store, self.enqueuer, self.queries)
+        self.windows = WindowQueries(store, self.job_cache, self.calendars)
+        self.backfills = Backfills(store, self.enqueuer, self.job_cache, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
         self.job_lists = JobLists(store, self.queries)
         self.audit_lists = AuditLists(store)
@@ -116,21 +116,21 @@ class Parts:
         self.creation = Creation(
             store,
             registry,
-            self.client,
-            self.catalogue,
+            self.enqueuer,
+            self.job_cache,
             self.calendars,
             self.queries,
             self.chance,
             settings.timezone,
         )
-        self.templates = Templates(store, self.client, self.creation)
-        self.bulk = Bulk(self.control, self.queries, self.job_lists)
+        self.templates = Templates(store, self.enqueuer, self.creation)
+        self.bulk = Bulk(self.steering, self.queries, self.job_lists)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
         self.watch = Watch(store, self.queries, self.calendars, self.time, emit)
         self.metrics: MetricsServer | None = None
         self.node: Node | None = None
         self.http: HttpServer | None = None
-        self.inline: ThreadHeart | None = None
+        self.inline: HeartbeatThread | None = None
         self.opened = False
         self.declared = 0
         self._gate = threading.Lock()
@@ -180,7 +180,7 @@ class Parts:
         if self.inline is None:
             leases = Leases(inline_info(self), self._settings.lease)
             beat, ignore = self.store.beat, lambda *_: None
-            self.inline = ThreadHeart(beat, leases, self.time, self._settings.heartbeat, ignore, ignore)
+            self.inline = HeartbeatThread(beat, leases, self.time, self._settings.heartbeat, ignore, ignore)
             self.inline.start()
         return self.inline.leases
 
@@ -188,7 +188,7 @@ class Parts:
         context = {"username": self._settings.username, "channel": self._settings.channel, "logger": logger}
         return Tracker(
             self.store,
-            self.catalogue,
+            self.job_cache,
             self.time,
             self.chance,
             emit,
@@ -231,7 +231,7 @@ class Parts:
             await self.locks.backend.close()
 
     def _release_record(self, target: str, by: str) -> Audit:
-        return self.client.audit("release", target, by, self.time.now())
+        return self.enqueuer.audit("release", target, by, self.time.now())
 
 
 class Declarations:

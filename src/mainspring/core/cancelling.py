@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.events import Ended
+from ..model.events import AttemptEnded
 from ..model.execution import LIVE, ExecutionRow, State
 from ..model.job import Job
 from ..model.store.messages import CancelRequest, Change, Exchanged, ExecutionQuery
@@ -35,10 +35,10 @@ async def cancel_all(store: Store, executions: list[ExecutionRow], reason: str, 
     return sum(ended) + sum(asked)
 
 
-def cancelled(execution: ExecutionRow, change: Change) -> Ended:
+def cancelled(execution: ExecutionRow, change: Change) -> AttemptEnded:
     """What is told of an execution that this change has ended while nobody was running it."""
     tried = execution.state is State.WAITING
-    return Ended(
+    return AttemptEnded(
         execution=execution,
         state=change.to,
         attempt=execution.attempt,

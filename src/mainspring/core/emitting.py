@@ -17,15 +17,15 @@ Together: TypeAlias = Callable[[type, Sequence[ExecutionRow], MakeEvents], None]
 
 
 def wants_of(emit: Emit) -> Wants:
-    """How to ask whom to tell the event of a kind about an execution that goes as it should (`Enqueued`, `Started`, the
-    `Ended` of one that completed), before it is made; None when nobody wants it. Who cannot say is told everything."""
+    """A function that answers, before a routine event (`Enqueued`, `Started`, a completed `AttemptEnded`) is made, whom
+    to send it to; None when nobody wants it. An emitter without `wants` receives every event."""
     wants: Wants | None = getattr(emit, "wants", None)
     return wants or (lambda kind, execution: emit)
 
 
 def together_of(emit: Emit) -> Together:
-    """How to tell of many executions that go as they should (`Started`, the `Ended` of those that completed): kind,
-    executions, and what makes one event for each, called if anybody wants any. Who cannot say is told everything."""
+    """A function that emits many routine events (`Started`, completed `AttemptEnded`) at once. It takes their kind, the
+    executions, and a function that makes one event for each, which is called only if somebody wants them."""
     together: Together | None = getattr(emit, "together", None)
     return together or partial(_tell_each, emit)
 

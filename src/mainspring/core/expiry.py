@@ -11,7 +11,7 @@ EVERY = 60.0
 AT_ONCE = 500
 
 
-class ShelfPruning:
+class EntryExpiry:
     """`over` says whether an entry has run out."""
 
     def __init__(self, store: Store, clock: Clock, kind: ShelfKind, over: Callable[[Entry, int], bool]) -> None:

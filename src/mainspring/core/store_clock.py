@@ -36,7 +36,7 @@ class _Heard(msgspec.Struct, frozen=True):
     unsure: float
 
 
-class StoreTime:
+class StoreClock:
     """A `Clock` that follows the store's. Before the first observation it is the machine's own."""
 
     def __init__(self, clock: Clock, emit: Emit) -> None:

@@ -26,7 +26,7 @@ class Started(msgspec.Struct, frozen=True, gc=False):
     at: Micros
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False):
+class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     """A try ended and its ending was accepted; `state` is where the execution went. A parent that waited for others
     has ended, too; and an execution that was cancelled before or between its tries: then `tried` is false, and there
     is no duration.
@@ -166,7 +166,7 @@ class BackfillEnded(msgspec.Struct, frozen=True):
 Event: TypeAlias = (
     Enqueued
     | Started
-    | Ended
+    | AttemptEnded
     | Skipped
     | Ticked
     | Rescued

@@ -4,7 +4,7 @@ An observer is any callable that takes an event. Two methods, both optional, say
 
 - `hears(kind)`: whether it wants events of this kind at all. Asked once for each kind, and remembered.
 - `wants(kind, execution)`: whether it wants this one. Asked each time, before an event is made that every execution has
-  when all goes well: `Started`, and the `Ended` of one that completed. For `Enqueued`, about the first of a batch.
+  when all goes well: `Started`, and `AttemptEnded` of one that completed. For `Enqueued`, about the first of a batch.
 
 Those events of everyday life come many at once, and observers that are always there hear them so (`together`):
 

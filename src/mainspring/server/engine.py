@@ -9,10 +9,10 @@ from ..core.access.api_tokens import Tokens
 from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
 from ..core.commands.bulk import Bulk
-from ..core.commands.enqueue import Client
+from ..core.commands.enqueue import Enqueuer
 from ..core.commands.idempotency import Idempotency
 from ..core.commands.job_creation import Creation
-from ..core.commands.steering import Control
+from ..core.commands.steering import Steering
 from ..core.commands.templates import Templates
 from ..core.commands.tenant_retries import TenantRuns
 from ..core.declaring.registry import Registry
@@ -29,8 +29,8 @@ from ..core.queries.queries import Queries
 class Engine(Protocol):
     """The application, connected to its store."""
 
-    client: Client
-    control: Control
+    enqueuer: Enqueuer
+    steering: Steering
     creation: Creation
     queries: Queries
     job_lists: JobLists

@@ -11,7 +11,7 @@ from fastapi import Depends, Header, Request
 from starlette.responses import Response
 
 from ..core.commands.idempotency import Answer
-from ..core.commands.steering import Control, JobChanged
+from ..core.commands.steering import JobChanged, Steering
 from ..core.queries.job_view import JobView
 from ..core.render.entities import job_shape
 from ..model.errors import MainspringError
@@ -74,9 +74,9 @@ class Call:
         return application
 
     @property
-    def control(self) -> Control:
+    def steering(self) -> Steering:
         """Steering as far as who asks may: a job can demand a higher role."""
-        return self.engine.control.checked(self.may_steer)
+        return self.engine.steering.checked(self.may_steer)
 
     def may_steer(self, job: Job) -> None:
         """Refuse a job that demands a higher role than who asks has."""

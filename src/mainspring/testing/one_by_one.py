@@ -15,12 +15,12 @@ import msgspec
 from ..core.declaring.context import JobContext
 from ..core.declaring.registry import Handler, Registry
 from ..core.engine.runner import Run, Runner
-from ..core.engine.thread_pool import Threads
+from ..core.engine.thread_pool import ThreadPool
 from ..core.loops import Emit
 from ..core.ports import Clock, Store
 from ..core.rules import transitions
 from ..core.tenants.fan_out import FanOuts
-from ..model.events import Ended, Started
+from ..model.events import AttemptEnded, Started
 from ..model.execution import ExecutionRow, Outcome, State
 from ..model.store.messages import Change, ClaimRequest, Note
 from ..model.values.ids import Chance
@@ -101,7 +101,7 @@ class OneByOne:
         """`patience` is how many seconds of real time a handler may take; `context` is for the handlers' contexts."""
         self._store, self._registry, self._clock = store, registry, clock
         self._chance, self._emit, self._patience = chance, emit, patience
-        self._threads = Threads(1)
+        self._threads = ThreadPool(1)
         self._runner = Runner(clock, self._threads, OWNER, fan_outs=FanOuts(store, registry, clock, emit), **context)
         self._turn = 0
 
@@ -158,7 +158,7 @@ class OneByOne:
         change = msgspec.structs.replace(decided, keep=True)
         await self._store.exchange([change], None)
         self._emit(
-            Ended(
+            AttemptEnded(
                 execution=run.execution,
                 state=change.to,
                 attempt=run.execution.attempt,

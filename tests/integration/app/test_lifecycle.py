@@ -14,7 +14,7 @@ import pytest
 
 from mainspring import InvalidValue, JobContext, Mainspring, StoreError, every
 from mainspring.app.parts import SystemClock
-from mainspring.model.events import Ended, Running, Trouble
+from mainspring.model.events import AttemptEnded, Running, Trouble
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore
 from tests.integration.gate import Gate
@@ -158,9 +158,9 @@ async def test_starting_and_stopping_under_load_disturbs_nothing(nodes: Nodes) -
     app.job("tick", trigger=every(seconds=1))(lambda: None)
     for _ in range(5):
         async with app:
-            enough = len(seen.of(Ended)) + 4
+            enough = len(seen.of(AttemptEnded)) + 4
             await app.enqueue_many([(busy, None)] * 30)
-            await until(lambda enough=enough: len(seen.of(Ended)) >= enough, "some of them ended")
+            await until(lambda enough=enough: len(seen.of(AttemptEnded)) >= enough, "some of them ended")
     async with app:
         await until(lambda: _idle(app, "busy"))
         assert (await app.job_view("busy")).stats.completed == 150
@@ -263,7 +263,7 @@ async def test_observers_that_fail_stop_nothing(nodes: Nodes) -> None:
             assert (await ended(app, await app.trigger("greet"))).result == "hello"
         gate_free = await app.job_view("greet")
         assert gate_free.stats.completed == 3
-    assert len(seen.of(Ended)) == 3
+    assert len(seen.of(AttemptEnded)) == 3
     assert len(calls) == len(seen.events)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.store_clock import JUMP_TOLD_EVERY, SKEW_TOLD_EVERY, StoreTime
+from mainspring.core.store_clock import JUMP_TOLD_EVERY, SKEW_TOLD_EVERY, StoreClock
 from mainspring.model.events import ClockJumped, SkewNoticed
 from mainspring.model.time.instants import SECOND, Micros
 from mainspring.testing.clock import FakeClock
@@ -17,7 +17,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock, self.store_offset, self.events = FakeClock(), 0.0, list[Any]()
-        self.time = StoreTime(self.clock, self.events.append)
+        self.time = StoreClock(self.clock, self.events.append)
         self.jumps = 0
         self.time.on_jump = self._jumped
         self.answers_in = 0.0

@@ -17,7 +17,7 @@ import pytest
 
 from mainspring.app.parts import SystemClock
 from mainspring.core.declaring.context import JobContext
-from mainspring.model.events import Ended, Started
+from mainspring.model.events import AttemptEnded, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.logs.background import BackgroundHandler
 from mainspring.observe.logs.context import ExecutionFields
@@ -149,7 +149,7 @@ def test_lines_rendered_without_a_record_read_as_any_other(execution: ExecutionR
         with logger_to(handler) as logger:
             lines = LogLines(logger)
             lines(Started(execution, 0))
-            lines(Ended(execution=execution, attempt=execution.attempt, **COMPLETED))
+            lines(AttemptEnded(execution=execution, attempt=execution.attempt, **COMPLETED))
     parsed = [[json.loads(line) for line in stream.getvalue().splitlines()] for stream in (quick, slow)]
     assert [list(line) for line in parsed[0]] == [list(line) for line in parsed[1]]
     for line in (*parsed[0], *parsed[1]):
@@ -177,7 +177,7 @@ def test_console_lines_rendered_without_a_record_read_as_any_other(
             logger.name = name
             lines = LogLines(logger)
             lines(Started(execution, 0))
-            lines(Ended(execution=execution, attempt=execution.attempt, **COMPLETED | {"duration_ms": duration}))
+            lines(AttemptEnded(execution=execution, attempt=execution.attempt, **COMPLETED | {"duration_ms": duration}))
         said.append([re.sub(r"\d\d:\d\d:\d\d\.\d\d\d", "TIME", line) for line in stream.getvalue().splitlines()])
     assert said[0] == said[1]
     assert [line.count("TIME") for line in said[0]] == [1, 1]
@@ -265,7 +265,7 @@ def test_a_message_with_an_event_of_the_application_is_kept() -> None:
 
 def test_many_events_make_the_lines_that_each_would_make_alone() -> None:
     both = [RUN, TENANT, RUN]
-    for events in ([Started(each, 0) for each in both], [Ended(each, attempt=1, **COMPLETED) for each in both]):
+    for events in ([Started(each, 0) for each in both], [AttemptEnded(each, attempt=1, **COMPLETED) for each in both]):
         for formatter in (JsonFormatter(), ConsoleFormatter()):
             together, alone = io.StringIO(), io.StringIO()
             for stream, many in ((together, True), (alone, False)):

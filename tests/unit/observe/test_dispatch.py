@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mainspring.model.events import Ended, Enqueued, SkewNoticed, Started
+from mainspring.model.events import AttemptEnded, Enqueued, SkewNoticed, Started
 from mainspring.model.execution import ExecutionRow
 from mainspring.observe.dispatch import Fanout
 from mainspring.observe.logs.lines import LogLines
@@ -58,7 +58,7 @@ def test_nobody_wants_what_nobody_hears() -> None:
     assert fanout.wants(Started, PLAIN)
 
 
-@pytest.mark.parametrize("kind", [Started, Ended])
+@pytest.mark.parametrize("kind", [Started, AttemptEnded])
 def test_everyday_lines_are_wanted_at_info(kind: type) -> None:
     assert not Fanout(lines(logging.WARNING)).wants(kind, PLAIN)
     assert Fanout(lines(logging.INFO)).wants(kind, PLAIN)
@@ -77,14 +77,14 @@ def test_a_level_that_changes_is_noticed() -> None:
 
 def test_pings_want_executions_that_name_an_address() -> None:
     fanout = Fanout(lines(logging.WARNING), Pings(private=False))
-    assert not fanout.wants(Ended, PLAIN)
-    assert fanout.wants(Ended, PINGED)
+    assert not fanout.wants(AttemptEnded, PLAIN)
+    assert fanout.wants(AttemptEnded, PINGED)
     assert not fanout.wants(Enqueued, PINGED)
 
 
 def test_metrics_want_starts_and_endings() -> None:
     fanout = Fanout(ProcessCounts(10))
-    assert [bool(fanout.wants(kind, PLAIN)) for kind in (Enqueued, Started, Ended)] == [False, True, True]
+    assert [bool(fanout.wants(kind, PLAIN)) for kind in (Enqueued, Started, AttemptEnded)] == [False, True, True]
 
 
 def test_observers_get_what_they_hear_and_are_asked_once_for_each_kind() -> None:
@@ -170,9 +170,9 @@ def test_nothing_is_made_that_nobody_wants_together() -> None:
 def test_pings_want_a_batch_in_which_any_names_an_address() -> None:
     told: list[object] = []
     pings = Pings(private=False)
-    assert not pings.wants_any(Ended, [PLAIN, PLAIN])
-    assert pings.wants_any(Ended, [PLAIN, PINGED, PLAIN])
-    Fanout(told.append).together(Ended, [], lambda: told)
+    assert not pings.wants_any(AttemptEnded, [PLAIN, PLAIN])
+    assert pings.wants_any(AttemptEnded, [PLAIN, PINGED, PLAIN])
+    Fanout(told.append).together(AttemptEnded, [], lambda: told)
     assert not told
 
 

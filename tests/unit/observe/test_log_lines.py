@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mainspring.model.events import (
+    AttemptEnded,
     ClockJumped,
-    Ended,
     Event,
     Fenced,
     Pruned,
@@ -54,8 +54,8 @@ def one(event: Event) -> Any:
     return record
 
 
-def ended(state: State, **fields: Any) -> Ended:
-    return Ended(execution=RUN, state=state, attempt=2, duration_ms=12.34567, **fields)
+def ended(state: State, **fields: Any) -> AttemptEnded:
+    return AttemptEnded(execution=RUN, state=state, attempt=2, duration_ms=12.34567, **fields)
 
 
 @pytest.mark.req("OBS-1")
@@ -177,7 +177,7 @@ def test_nothing_is_made_for_a_level_that_is_off() -> None:
         def attempt(self) -> int:
             raise AssertionError("a disabled line reads nothing")
 
-    event = Ended(
+    event = AttemptEnded(
         execution=Untouchable(id="e", job="j", job_id="i", handler="h"), state=State.COMPLETED, attempt=1, duration_ms=1
     )
     assert lines(event, logging.WARNING) == []

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mainspring.core.declaring.options import job_spec
 from mainspring.core.monitoring import oldest_waiting
 from mainspring.core.monitoring.metrics import JobReading, Reading
-from mainspring.model.events import Ended, Started
+from mainspring.model.events import AttemptEnded, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobStats, LiveCounts, encode_spec
 from mainspring.model.values.ids import random_id
@@ -111,7 +111,7 @@ def test_many_events_count_as_each_would_alone() -> None:
     runs = [ExecutionRow(id="1", job=job, job_id="1", handler="h", due=1_000_000) for job in ("one", "two", "one")]
     starts = [Started(run, at) for run, at in zip(runs, (0, 9_000_000, 1_004_000), strict=True)]
     times = zip(runs, (3.0, 10.0, 75_000_000.0), strict=True)
-    endings = [Ended(run, State.COMPLETED, 1, took, reason="completed") for run, took in times]
+    endings = [AttemptEnded(run, State.COMPLETED, 1, took, reason="completed") for run, took in times]
     together, alone = ProcessCounts(10), ProcessCounts(10)
     for events in (starts, endings):
         together.hear_all(events)

@@ -8,7 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from mainspring import InvalidValue, JobContext, Mainspring
-from mainspring.model.events import Ended, Enqueued, Event, Fenced, Missed, Rescued, Skipped, Started, Stopped, Ticked
+from mainspring.model.events import (
+    AttemptEnded,
+    Enqueued,
+    Event,
+    Fenced,
+    Missed,
+    Rescued,
+    Skipped,
+    Started,
+    Stopped,
+    Ticked,
+)
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.metrics.statsd import StatsD
 from tests.support import DEADLINE, run_once
@@ -31,8 +42,8 @@ def statsd(daemon: socket.socket) -> Iterator[StatsD]:
     reporter.close()
 
 
-def ended(state: State, reason: str = "") -> Ended:
-    return Ended(execution=RUN, state=state, attempt=1, duration_ms=12.34567, reason=reason, retry_in=0.0)
+def ended(state: State, reason: str = "") -> AttemptEnded:
+    return AttemptEnded(execution=RUN, state=state, attempt=1, duration_ms=12.34567, reason=reason, retry_in=0.0)
 
 
 @pytest.mark.req("OBS-8")
@@ -46,7 +57,7 @@ def ended(state: State, reason: str = "") -> Ended:
         (ended(State.PENDING, "failed"), ["retried:1|c", "duration:12.346|ms"]),
         (ended(State.PENDING, "snoozed"), ["duration:12.346|ms"]),
         (ended(State.WAITING), ["duration:12.346|ms"]),
-        (Ended(RUN, State.CANCELLED, 1, 0.0, tried=False), ["cancelled:1|c"]),
+        (AttemptEnded(RUN, State.CANCELLED, 1, 0.0, tried=False), ["cancelled:1|c"]),
         (Skipped(RUN, "overlap"), ["skipped:1|c"]),
         (Ticked(RUN, 3.25), ["late:3.250|ms"]),
         (Rescued(RUN, 31_000.0, State.PENDING), ["rescued:1|c", "retried:1|c"]),

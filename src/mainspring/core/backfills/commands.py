@@ -15,8 +15,8 @@ from ...model.job import Job
 from ...model.time.instants import to_micros
 from ...model.values.ids import Chance, random_id
 from ...model.values.reading import choice, duration, whole, words
-from ..commands.enqueue import Client
-from ..jobs.job_cache import Catalogue
+from ..commands.enqueue import Enqueuer
+from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Store, Topic
 from . import records, rules
@@ -39,13 +39,13 @@ class Backfills:
     def __init__(
         self,
         store: Store,
-        client: Client,
-        catalogue: Catalogue,
+        enqueuer: Enqueuer,
+        job_cache: JobCache,
         queries: WindowQueries,
         chance: Chance,
         emit: Emit,
     ) -> None:
-        self._store, self._client, self._catalogue, self._queries = store, client, catalogue, queries
+        self._store, self._enqueuer, self._job_cache, self._queries = store, enqueuer, job_cache, queries
         self._chance, self._emit = chance, emit
 
     # --- starting -----------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Backfills:
         by: str = "system",
     ) -> Backfill:
         """Run the windows inside [begin, end) that are not done, or list them."""
-        job = await self._catalogue.read(name)
+        job = await self._job_cache.read(name)
         if job.cancelled is not None:
             raise CommandRefused("backfill", "cancelled", ["the job is reactivated"], f"job {name!r}")
         first, last = await self._queries.range(job, begin, end)
@@ -82,7 +82,7 @@ class Backfills:
             pace=duration("pace", pace, allow_zero=True) or None if pace is not None else None,
             force=bool(force),
             only=choice("only", only, get_args(Only)),  # type: ignore[arg-type]
-            params=None if params is None else self._client.encode_params(job, params),
+            params=None if params is None else self._enqueuer.encode_params(job, params),
             note=None if note is None else words("note", note, MAX_TEXT),
             created=now,
             created_by=words("by", by),
@@ -98,7 +98,7 @@ class Backfills:
         the list of windows; and only then it begins, here and at once."""
         plan = [(to_micros(window.begin), to_micros(window.end)) for window in backfill.windows]
         backfill = msgspec.structs.replace(backfill, windows=())
-        audit = self._client.audit(
+        audit = self._enqueuer.audit(
             "backfill", f"job:{job.name}", backfill.created_by, backfill.created, after=backfill.id
         )
         if not plan:
@@ -135,7 +135,7 @@ class Backfills:
             if found is None or record.state not in _ALLOWED[command]:
                 raise CommandRefused(command, record.state, _ALLOWED[command], _subject(id))
             now = await self._store.now()
-            audit = self._client.audit(command, f"backfill:{id}", by, now, before=record.state, after=record.job)
+            audit = self._enqueuer.audit(command, f"backfill:{id}", by, now, before=record.state, after=record.job)
             if await records.write_record(self._store, change(record), found[1], audit):
                 await drive(self._store, id, self._emit)
                 return await self.get(id)

@@ -19,7 +19,7 @@ from ...model.triggers.base import instant_text
 from ...model.values.reading import instant
 from ...model.windows import Window
 from ..jobs.calendars import Calendars
-from ..jobs.job_cache import Catalogue
+from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..rules import window_ledger
 from ..rules.timing_history import Era, Timing, eras, expected
@@ -76,12 +76,12 @@ class _Standing(msgspec.Struct, frozen=True):
 
 
 class WindowQueries:
-    def __init__(self, store: Store, catalogue: Catalogue, calendars: Calendars) -> None:
-        self._store, self._catalogue, self._calendars = store, catalogue, calendars
+    def __init__(self, store: Store, job_cache: JobCache, calendars: Calendars) -> None:
+        self._store, self._job_cache, self._calendars = store, job_cache, calendars
 
     async def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
         """What became of every window inside [begin, end) that the schedule has asked for so far."""
-        job = await self._catalogue.read(name)
+        job = await self._job_cache.read(name)
         return await self.of_job(job, *await self.range(job, begin, end))
 
     async def range(self, job: Job, begin: Any, end: Any) -> tuple[Micros, Micros]:
@@ -106,7 +106,7 @@ class WindowQueries:
         self, name: str, begin: Any, end: Any, *, state: WindowState | None, limit: int, offset: int
     ) -> WindowPage:
         """One page of the same, with how many there are in each state."""
-        job = await self._catalogue.read(name)
+        job = await self._job_cache.read(name)
         standing = await self._standing(job, *await self.range(job, begin, end), False)
         counts: dict[WindowState, int] = dict.fromkeys(STATES, 0)
         shown: list[Stretch] = []

@@ -20,7 +20,7 @@ from ...model.values.payload import presentable
 from ...model.values.reading import choice, whole, words
 from ..queries.job_lists import JobFilter, JobLists
 from ..queries.queries import EXECUTION_ID, Queries, execution_query
-from .steering import Check, Control
+from .steering import Check, Steering
 
 MOST = 1_000
 """Jobs or executions that one bulk handles."""
@@ -99,8 +99,8 @@ class BulkInterrupted(StoreError):
 class Bulk:
     """`check` may refuse a job that is about to be steered, or whose execution is."""
 
-    def __init__(self, control: Control, queries: Queries, job_lists: JobLists) -> None:
-        self._control, self._queries, self._job_lists = control, queries, job_lists
+    def __init__(self, steering: Steering, queries: Queries, job_lists: JobLists) -> None:
+        self._steering, self._queries, self._job_lists = steering, queries, job_lists
 
     async def jobs(
         self,
@@ -120,18 +120,18 @@ class Bulk:
         choice("command", command, JOB_COMMANDS)
         _check_choice(names, wanted, after, limit)
         chosen = _named(names) if wanted is None else await self._names(wanted, after, limit)
-        control = self._control.checked(check)
+        steering = self._steering.checked(check)
 
         async def one(name: str) -> BulkItem:
             if command == "retry":
-                made = await control.retry_job(name, by=by, as_id=_id_under(under, name))
+                made = await steering.retry_job(name, by=by, as_id=_id_under(under, name))
                 return BulkItem(id=name, execution_id=made.id)
             if command == "pause":
-                view = await control.pause(name, by=by, note=note)
+                view = await steering.pause(name, by=by, note=note)
             elif command == "resume":
-                view = await control.resume(name, by=by)
+                view = await steering.resume(name, by=by)
             else:
-                view = await control.cancel_job(name, by=by, reason=note)
+                view = await steering.cancel_job(name, by=by, reason=note)
             return BulkItem(id=name, status=view.state.value)
 
         return await _all(command, chosen, one, told)
@@ -154,7 +154,7 @@ class Bulk:
         where both are found, the parent stands for them."""
         choice("command", command, EXECUTION_COMMANDS)
         _check_choice(ids, filters, after, limit)
-        chosen, control = _named(ids), self._control.checked(check)
+        chosen, steering = _named(ids), self._steering.checked(check)
         if filters is not None:
             stands_for = self._stands_for(filters) if command == "retry" else _nobody
             chosen = await self._ids(filters, after, limit, stands_for)
@@ -163,9 +163,9 @@ class Bulk:
             if not EXECUTION_ID.fullmatch(id):
                 raise ExecutionNotFound(id)
             if command == "cancel":
-                ended = await control.cancel_execution(id, by=by, reason=note)
+                ended = await steering.cancel_execution(id, by=by, reason=note)
                 return BulkItem(id=id, status=ended.state.value)
-            made = await control.retry_execution(id, by=by, as_id=_id_under(under, id))
+            made = await steering.retry_execution(id, by=by, as_id=_id_under(under, id))
             return BulkItem(id=id, execution_id=made.id, status=made.state.value)
 
         return await _all(command, chosen, one, told)

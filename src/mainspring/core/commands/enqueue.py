@@ -24,17 +24,17 @@ from ..declaring.registry import Registry
 from ..declaring.signature import Signature
 from ..declaring.tenant_options import check_tenant
 from ..emitting import tell_enqueued
-from ..jobs.job_cache import Catalogue
+from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import CallerTransaction, Store
 from ..queries.queries import Queries
 from ..request_context import REQUEST_ID
 from ..rules import new_execution
-from ..store_clock import StoreTime
+from ..store_clock import StoreClock
 from .batches import Draft, Series, made_of, overlapped, read_item, series_of
-from .retry_claims import Retries
+from .retry_claims import RetryClaims
 from .trigger import Triggering
-from .unique_periods import Periods, check_lasting, refuse_lasting
+from .unique_periods import UniquePeriods, check_lasting, refuse_lasting
 
 MANY = 10_000
 """Executions handed to the store at once: it may send them in parts that overlap, but commits no more at a time."""
@@ -59,24 +59,24 @@ class _Known:
     left = 0
 
 
-class Client(Triggering):
+class Enqueuer(Triggering):
     def __init__(
         self,
         store: Store,
         registry: Registry,
-        catalogue: Catalogue,
+        job_cache: JobCache,
         queries: Queries,
-        clock: StoreTime,
+        clock: StoreClock,
         chance: Chance,
         emit: Emit,
         payload_limit: int,
     ) -> None:
-        self._store, self._registry, self._catalogue, self._queries = store, registry, catalogue, queries
+        self._store, self._registry, self._job_cache, self._queries = store, registry, job_cache, queries
         self._clock, self._chance, self._emit = clock, chance, emit
         self._payload_limit = payload_limit
         self._series: dict[str, Series] = {}
-        self._periods = Periods(store, clock, emit)
-        self.retries = Retries(store, clock)
+        self._periods = UniquePeriods(store, clock, emit)
+        self.retries = RetryClaims(store, clock)
 
     # --- enqueue ------------------------------------------------------------------------------------------
     async def enqueue(
@@ -159,7 +159,7 @@ class Client(Triggering):
         return series
 
     async def _enqueueable(self, handler: object) -> Job:
-        job = self._catalogue.at_hand(handler) if isinstance(handler, str) else None
+        job = self._job_cache.at_hand(handler) if isinstance(handler, str) else None
         if job is None:
             job = await self._job_of(handler)
         if not self._clock.fresh:
@@ -240,7 +240,7 @@ class Client(Triggering):
         """The job of a handler, or any job by name: also of handlers that only other processes have."""
         name = handler if isinstance(handler, str) else self._name_of(handler)
         try:
-            return await self._catalogue.get(name)
+            return await self._job_cache.get(name)
         except JobNotFound as missing:
             if name in self._registry.names:
                 raise

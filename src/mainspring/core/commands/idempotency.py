@@ -16,7 +16,7 @@ from ...model.errors import MainspringError
 from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import tick_id
-from ..expiry import ShelfPruning
+from ..expiry import EntryExpiry
 from ..ports import Clock, Store
 
 KEPT_FOR = 24 * 3600 * SECOND
@@ -69,7 +69,7 @@ class Begun(msgspec.Struct, frozen=True):
 class Idempotency:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self.pruning = ShelfPruning(store, clock, KIND, _is_old)
+        self.pruning = EntryExpiry(store, clock, KIND, _is_old)
 
     async def begin(self, actor: str, key: str, request: str) -> Begun | Answer:
         """The answer given before, or the right to work. `request` tells whether two requests are the same."""

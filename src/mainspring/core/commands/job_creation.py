@@ -20,12 +20,12 @@ from ..declaring.options import job_spec
 from ..declaring.registry import Registry
 from ..declaring.signature import Signature
 from ..jobs.calendars import Calendars
-from ..jobs.job_cache import Catalogue
+from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..queries.job_view import JobView
 from ..queries.queries import Queries
 from ..rules import job_commands, new_execution
-from .enqueue import Client
+from .enqueue import Enqueuer
 
 MAX_RETRIES, BACKOFF, LONGEST_BACKOFF = 3, 60.0, 3600.0
 """What a job made through the interface gets when it says nothing about retries."""
@@ -106,14 +106,14 @@ class Creation:
         self,
         store: Store,
         registry: Registry,
-        client: Client,
-        catalogue: Catalogue,
+        enqueuer: Enqueuer,
+        job_cache: JobCache,
         calendars: Calendars,
         queries: Queries,
         chance: Chance,
         timezone: str,
     ) -> None:
-        self._store, self._registry, self._client, self._catalogue = store, registry, client, catalogue
+        self._store, self._registry, self._enqueuer, self._job_cache = store, registry, enqueuer, job_cache
         self._calendars, self._queries, self._chance, self._timezone = calendars, queries, chance, timezone
 
     async def create(
@@ -137,24 +137,24 @@ class Creation:
         refuse_without_parents(options, spec.after)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
-        for job in (self._catalogue.new_job(name, spec, "api", now), *([] if own is None else [own])):
+        for job in (self._job_cache.new_job(name, spec, "api", now), *([] if own is None else [own])):
             check(job)  # before anything is written, links to parents too
         if await self._store.jobs([name]):
             raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
-        spec = await self._catalogue.dependents.prepare(name, spec)
-        write = job_commands.declare(None, self._catalogue.new_job(name, spec, "api", now), now)
+        spec = await self._job_cache.dependents.prepare(name, spec)
+        write = job_commands.declare(None, self._job_cache.new_job(name, spec, "api", now), now)
         assert write is not None, "nothing of that name is known here"
         first = None if write.job.ticking or spec.after else self._first(write.job, by, now, execution_id)
-        audit = self._client.audit("create", f"job:{name}", by, now, after=write.job.declared)
+        audit = self._enqueuer.audit("create", f"job:{name}", by, now, after=write.job.declared)
         executions = () if first is None else (first,)
         made = msgspec.structs.replace(write, executions=executions, audit=audit)
         if not (await self._store.write_jobs([made]))[0].won:
             raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
-        self._catalogue.forget([name, *spec.after])
+        self._job_cache.forget([name, *spec.after])
         return await self._queries.job(name), first
 
     def _first(self, job: Job, by: str, now: int, id: str | None) -> ExecutionRow:
-        params = self._client.encode_params(job, None)
+        params = self._enqueuer.encode_params(job, None)
         return new_execution.new_execution(
             job, trigger="api", triggered_by=by, now=now, chance=self._chance, id=id, params=params
         )

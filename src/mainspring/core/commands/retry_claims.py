@@ -16,7 +16,7 @@ from ...model.errors import CommandRefused
 from ...model.execution import ExecutionRow
 from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros
-from ..expiry import ShelfPruning
+from ..expiry import EntryExpiry
 from ..ports import Clock, Store
 from ..queries.queries import EXECUTION_ID
 
@@ -32,10 +32,10 @@ class _Last(msgspec.Struct, frozen=True):
     at: Micros
 
 
-class Retries:
+class RetryClaims:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self.pruning = ShelfPruning(store, clock, KIND, _is_old)
+        self.pruning = EntryExpiry(store, clock, KIND, _is_old)
 
     async def look(self, ended: str) -> int:
         """How many retries of this execution there were so far; what is no id has none."""

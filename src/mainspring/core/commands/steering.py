@@ -21,7 +21,7 @@ from ...model.values.reading import duration, instant, words
 from ..cancelling import cancelled, sweep_job
 from ..declaring.dependency_options import refuse_without_parents
 from ..declaring.edits import edited_fields
-from ..jobs.job_cache import Catalogue
+from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Store
 from ..queries.job_view import JobView
@@ -29,7 +29,7 @@ from ..queries.queries import EXECUTION_ID, Queries, id_of
 from ..rules import job_commands, occurrences, transitions
 from ..rules.timing_history import revision
 from ..tenants.endings import close_parent
-from .enqueue import Client
+from .enqueue import Enqueuer
 
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
 MAX_TEXT = 1_000
@@ -51,24 +51,24 @@ class JobChanged(MainspringError):
         return f"job {self.name!r} has changed since it was read: it was {self.seen}, and is {self.tag}; read it again"
 
 
-class Control:
+class Steering:
     def __init__(
         self,
         store: Store,
-        client: Client,
-        catalogue: Catalogue,
+        enqueuer: Enqueuer,
+        job_cache: JobCache,
         queries: Queries,
         chance: Chance,
         emit: Emit,
         check: Check | None = None,
     ) -> None:
-        self._store, self._client, self._catalogue, self._queries = store, client, catalogue, queries
+        self._store, self._enqueuer, self._job_cache, self._queries = store, enqueuer, job_cache, queries
         self._chance, self._emit, self._check = chance, emit, check
 
-    def checked(self, check: Check | None) -> Control:
+    def checked(self, check: Check | None) -> Steering:
         """The same for somebody who may not steer every job: each one is asked about before it is steered, as it is
         when that is written, and once more as it would be then. So nobody gives a job a role they do not have."""
-        return Control(self._store, self._client, self._catalogue, self._queries, self._chance, self._emit, check)
+        return Steering(self._store, self._enqueuer, self._job_cache, self._queries, self._chance, self._emit, check)
 
     # --- jobs ---------------------------------------------------------------------------------------------
     # `seen` is the tag of the job that the caller looked at: given one, only that is changed.
@@ -96,7 +96,7 @@ class Control:
             if until is not None and until <= now:
                 raise InvalidValue("resume_at", presentable(resume_at), _in_the_future(now))
             paused = job_commands.pause(job, now, by=by, note=note, resume=until)
-            return job_commands.close_ticks(job, paused, now, self._chance, self._catalogue.calendars.known(job))
+            return job_commands.close_ticks(job, paused, now, self._chance, self._job_cache.calendars.known(job))
 
         return await self._command("pause", name, by, write, seen=seen)
 
@@ -105,7 +105,7 @@ class Control:
             "resume",
             name,
             by,
-            lambda job, now: job_commands.resume(job, now, self._chance, self._catalogue.calendars.known(job)),
+            lambda job, now: job_commands.resume(job, now, self._chance, self._job_cache.calendars.known(job)),
             seen=seen,
         )
 
@@ -122,10 +122,10 @@ class Control:
     async def update_job(self, name: str, changes: dict[str, Any], *, by: str, seen: str | None = None) -> JobView:
         """Override what the job's declaration says; the override survives deploys."""
         if changes.get("hours") is not None:
-            await self._catalogue.calendars.check_names(name, hours_of(changes["hours"]).calendars)
+            await self._job_cache.calendars.check_names(name, hours_of(changes["hours"]).calendars)
 
         def write(job: Job, now: Micros) -> JobWrite:
-            fields = edited_fields(job.spec, self._client.signature_of(job), changes)
+            fields = edited_fields(job.spec, self._enqueuer.signature_of(job), changes)
             refuse_without_parents(changes, fields.get("after", job.spec.after))
             return self._closing(job, job_commands.override(job, fields, now), now)
 
@@ -156,7 +156,7 @@ class Control:
         )
 
     def _closing(self, job: Job, write: JobWrite, now: Micros) -> JobWrite:
-        return job_commands.close_plan(job, write, now, self._chance, self._catalogue.calendars.known(job))
+        return job_commands.close_plan(job, write, now, self._chance, self._job_cache.calendars.known(job))
 
     async def _command(
         self,
@@ -174,19 +174,19 @@ class Control:
             view = await self._seen(name, seen)
             if command is not None:
                 job_commands.check(command, view.job, view.state, view.stats.last_state)
-            await self._catalogue.calendars.of([view.job])
+            await self._job_cache.calendars.of([view.job])
             now = await self._store.now()
             made = write(view.job, now)
             self._ask(made.job)
             if made.job.spec.after != view.job.spec.after:
-                await self._catalogue.dependents.prepare(name, made.job.spec)
+                await self._job_cache.dependents.prepare(name, made.job.spec)
             after = _summary(made.job, told)
-            audit = self._client.audit(
+            audit = self._enqueuer.audit(
                 command or action, f"job:{name}", by, now, before=_summary(view.job), after=after
             )
             await self._keep_timing(view.job, made.job, now)
             if (await self._store.write_jobs([msgspec.structs.replace(made, audit=audit)]))[0].won:
-                self._catalogue.forget([name, *made.job.spec.after])
+                self._job_cache.forget([name, *made.job.spec.after])
                 return await self._queries.job(name)
 
     async def _keep_timing(self, before: Job, after: Job | None, now: Micros) -> None:
@@ -228,12 +228,12 @@ class Control:
                 await sweep_job(self._store, view.job, self._emit, f"the job was removed by {by}")
                 view = await self._queries.job(name)
             now = await self._store.now()
-            audit = self._client.audit("remove", f"job:{name}", by, now, before=_summary(view.job))
+            audit = self._enqueuer.audit("remove", f"job:{name}", by, now, before=_summary(view.job))
             if not purge:
                 await self._keep_timing(view.job, None, now)
             if await self._store.delete_job(name, view.job.version, purge=purge, audit=audit):
                 await self._clear_shelf(name, ("join", "window", "revision") if purge else ("join",))
-                self._catalogue.forget([name])
+                self._job_cache.forget([name])
                 return
 
     async def _clear_shelf(self, name: str, kinds: tuple[ShelfKind, ...]) -> None:
@@ -269,7 +269,9 @@ class Control:
             now = await self._store.now()
             decision = transitions.cancel(execution, now, why)
             after = msgspec.json.encode({"reason": why}).decode()
-            audit = self._client.audit("cancel", f"execution:{id}", by, now, before=execution.state.value, after=after)
+            audit = self._enqueuer.audit(
+                "cancel", f"execution:{id}", by, now, before=execution.state.value, after=after
+            )
             if isinstance(decision, CancelRequest):
                 done = (await self._store.request_cancel([msgspec.structs.replace(decision, audit=audit)]))[0]
             else:
@@ -294,12 +296,12 @@ class Control:
         again."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
-        seen = await self._client.retries.look(id)
+        seen = await self._enqueuer.retries.look(id)
         ended = await self._queries.get(id)
         await self._ask_about(ended)
         if ended.state not in RETRYABLE:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
-        return await self._client.add_retry(ended, by, seen, as_id)
+        return await self._enqueuer.add_retry(ended, by, seen, as_id)
 
     async def retry_job(self, name: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
         """The last one of a job. What was made under the same id before is not made again."""
@@ -307,11 +309,11 @@ class Control:
             return made
         last, seen = "", 0
         while (failed := await self._last_failed(name)) != last:  # it is still the last one after the look
-            last, seen = failed, await self._client.retries.look(failed)
+            last, seen = failed, await self._enqueuer.retries.look(failed)
         ended = await self._store.execution(last)
         if ended is None:
             raise JobNotFound(name)
-        return await self._client.add_retry(ended, by, seen, as_id)
+        return await self._enqueuer.add_retry(ended, by, seen, as_id)
 
     async def _last_failed(self, name: str) -> str:
         view = await self._seen(name, None)

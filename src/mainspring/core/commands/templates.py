@@ -24,7 +24,7 @@ from ...model.values.reading import identifier, is_identifier
 from ..declaring.edits import check_known, edited_fields
 from ..ports import Store
 from ..queries.job_view import JobView
-from .enqueue import Client
+from .enqueue import Enqueuer
 from .job_creation import Creation
 
 KIND: Literal["template"] = "template"
@@ -81,8 +81,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Templates:
-    def __init__(self, store: Store, client: Client, creation: Creation) -> None:
-        self._store, self._client, self._creation = store, client, creation
+    def __init__(self, store: Store, enqueuer: Enqueuer, creation: Creation) -> None:
+        self._store, self._enqueuer, self._creation = store, enqueuer, creation
 
     # --- reading ------------------------------------------------------------------------------------------
     async def all(self) -> list[Template]:
@@ -136,7 +136,7 @@ class Templates:
         while True:
             old = await self.get(name)
             now = await self._store.now()
-            audit = self._client.audit("remove", f"template:{name}", by, now, before=_text(old.fields))
+            audit = self._enqueuer.audit("remove", f"template:{name}", by, now, before=_text(old.fields))
             entry = Entry(kind=KIND, key=name)
             if (
                 await self._store.shelve([EntryWrite(entry=entry, seen_version=old.version, remove=True, audit=audit)])
@@ -175,7 +175,7 @@ class Templates:
 
     def _audit(self, action: str, name: str, by: str, now: Micros, before: _Body | None, after: _Body) -> Audit:
         told = None if before is None else _text({"handler": before.handler, **before.fields})
-        return self._client.audit(
+        return self._enqueuer.audit(
             action, f"template:{name}", by, now, before=told, after=_text({"handler": after.handler, **after.fields})
         )
 

@@ -18,14 +18,14 @@ from ...model.windows import caller_window
 from ..cancelling import cancel_all
 from ..declaring.registry import Registry
 from ..declaring.tenant_options import check_tenant, refuse_unknown, tenant_names
-from ..jobs.job_cache import Catalogue
+from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Store
 from ..queries.queries import Queries
 from ..request_context import TRACE_CONTEXT
 from ..rules import job_commands, new_execution, tick_records
 from ..tenants import rosters
-from .retry_claims import Retries, being_retried
+from .retry_claims import RetryClaims, being_retried
 
 
 class Triggering:
@@ -34,11 +34,11 @@ class Triggering:
     if TYPE_CHECKING:
         _store: Store
         _queries: Queries
-        _catalogue: Catalogue
+        _job_cache: JobCache
         _registry: Registry
         _chance: Chance
         _emit: Emit
-        retries: Retries
+        retries: RetryClaims
 
         def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str: ...
         def _results(self, executions: Sequence[ExecutionRow], added: Sequence[Added]) -> list[ExecutionRow | None]: ...
@@ -102,7 +102,7 @@ class Triggering:
     ) -> ExecutionRow:
         """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given. `seen`
         are the retries of it that there were when the caller looked, before anything else (`Retries.look`)."""
-        job, now = await self._catalogue.read(ended.job), await self._store.now()
+        job, now = await self._job_cache.read(ended.job), await self._store.now()
         if job.cancelled is not None:
             raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
         execution = new_execution.retry_of(

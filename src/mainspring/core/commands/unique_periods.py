@@ -22,7 +22,7 @@ from ...model.store.messages import Change
 from ...model.time.instants import SECOND, Micros, seconds_to_micros
 from ...model.values.payload import presentable
 from ..cancelling import cancelled
-from ..expiry import ShelfPruning
+from ..expiry import EntryExpiry
 from ..loops import Emit
 from ..ports import Clock, Store
 from ..rules import transitions
@@ -40,10 +40,10 @@ class _Held(msgspec.Struct, frozen=True, omit_defaults=True):
     sure: bool = False
 
 
-class Periods:
+class UniquePeriods:
     def __init__(self, store: Store, clock: Clock, emit: Emit) -> None:
         self._store, self._emit = store, emit
-        self.pruning = ShelfPruning(store, clock, KIND, lambda entry, now: _read(entry).until < now)
+        self.pruning = EntryExpiry(store, clock, KIND, lambda entry, now: _read(entry).until < now)
 
     async def enqueue(self, execution: ExecutionRow, unique: Unique, add: Add) -> ExecutionRow | None:
         """Add it as its period says; None when the key is taken."""

@@ -50,7 +50,7 @@ class Leases:
         return msgspec.structs.replace(reply, lost=lost)
 
 
-class Heart(Protocol):
+class Heartbeat(Protocol):
     def start(self) -> None: ...
     def wake(self) -> None: ...
     async def stop(self, timeout: float = 5.0) -> None: ...
@@ -76,7 +76,7 @@ class Pulse:
         return self._clock.monotonic() - self._last >= self._lease
 
 
-class ThreadHeart:
+class HeartbeatThread:
     """Beats on its own thread through the store's blocking `beat`."""
 
     def __init__(
@@ -95,7 +95,7 @@ class ThreadHeart:
         self._stopping = False
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="mainspring-heart", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mainspring-heartbeat", daemon=True)
         self._watch: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -164,7 +164,7 @@ class ThreadHeart:
             self._loop.call_soon_threadsafe(callback, *arguments)
 
 
-class LoopHeart:
+class HeartbeatTask:
     """Beats as a task of the event loop: for virtual time, where there are no threads."""
 
     def __init__(
@@ -183,7 +183,7 @@ class LoopHeart:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="mainspring-heart")
+        self._task = asyncio.create_task(self._run(), name="mainspring-heartbeat")
 
     def wake(self) -> None:
         self._nudge.set()

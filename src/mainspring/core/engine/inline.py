@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 
 from ...model.errors import InvalidValue, StoreError
-from ...model.events import Ended, Fenced, Started
+from ...model.events import AttemptEnded, Fenced, Started
 from ...model.execution import ExecutionRow, Outcome, TriggeredBy, encode_policy
 from ...model.job import Job, JobSpec
 from ...model.policies import RunPolicy
@@ -20,7 +20,7 @@ from ...model.values.ids import Chance
 from ...model.values.payload import encode_payload, presentable
 from ...model.values.reading import choice, words
 from ..declaring.context import JobContext
-from ..jobs.job_cache import Catalogue
+from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Clock, Store, Tracing
 from ..rules import new_execution, transitions
@@ -36,7 +36,7 @@ class Tracker:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        job_cache: JobCache,
         clock: Clock,
         chance: Chance,
         emit: Emit,
@@ -44,7 +44,7 @@ class Tracker:
         tracing: Tracing | None = None,
         **context: Any,
     ) -> None:
-        self._store, self._catalogue, self._clock, self._chance, self._emit = store, catalogue, clock, chance, emit
+        self._store, self._job_cache, self._clock, self._chance, self._emit = store, job_cache, clock, chance, emit
         self._leases, self._tracing = leases, tracing
         self._context = context
 
@@ -73,8 +73,8 @@ class Tracker:
         await self._end(execution, context, leases, None)
 
     async def _job(self, name: str) -> Job:
-        await self._catalogue.ensure(name, JobSpec(handler=name, max_attempts=1))
-        return await self._catalogue.get(name)
+        await self._job_cache.ensure(name, JobSpec(handler=name, max_attempts=1))
+        return await self._job_cache.get(name)
 
     async def _begin(
         self,
@@ -134,7 +134,7 @@ class Tracker:
             return
         duration = (outcome.ended - outcome.started) / 1000
         ended = msgspec.structs.replace(execution, finished=outcome.ended)
-        self._emit(Ended(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))
+        self._emit(AttemptEnded(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))
 
     async def _settle(self, change: Change, context: JobContext) -> bool:
         """What was reported, then the ending: notes are taken only while it runs."""

@@ -18,16 +18,16 @@ from ..backfills.driver import BackfillDriver
 from ..declaring.registry import Registry
 from ..loops import Emit
 from ..ports import Store, Topic, Tracing
-from ..store_clock import StoreTime
+from ..store_clock import StoreClock
 from ..tenants.fan_out import FanOuts
-from .heartbeat import Heart, Leases, ThreadHeart
+from .heartbeat import Heartbeat, HeartbeatThread, Leases
 from .janitor import Janitor
 from .runner import Runner
 from .scheduler import Scheduler
-from .thread_pool import Threads
+from .thread_pool import ThreadPool
 from .worker import Worker, WorkerSettings
 
-HeartMaker = Callable[..., Heart]
+HeartbeatMaker = Callable[..., Heartbeat]
 FIRST_BEAT = 2.0
 
 
@@ -60,7 +60,7 @@ class Node:
         store: Store,
         registry: Registry,
         settings: NodeSettings,
-        time: StoreTime,
+        time: StoreClock,
         chance: Chance,
         emit: Emit,
         *,
@@ -68,11 +68,11 @@ class Node:
         resources: Mapping[str, Any] | None = None,
         tracing: Tracing | None = None,
         logger: logging.Logger | None = None,
-        heart: HeartMaker = ThreadHeart,
+        heartbeat: HeartbeatMaker = HeartbeatThread,
         send: Callable[[Beat], Any] | None = None,
     ) -> None:
         self._store, self._settings, self._emit, self._time = store, settings, emit, time
-        self._threads = Threads(settings.concurrency)
+        self._threads = ThreadPool(settings.concurrency)
         self.leases = Leases(_info(settings, registry, declares, time, chance), settings.lease)
         self.janitor = Janitor(
             store,
@@ -108,7 +108,7 @@ class Node:
             self.janitor.wake_follow_ups,
             self.janitor.wake_fan_outs,
         )
-        self._heart = heart(
+        self._heartbeat = heartbeat(
             send or store.beat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off
         )
         self._unsubscribe: Callable[[], None] | None = None
@@ -127,7 +127,7 @@ class Node:
         if self._settings.wakeups:
             self._unsubscribe = self._store.listen(self._woken)
         self._time.on_jump = self._look_again
-        self._heart.start()
+        self._heartbeat.start()
         try:
             await self._until_known()
             self._start_roles()
@@ -173,7 +173,7 @@ class Node:
 
     async def _leave(self, timeout: float) -> None:
         await self.janitor.stop(timeout)
-        await self._heart.stop(timeout)
+        await self._heartbeat.stop(timeout)
         self._threads.close()
         try:
             async with asyncio.timeout(timeout):
@@ -201,7 +201,7 @@ def reserve_of(settings: NodeSettings, timeout: float) -> float:
 
 
 def _info(
-    settings: NodeSettings, registry: Registry, declares: tuple[str, ...], time: StoreTime, chance: Chance
+    settings: NodeSettings, registry: Registry, declares: tuple[str, ...], time: StoreClock, chance: Chance
 ) -> WorkerInfo:
     now = time.now()
     return WorkerInfo(

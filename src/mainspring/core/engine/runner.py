@@ -27,7 +27,7 @@ from ..declaring.signature import PayloadMismatch
 from ..ports import Clock, TracedTry, Tracing
 from ..tenants.context import in_tenant
 from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
-from .thread_pool import Threads
+from .thread_pool import ThreadPool
 
 ERROR_LIMIT = 4_096
 TRACEBACK_LIMIT = 32_768
@@ -110,7 +110,7 @@ class Runner:
     def __init__(
         self,
         clock: Clock,
-        threads: Threads,
+        threads: ThreadPool,
         worker: str,
         tracing: Tracing | None = None,
         fan_outs: FanOuts | None = None,

@@ -18,7 +18,7 @@ _Done: TypeAlias = Callable[[Any], None]
 END_OF_AN_IDLE_THREAD = 1.0
 
 
-class Threads:
+class ThreadPool:
     """Made inside a running event loop, which hears of what the threads have done."""
 
     def __init__(self, most: int) -> None:

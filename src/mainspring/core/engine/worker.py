@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.errors import StoreError
-from ...model.events import Ended, Fenced
+from ...model.events import AttemptEnded, Fenced
 from ...model.execution import Outcome, State
 from ...model.store.messages import BeatReply, Blocked, Change, ClaimRequest, Exchanged
 from ...model.time.instants import SECOND
@@ -73,10 +73,10 @@ class _Ending(NamedTuple):
     change: Change
 
 
-def _completed(ending: _Ending) -> Ended:
+def _completed(ending: _Ending) -> AttemptEnded:
     execution, outcome = ending.run.execution, ending.outcome
     took = (outcome.ended - outcome.started) / 1000
-    return Ended(execution, ending.change.to, execution.failures + 1, took, reason="completed")
+    return AttemptEnded(execution, ending.change.to, execution.failures + 1, took, reason="completed")
 
 
 class Worker:
@@ -297,7 +297,7 @@ class Worker:
         if change.to is State.WAITING:
             self._on_waiting()  # its tenants may have ended before it began to wait for them
         self._emit(
-            Ended(
+            AttemptEnded(
                 execution=run.execution,
                 state=change.to,
                 attempt=run.execution.attempt,
@@ -313,7 +313,7 @@ class Worker:
     def _tell_completed(self, endings: list[_Ending]) -> None:
         """Of all that an exchange settled, at once."""
         executions = [ending.run.execution for ending in endings]
-        self._tell_together(Ended, executions, partial(list, map(_completed, endings)))
+        self._tell_together(AttemptEnded, executions, partial(list, map(_completed, endings)))
 
     # --- heart --------------------------------------------------------------------------------------------
     def beaten(self, reply: BeatReply) -> None:

@@ -22,7 +22,7 @@ BATCH = 500
 SUGGESTED_FROM = 1_000
 
 
-class Catalogue:
+class JobCache:
     def __init__(
         self, store: Store, clock: Clock, chance: Chance, release: str, calendars: Calendars | None = None
     ) -> None:

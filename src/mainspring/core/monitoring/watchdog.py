@@ -19,7 +19,7 @@ from ...model.events import Missed
 from ...model.job import Job
 from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
-from ..expiry import ShelfPruning
+from ..expiry import EntryExpiry
 from ..jobs.calendars import Calendars
 from ..loops import Emit, one_by_one
 from ..ports import Clock, Store
@@ -61,7 +61,7 @@ class Watch:
     def __init__(self, store: Store, queries: Queries, calendars: Calendars, clock: Clock, emit: Emit) -> None:
         self._store, self._queries, self._calendars, self._emit = store, queries, calendars, emit
         self.ledger = MissedLedger(store)
-        self._pruning = ShelfPruning(store, clock, KIND, _forgotten)
+        self._pruning = EntryExpiry(store, clock, KIND, _forgotten)
 
     async def look(self) -> list[Late]:
         """Every job that is late now. What nobody has told of yet is entered in the ledger, and told."""

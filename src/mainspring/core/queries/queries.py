@@ -16,7 +16,7 @@ from ...model.store.messages import Audit, ExecutionQuery, LogLine, WorkerInfo
 from ...model.time.instants import SECOND, Micros, to_micros
 from ...model.values.payload import presentable
 from ...model.values.reading import choice, identifier, instant, whole, words
-from ..jobs.job_cache import Catalogue
+from ..jobs.job_cache import JobCache
 from ..ports import Clock, Store, Topic
 from ..rules.opening_hours import has_hours
 from .job_view import JobView, with_dependents
@@ -30,8 +30,8 @@ LIVE = frozenset(state for state in State if not state.final)
 
 
 class Queries:
-    def __init__(self, store: Store, catalogue: Catalogue, clock: Clock, lease: float) -> None:
-        self._store, self._catalogue, self._clock, self._lease = store, catalogue, clock, lease
+    def __init__(self, store: Store, job_cache: JobCache, clock: Clock, lease: float) -> None:
+        self._store, self._job_cache, self._clock, self._lease = store, job_cache, clock, lease
 
     # --- jobs ---------------------------------------------------------------------------------------------
     async def jobs(self) -> list[JobView]:
@@ -49,7 +49,7 @@ class Queries:
             after = jobs[-1].name
 
     async def job(self, name: str) -> JobView:
-        job = await self._catalogue.read(name)
+        job = await self._job_cache.read(name)
         [view] = await self._views([job], [job.id])
         return await self._with_newest(view)
 
@@ -60,7 +60,7 @@ class Queries:
     async def _with_newest(self, view: JobView) -> JobView:
         """Statistics know what has ended; while something newer lives, its times and failures are those that count."""
         if view.job.spec.feeds:
-            names = await self._catalogue.dependents.names_of(view.name)
+            names = await self._job_cache.dependents.names_of(view.name)
             view = msgspec.structs.replace(view, dependents=names)
         if not view.live.total:
             return view
@@ -88,7 +88,7 @@ class Queries:
         stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
         workers = await self.workers()
         declared = frozenset(name for worker in workers for name in worker.declares)
-        calendars = await self._catalogue.calendars.of(jobs)
+        calendars = await self._job_cache.calendars.of(jobs)
         now = await self._store.now() if any(has_hours(job) for job in jobs) else 0
         return [
             JobView(

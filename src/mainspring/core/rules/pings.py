@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...model.errors import InvalidValue
-from ...model.events import Ended, Rescued, Started
+from ...model.events import AttemptEnded, Rescued, Started
 from ...model.execution import ExecutionRow, State
 
 WHEN = ("success", "failure", "start")
@@ -30,7 +30,7 @@ def check_ping(value: Any) -> dict[str, str]:
     return {when: _address(url) for when, url in given.items()}
 
 
-def address_of(event: Started | Ended | Rescued) -> str | None:
+def address_of(event: Started | AttemptEnded | Rescued) -> str | None:
     """The address that this event calls for. A try that will be repeated has neither succeeded nor failed."""
     execution = event.execution
     if not names_addresses(execution):

@@ -7,7 +7,7 @@ not list its tenants, takes along what it has alive. `look_at_open` is the net: 
 
 from __future__ import annotations
 
-from ...model.events import Ended
+from ...model.events import AttemptEnded
 from ...model.execution import LIVE, ExecutionRow, State
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import SECOND, Micros
@@ -34,7 +34,7 @@ async def settle_parent(store: Store, parent_id: str, now: Micros, emit: Emit) -
     if change is None or not (await store.exchange([change], None)).applied[0]:
         return False
     emit(
-        Ended(
+        AttemptEnded(
             execution=parent,
             state=change.to,
             attempt=parent.attempt,
@@ -82,7 +82,7 @@ async def _stop_children(store: Store, parent: ExecutionRow, now: Micros, emit: 
                 rows = [blank.never_started(name, reason, now) for name in some[start : start + PAGE]]
                 for row, added in zip(rows, await store.add(rows), strict=True):
                     if added.outcome == "added":
-                        emit(Ended(row, row.state, row.attempt, 0.0, reason=reason, tried=False))
+                        emit(AttemptEnded(row, row.state, row.attempt, 0.0, reason=reason, tried=False))
     missed = 1
     while missed:
         missed = await _cancel_living(store, parent.id, reason, emit)

@@ -13,10 +13,10 @@ from typing import Any, assert_never
 
 from ...model.backfill import Backfill
 from ...model.events import (
+    AttemptEnded,
     BackfillBegan,
     BackfillEnded,
     ClockJumped,
-    Ended,
     Enqueued,
     Event,
     Fenced,
@@ -70,7 +70,7 @@ class LogLines:
     def wants_any(self, kind: type, executions: Sequence[ExecutionRow]) -> bool:
         return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
-    def hear_all(self, events: Sequence[Started | Ended]) -> None:
+    def hear_all(self, events: Sequence[Started | AttemptEnded]) -> None:
         """Starts, or endings of what completed. Written by Mainspring's own handler alone they need no record."""
         if not self._logger.isEnabledFor(INFO):
             return
@@ -85,7 +85,7 @@ class LogLines:
 
     def __call__(self, event: Event, /) -> None:
         if type(event) is Started or (
-            type(event) is Ended and event.state is _COMPLETED and event.reason == "completed"
+            type(event) is AttemptEnded and event.state is _COMPLETED and event.reason == "completed"
         ):
             self.hear_all([event])
         else:
@@ -97,7 +97,7 @@ class LogLines:
                 self._line(DEBUG, "job_enqueued", _of(event.execution))
             case Started():
                 self._line(INFO, "job_start", _of(event.execution))
-            case Ended():
+            case AttemptEnded():
                 self._ended(event)
             case Skipped():
                 self._skipped(event)
@@ -148,7 +148,7 @@ class LogLines:
         if self._logger.isEnabledFor(INFO):
             self._record(INFO, "stopping", fields, f"stopping: {words}")
 
-    def _ended(self, event: Ended) -> None:
+    def _ended(self, event: AttemptEnded) -> None:
         level, name = _ending(event)
         if not self._logger.isEnabledFor(level):
             return
@@ -234,7 +234,7 @@ def _only_handler(logger: logging.Logger) -> BackgroundHandler | None:
     return found if type(found) is BackgroundHandler else None
 
 
-def _ending(event: Ended) -> tuple[int, str]:
+def _ending(event: AttemptEnded) -> tuple[int, str]:
     match event.state:
         case State.FAILED:
             return ERROR, "job_failed"
@@ -250,7 +250,7 @@ def _ending(event: Ended) -> tuple[int, str]:
             return INFO, "job_end"
 
 
-def _telling(event: Ended) -> str | None:
+def _telling(event: AttemptEnded) -> str | None:
     """The reason of an ending, where it says more than the state."""
     return None if event.reason == event.state.value else event.reason
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from ...model.events import Ended, Started
+from ...model.events import AttemptEnded, Started
 from ...model.execution import ExecutionRow
 from .formats import ConsoleFormatter, plain
 
@@ -32,7 +32,7 @@ class RoutineLines(ABC):
         """Whether lines of this logger read as rendered here."""
         return True
 
-    def lines(self, logger: str, moment: int, events: Sequence[Started | Ended]) -> list[str]:
+    def lines(self, logger: str, moment: int, events: Sequence[Started | AttemptEnded]) -> list[str]:
         """Of one kind. `moment` is the time of the machine, in milliseconds: many lines share theirs."""
         if moment != self._moment:
             self._time, self._moment = self._look(datetime.fromtimestamp(moment / 1000, UTC)), moment
@@ -45,7 +45,9 @@ class RoutineLines(ABC):
                 head = self._head_of((logger, kind, job, trigger))
             trace_id = execution.trace_id
             usual = execution.tenant is None and trace_id.isascii() and trace_id.encode().isalnum()  # bytes are quicker
-            lines.append(self._rendered(head, execution, event.duration_ms if type(event) is Ended else None, usual))
+            lines.append(
+                self._rendered(head, execution, event.duration_ms if type(event) is AttemptEnded else None, usual)
+            )
         return lines
 
     def _head_of(self, key: _Kind) -> str:
@@ -55,7 +57,7 @@ class RoutineLines(ABC):
         logger, kind, job, trigger = key
         if len(self._heads) >= HEADS:
             self._heads.clear()
-        head = self._heads[key] = self._head(logger, "job_end" if kind is Ended else "job_start", job, trigger)
+        head = self._heads[key] = self._head(logger, "job_end" if kind is AttemptEnded else "job_start", job, trigger)
         return head
 
     @abstractmethod

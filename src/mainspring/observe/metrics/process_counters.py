@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ...model.events import Ended, Fenced, Missed, Rescued, Skipped, Started
+from ...model.events import AttemptEnded, Fenced, Missed, Rescued, Skipped, Started
 from ...model.execution import ExecutionRow, State
 
 DURATIONS = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
@@ -19,7 +19,7 @@ OTHERS = "(others)"
 """Jobs beyond the limit, together. No job can have this name."""
 _PENDING, _COMPLETED = State.PENDING, State.COMPLETED  # found in a module sooner than in an enumeration
 _UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
-_HEARD = frozenset({Started, Ended, Skipped, Rescued, Fenced, Missed})
+_HEARD = frozenset({Started, AttemptEnded, Skipped, Rescued, Fenced, Missed})
 
 
 class Histogram:
@@ -83,7 +83,7 @@ class ProcessCounts:
             late = event.at - execution.due
             counts = self.jobs.get(execution.job) or self._new(execution.job)
             counts.lateness.observe(late / 1_000_000 if late > 0 else 0.0)
-        elif kind is Ended:
+        elif kind is AttemptEnded:
             state = event.state
             if state is not _COMPLETED and (not event.tried or event.reason in _UNTIMED):
                 return

@@ -13,12 +13,12 @@ import socket
 from functools import lru_cache
 
 from ...model.errors import InvalidValue
-from ...model.events import Ended, Enqueued, Event, Fenced, Missed, Rescued, Skipped, Started, Ticked
+from ...model.events import AttemptEnded, Enqueued, Event, Fenced, Missed, Rescued, Skipped, Started, Ticked
 from ...model.execution import State
 
 _log = logging.getLogger("mainspring.observe")
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%]+)\]|(?P<name>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
-_KINDS = frozenset({Ended, Enqueued, Fenced, Missed, Rescued, Skipped, Started, Ticked})
+_KINDS = frozenset({AttemptEnded, Enqueued, Fenced, Missed, Rescued, Skipped, Started, Ticked})
 
 
 class StatsD:
@@ -53,7 +53,7 @@ class StatsD:
     def lines(self, event: Event) -> list[str]:
         """What this event is worth, one metric a line."""
         match event:
-            case Ended():
+            case AttemptEnded():
                 ending = self._ending(event)
                 counted = [] if ending is None else [self._line(event.execution.job, ending, "1|c")]
                 took = self._line(event.execution.job, "duration", f"{event.duration_ms:.3f}|ms")
@@ -70,7 +70,7 @@ class StatsD:
             case _:
                 return []
 
-    def _ending(self, event: Ended) -> str | None:
+    def _ending(self, event: AttemptEnded) -> str | None:
         if event.state is State.PENDING:
             return None if event.reason in ("snoozed", "handed_back") else "retried"
         return event.state.value if event.state.final else None

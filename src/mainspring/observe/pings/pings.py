@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...core.rules.pings import address_of, names_addresses
-from ...model.events import Ended, Rescued, Started
+from ...model.events import AttemptEnded, Rescued, Started
 from ...model.execution import ExecutionRow
 from .http_request import ask
 
@@ -28,7 +28,7 @@ IDLE = 5.0
 """Seconds without work after which a thread ends; the next ping starts one anew."""
 QUIET = 60.0
 """Seconds for which the trouble of one job is not told again."""
-_HEARD = frozenset({Started, Ended, Rescued})
+_HEARD = frozenset({Started, AttemptEnded, Rescued})
 
 
 class Pings:

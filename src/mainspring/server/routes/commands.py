@@ -36,33 +36,33 @@ async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> R
     """No new ticks; what runs finishes."""
     given = body or Pause()
     return await call.steer(
-        lambda: call.control.pause(id, by=call.by, note=given.note, resume_at=given.resume_at, seen=call.seen),
+        lambda: call.steering.pause(id, by=call.by, note=given.note, resume_at=given.resume_at, seen=call.seen),
     )
 
 
 @router.post("/resume", operation_id="resume_job", responses=_JOB)
 async def resume_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """End a pause; the next run is planned anew."""
-    return await call.steer(lambda: call.control.resume(id, by=call.by, seen=call.seen))
+    return await call.steer(lambda: call.steering.resume(id, by=call.by, seen=call.seen))
 
 
 @router.post("/cancel", operation_id="cancel_job", responses=_JOB)
 async def cancel_job(call: Commanding, id: JobId, body: Cancel | None = None) -> Response:
     """No more runs, and what waits or runs is cancelled too."""
     reason = None if body is None else body.reason
-    return await call.steer(lambda: call.control.cancel_job(id, by=call.by, reason=reason, seen=call.seen))
+    return await call.steer(lambda: call.steering.cancel_job(id, by=call.by, reason=reason, seen=call.seen))
 
 
 @router.post("/reactivate", operation_id="reactivate_job", responses=_JOB)
 async def reactivate_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """Bring a cancelled job back to its schedule."""
-    return await call.steer(lambda: call.control.reactivate(id, by=call.by, seen=call.seen))
+    return await call.steer(lambda: call.steering.reactivate(id, by=call.by, seen=call.seen))
 
 
 @router.post("/revert", operation_id="revert_job", responses=_JOB)
 async def revert_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """Take back every change that operators made: the job is again as it was declared."""
-    return await call.steer(lambda: call.control.revert_job(id, by=call.by, seen=call.seen))
+    return await call.steer(lambda: call.steering.revert_job(id, by=call.by, seen=call.seen))
 
 
 @router.post("/trigger", operation_id="trigger_job", status_code=202, responses=_RUN)
@@ -76,7 +76,7 @@ async def trigger_job(
     async def work(execution_id: str | None) -> Answer:
         view = await call.steerable(id)
         call.check(view)
-        made = await call.engine.client.trigger(
+        made = await call.engine.enqueuer.trigger(
             id,
             given.params,
             window=window,
@@ -100,7 +100,7 @@ async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait
     async def work(execution_id: str | None) -> Answer:
         view = await call.steerable(id)
         call.check(view)
-        made = await call.control.retry_job(id, by=call.by, as_id=execution_id)
+        made = await call.steering.retry_job(id, by=call.by, as_id=execution_id)
         return _told(await ended(call, made, patience))
 
     return await call.once(work)

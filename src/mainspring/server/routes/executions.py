@@ -84,7 +84,7 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
 
     async def work(_: str | None) -> Answer:
         await _found(call, id)
-        done = await call.control.cancel_execution(id, by=call.by, reason=reason)
+        done = await call.steering.cancel_execution(id, by=call.by, reason=reason)
         return json(execution_shape(done))
 
     return await call.once(work)
@@ -115,7 +115,7 @@ async def retry_execution(
 
     async def work(execution_id: str | None) -> Answer:
         await call.steerable((await _found(call, id)).job)
-        retry = call.control.retry_execution if only is None else call.engine.tenants.retry_failed
+        retry = call.steering.retry_execution if only is None else call.engine.tenants.retry_failed
         made = await retry(id, by=call.by, as_id=execution_id)
         done = await ended(call, made, patience)
         return json(execution_shape(done), 200 if done.state.final else 202)

@@ -130,7 +130,7 @@ async def get_job(call: Viewing, id: JobId) -> Response:
 async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
     with named_as_given():
-        view = await call.control.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
+        view = await call.steering.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
     return respond(json(call.told(view), headers=etag(view)))
 
 
@@ -140,7 +140,7 @@ async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
 async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Query()]) -> Response:
     """Remove a job. Its history stays unless purged. Refused while something of it waits or runs, or while other jobs
     come after it, unless forced."""
-    await call.control.remove_job(id, by=call.by, force=wanted.force, purge=wanted.purge, seen=call.seen)
+    await call.steering.remove_job(id, by=call.by, force=wanted.force, purge=wanted.purge, seen=call.seen)
     return respond(Answer(204))
 
 

@@ -46,7 +46,9 @@ async def run_job(call: Posting, id: JobId, body: Empty | None = None, tracepare
 
     async def work(execution_id: str | None) -> Answer:
         await call.steerable(id)
-        made = await call.engine.client.trigger(id, by=call.by, trigger="api", traceparent=traceparent, id=execution_id)
+        made = await call.engine.enqueuer.trigger(
+            id, by=call.by, trigger="api", traceparent=traceparent, id=execution_id
+        )
         return json({"execution_id": made.id, "job": made.job, "status": made.state.value}, 202)
 
     return await call.once(work)

@@ -14,7 +14,7 @@ from mainspring.app import templates
 from mainspring.cli import many
 from mainspring.core.commands import bulk as core_bulk
 from mainspring.core.commands.bulk import BulkInterrupted, BulkResult
-from mainspring.core.commands.steering import Control
+from mainspring.core.commands.steering import Steering
 from mainspring.model.errors import StoreError
 from mainspring.model.job import JobState
 from mainspring.server.models.bulk import ExecutionBulkFilter, JobBulkFilter
@@ -50,15 +50,15 @@ class Failing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         self.asked: list[str] = []
-        pause = Control.pause
+        pause = Steering.pause
 
-        async def paused(control: Control, name: str, **options: Any) -> Any:
+        async def paused(steering: Steering, name: str, **options: Any) -> Any:
             self.asked.append(name)
             if len(self.asked) == 4:
                 raise error
-            return await pause(control, name, **options)
+            return await pause(steering, name, **options)
 
-        monkeypatch.setattr(Control, "pause", paused)
+        monkeypatch.setattr(Steering, "pause", paused)
 
 
 @pytest.mark.req("FLW-6")

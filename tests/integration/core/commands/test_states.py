@@ -21,8 +21,8 @@ from mainspring import (
     RetryAfter,
     every,
 )
-from mainspring.core.commands.retry_claims import Retries
-from mainspring.model.events import Ended, Started
+from mainspring.core.commands.retry_claims import RetryClaims
+from mainspring.model.events import AttemptEnded, Started
 from mainspring.model.execution import ExecutionRow
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
@@ -269,16 +269,16 @@ async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
 
     async with app:
         failed = await ended(app, await app.enqueue("fails"))
-        look, others = Retries.look, list[ExecutionRow]()
+        look, others = RetryClaims.look, list[ExecutionRow]()
 
-        async def slow(self: Retries, id: str) -> int:
+        async def slow(self: RetryClaims, id: str) -> int:
             seen = await look(self, id)
             if not others:  # somebody else asks, and is done, while the first one is on its way
                 others.append(ExecutionRow(id="", job="", job_id="", handler=""))
                 others[0] = await ended(app, await app.retry(failed))
             return seen
 
-        monkeypatch.setattr(Retries, "look", slow)
+        monkeypatch.setattr(RetryClaims, "look", slow)
         with pytest.raises(CommandRefused, match="it is being retried already, as execution") as refused:
             await app.retry(failed)
         assert others[0].id in str(refused.value)
@@ -330,7 +330,7 @@ async def test_an_exception_is_retried_and_every_attempt_is_kept(nodes: Nodes) -
         (2, "failed", "ConnectionError: try 2"),
         (3, "completed", None),
     ]
-    assert [event.retry_in for event in seen.of(Ended)] == [0.0, 0.0, None]
+    assert [event.retry_in for event in seen.of(AttemptEnded)] == [0.0, 0.0, None]
     assert len(seen.of(Started)) == 3
 
 
@@ -493,7 +493,7 @@ async def test_tracked_work_is_recorded_while_it_runs_and_when_it_ends(nodes: No
         assert [line.message for _, line in await app.logs(done.id)] == ["reading a.csv"]
         assert done.duration_ms is not None
         assert await state(app, "import") == "completed"
-        assert [type(event).__name__ for event in seen.events] == ["Started", "Ended"]
+        assert [type(event).__name__ for event in seen.events] == ["Started", "AttemptEnded"]
 
 
 @pytest.mark.req("EXE-13")

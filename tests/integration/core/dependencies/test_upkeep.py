@@ -13,7 +13,7 @@ from mainspring.core.dependencies.joins import KEPT_FOR
 from mainspring.core.dependencies.link_upkeep import KEPT_USELESS, LinkCare
 from mainspring.core.dependencies.links import Dependents, Link, link_body, with_feeds
 from mainspring.core.engine.janitor import Janitor
-from mainspring.core.expiry import ShelfPruning
+from mainspring.core.expiry import EntryExpiry
 from mainspring.model.events import Trouble
 from mainspring.model.store.entries import Entry, EntryWrite
 from mainspring.model.store.messages import JobWrite
@@ -166,7 +166,7 @@ async def test_an_entry_that_cannot_be_read_does_not_stop_the_pruning_of_its_kin
     store = MemoryStore(SystemClock())
     for key in ("1", "?", "2"):
         await store.shelve([EntryWrite(entry=Entry(kind="idempotency", key=key))])
-    pruning = ShelfPruning(store, SystemClock(), "idempotency", lambda entry, now: int(entry.key) < now)
+    pruning = EntryExpiry(store, SystemClock(), "idempotency", lambda entry, now: int(entry.key) < now)
     assert await pruning.once() == 2
     assert [entry.key for entry in await store.shelf("idempotency", "")] == ["?"]
 

@@ -16,7 +16,7 @@ import pytest
 from mainspring import Execution, JobContext, Mainspring, Retry
 from mainspring.app.parts import SystemClock
 from mainspring.core.ports import Store
-from mainspring.model.events import Ended, Fenced, Rescued, Running, SkewNoticed, Stopped
+from mainspring.model.events import AttemptEnded, Fenced, Rescued, Running, SkewNoticed, Stopped
 from mainspring.model.store.messages import Beat, BeatReply
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore
@@ -510,7 +510,7 @@ async def test_a_worker_that_is_not_heard_for_a_lease_stops_its_handlers(nodes: 
         await until(running.is_set)
         store.deaf = beat
         await until(stopped.is_set, "the handler is stopped")
-        await until(lambda: seen.of(Ended), "nobody has taken it over: its own word counts")
+        await until(lambda: seen.of(AttemptEnded), "nobody has taken it over: its own word counts")
         told = await app.get(execution.id)
         assert (told.state, told.failures, told.crashes) == ("completed" if style == "thread" else "pending", 0, 0)
         assert not seen.of(Fenced) + seen.of(Rescued)

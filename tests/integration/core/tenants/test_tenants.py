@@ -26,7 +26,7 @@ from mainspring import (
     current_tenant,
 )
 from mainspring.core.tenants.fan_out import MOST_HANGING
-from mainspring.model.events import Ended, Trouble
+from mainspring.model.events import AttemptEnded, Trouble
 from tests.support import DEADLINE, Nodes, Seen, ended, until
 
 AT_ONCE = Retry("20ms", multiplier=1)
@@ -88,7 +88,7 @@ async def test_the_handler_runs_once_for_each_tenant(nodes: Nodes) -> None:
         newest = await app.executions("nightly", limit=1)
         assert [each.id for each in newest] == [parent.id], "the parent comes before its tenants"
     assert current_tenant.get() is None
-    final = [event for event in seen.of(Ended) if event.execution.id == parent.id and event.state.final]
+    final = [event for event in seen.of(AttemptEnded) if event.execution.id == parent.id and event.state.final]
     assert [event.state for event in final] == [State.COMPLETED]
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mainspring import Mainspring, Unique
-from mainspring.model.events import Ended, Event
+from mainspring.model.events import AttemptEnded, Event
 from mainspring.model.execution import State
 from mainspring.observe.metrics.process_counters import ProcessCounts
 from mainspring.testing import harness
@@ -21,12 +21,12 @@ LATER = "2100-01-01T00:00:00Z"
 
 class Told:
     def __init__(self) -> None:
-        self.cancelled: list[Ended] = []
+        self.cancelled: list[AttemptEnded] = []
         self.counts = ProcessCounts(10)
 
     def __call__(self, event: Event) -> None:
         self.counts(event)
-        if isinstance(event, Ended) and event.state is State.CANCELLED:
+        if isinstance(event, AttemptEnded) and event.state is State.CANCELLED:
             self.cancelled.append(event)
 
     @property
