@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from mainspring.core.rules import ticks
-from mainspring.core.rules import ticks as tick_records
+from mainspring.core.rules import tick_records, ticks
 from mainspring.model.store.messages import JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND
 from mainspring.stores.memory import MemoryStore
