@@ -21,7 +21,7 @@ import msgspec
 from mainspring import Mainspring
 from mainspring.app.parts import SystemClock
 from mainspring.model.execution import ExecutionRow, State
-from mainspring.model.store.messages import Added, Beat, BeatReply, Change, ClaimRequest, Exchanged
+from mainspring.model.store.messages import Added, Change, ClaimRequest, Exchanged, HeartbeatReply, HeartbeatRequest
 from mainspring.stores.memory import MemoryStore
 
 
@@ -52,8 +52,8 @@ class NullStore(MemoryStore):
             applied=(True,) * len(changes), claimed=claimed, more=self.left > 0, now=int(time.time() * 1_000_000)
         )
 
-    def beat(self, beat: Beat) -> BeatReply:
-        return BeatReply(lost=frozenset(), cancels={}, now=beat.worker.seen)
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+        return HeartbeatReply(lost=frozenset(), cancels={}, now=beat.worker.seen)
 
     def _ready(self, number: int, claim: ClaimRequest) -> ExecutionRow:
         assert self.template is not None

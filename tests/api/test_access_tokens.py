@@ -293,7 +293,7 @@ async def test_an_entry_of_another_release_opens_nothing(nodes: Nodes) -> None:
         store = (await app._ready()).store
         (entry,) = await store.entries("token", "", [made.token.id])
         strange = Entry(kind="token", key=entry.key, body=entry.body.replace('"admin"', '"emperor"'))
-        assert await store.shelve([EntryWrite(entry=strange, seen_version=None)]) == [True]
+        assert await store.write_entries([EntryWrite(entry=strange, seen_version=None)]) == [True]
         assert await app.find_token(made.token.id) is None
         assert await app.tokens() == []
 

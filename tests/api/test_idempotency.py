@@ -143,7 +143,7 @@ async def test_a_key_is_kept_for_a_day_and_then_pruned(clock: FakeClock) -> None
     assert await keys.pruning.once() == 1
     fresh: Any = await keys.begin("ada", "another", "request")
     await keys.finish(fresh, Answer(204))
-    left = await store.shelf("idempotency", "")
+    left = await store.list_entries("idempotency", "")
     assert [entry.key for entry in left] == [fresh.key]
 
 

@@ -39,7 +39,7 @@ def stretch(number: int) -> Entry:
 async def filled(nodes: Nodes, count: int) -> Mainspring:
     app = nodes.app()
     store = (await app._ready()).store
-    assert all(await store.shelve([EntryWrite(entry=stretch(number)) for number in range(count)]))
+    assert all(await store.write_entries([EntryWrite(entry=stretch(number)) for number in range(count)]))
     return app
 
 
@@ -117,14 +117,14 @@ async def test_pages_go_on_from_their_cursor_and_filters_combine(nodes: Nodes) -
 async def test_a_page_reads_no_more_than_it_shows(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     app = await filled(memory_nodes, 300)
     store, read = (await app._ready()).store, list[int]()
-    shelf = store.shelf
+    shelf = store.list_entries
 
     async def counted(*args: Any, **options: Any) -> list[Entry]:
         found = await shelf(*args, **options)
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(store, "shelf", counted)
+    monkeypatch.setattr(store, "list_entries", counted)
     monkeypatch.setattr(missed_runs, "MAX_PAGE", 50)
     monkeypatch.setattr(missed_runs, "LOOKED_AT", 100)
     async with client_of(app) as client:
@@ -141,7 +141,7 @@ async def test_a_page_reads_no_more_than_it_shows(memory_nodes: Nodes, monkeypat
 async def test_entries_of_another_form_are_left_alone(memory_nodes: Nodes) -> None:
     app = await filled(memory_nodes, 2)
     store = (await app._ready()).store
-    await store.shelve([EntryWrite(entry=Entry(kind="expected", key="0199c1f2-7d5e:01767225600000000"))])
+    await store.write_entries([EntryWrite(entry=Entry(kind="expected", key="0199c1f2-7d5e:01767225600000000"))])
     assert [each.count for each in await app.missed_runs()] == [1, 0]
     await app.close()
 

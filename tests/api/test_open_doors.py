@@ -142,10 +142,10 @@ async def test_what_is_counted_together_is_bounded_and_forgotten(monkeypatch: py
     for number in range(10):
         await counted.add(f"other-{number}", 2)
         clock.advance(0.001)
-    (entry,) = await store.shelf("logins", "")
+    (entry,) = await store.list_entries("logins", "")
     assert entry.body.count("[") == 3
     assert "other" not in entry.body, "addresses are kept as hashes"
     clock.advance(61)
     assert await counted.add("a", 2) == 0.0
-    (entry,) = await store.shelf("logins", "")
+    (entry,) = await store.list_entries("logins", "")
     assert entry.body.count("[") == 1

@@ -18,7 +18,14 @@ from typing import Any
 from mainspring import Execution, JobContext, Limit, Mainspring, Retry, State
 from mainspring.core.ports import Store
 from mainspring.model.errors import StoreError
-from mainspring.model.store.messages import Beat, BeatReply, Change, ClaimRequest, Exchanged, Note
+from mainspring.model.store.messages import (
+    Change,
+    ClaimRequest,
+    Exchanged,
+    HeartbeatReply,
+    HeartbeatRequest,
+    ProgressReport,
+)
 from tests.crash.ledger import Ledger
 from tests.crash.processes import PATIENCE, Process, until
 from tests.crash.tables import address_in, is_locked
@@ -68,14 +75,14 @@ class WitnessedStore:
                 self._refused("rescue" if change.rescue else "ending", change.id, change.token)
         return reply
 
-    async def note(self, notes: Sequence[Note]) -> list[bool]:
-        stored = await self._store.note(notes)
-        for note, kept in zip(notes, stored, strict=True):
+    async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
+        stored = await self._store.report(reports)
+        for report, kept in zip(reports, stored, strict=True):
             if not kept:
-                self._refused("log" if note.logs else "note", note.id, note.token)
+                self._refused("log" if report.logs else "note", report.id, report.token)
         return stored
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         if self._held("beats-hang"):
             self._ledger.write("holding", write="beat")
             while self._held("beats-hang"):
@@ -84,8 +91,8 @@ class WitnessedStore:
             raise StoreError("no way to the store")
         if self._held(f"beats-{os.getpid()}"):
             self._ledger.write("deaf")
-            return BeatReply(lost=frozenset(), cancels={}, now=beat.worker.seen)
-        reply = self._store.beat(beat)
+            return HeartbeatReply(lost=frozenset(), cancels={}, now=beat.worker.seen)
+        reply = self._store.heartbeat(beat)
         for id, token in beat.leases:
             if id in reply.lost:
                 self._refused("lease", id, token)

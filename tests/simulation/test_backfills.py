@@ -174,7 +174,7 @@ class World:
 
         async def quiet() -> bool:
             alive = await self.store.find(ExecutionQuery(states=LIVE))
-            return not (alive or await self.store.todo(1) or await self.store.shelf("backfill", "open"))
+            return not (alive or await self.store.todo(1) or await self.store.list_entries("backfill", "open"))
 
         await passing(quiet)
 
@@ -218,7 +218,7 @@ def test_each_window_runs_once_and_never_more_than_allowed_at_a_time(seed: int) 
             windows = await world.app.windows("report", BEGIN, END)
             assert (windows.counts["done"], windows.counts["failed"]) == (over.completed, over.failed)
             assert {each.runs for each in windows} == {1}
-            assert await world.store.shelf("backfill_plan", made.id) == []
+            assert await world.store.list_entries("backfill_plan", made.id) == []
 
         await world.among(test)
         await world.app.close()
@@ -319,7 +319,7 @@ def test_who_dies_while_starting_one_leaves_a_backfill_or_nothing(dies_at: int) 
                 await asyncio.sleep(PLANNING_PATIENCE + 60)
                 assert [each.state for each in await world.app.backfills()] in ([], ["cancelled"])
                 assert world.ran.total() == 0
-                assert [await world.store.shelf("backfill_plan", each.id) for each in known] in ([], [[]])
+                assert [await world.store.list_entries("backfill_plan", each.id) for each in known] in ([], [[]])
             await world.until_quiet()
 
         await world.among(test, drivers=1)

@@ -242,11 +242,11 @@ class SlowShelf(Shaky):
         super().__init__(store, Random(1), lambda: None)
         self.asked, self.go = asyncio.Event(), asyncio.Event()
 
-    async def shelve(self, writes: Any) -> Any:
+    async def write_entries(self, writes: Any) -> Any:
         if writes[0].entry.kind == "join":
             self.asked.set()
             await self.go.wait()
-        return await self._store.shelve(writes)
+        return await self._store.write_entries(writes)
 
 
 @pytest.mark.req("FLW-1")

@@ -30,11 +30,11 @@ class Broken(MemoryStore):
         super().__init__(clock)
         self.tried: list[float] = []
 
-    async def shelf(self, kind: Any, scope: str, **options: Any) -> Any:
+    async def list_entries(self, kind: Any, scope: str, **options: Any) -> Any:
         if self.broken and options.get("after") == "bad/":
             self.tried.append(asyncio.get_running_loop().time())
             raise ValueError("cannot be read")
-        return await super().shelf(kind, scope, **options)
+        return await super().list_entries(kind, scope, **options)
 
     async def add(self, executions: Any, audit: Any = ()) -> Any:
         if self.broken and any(each.job == "after-poison" for each in executions):

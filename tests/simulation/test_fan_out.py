@@ -152,7 +152,7 @@ class World:
     async def quiet(self) -> bool:
         """Nothing is alive, nothing is left to do, nothing is open."""
         alive = await self.store.find(ExecutionQuery(states=LIVE, limit=1))
-        return not (alive or await self.store.todo(1) or await self.store.shelf("tenants", "open"))
+        return not (alive or await self.store.todo(1) or await self.store.list_entries("tenants", "open"))
 
     # --- the verdict --------------------------------------------------------------------------------------
     async def judge(self, parent_id: str) -> ExecutionRow:

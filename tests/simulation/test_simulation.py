@@ -20,11 +20,11 @@ from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import (
     Added,
     Audit,
-    Beat,
-    BeatReply,
     Change,
     ClaimRequest,
     Exchanged,
+    HeartbeatReply,
+    HeartbeatRequest,
     JobWrite,
     JobWritten,
 )
@@ -153,8 +153,8 @@ class LosesWrites(MemoryStore):
 
 
 class IsDeafToBeats(MemoryStore):
-    def beat(self, beat: Beat) -> BeatReply:
-        return super().beat(replace(beat, leases=()))
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+        return super().heartbeat(replace(beat, leases=()))
 
 
 SABOTAGED = [

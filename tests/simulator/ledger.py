@@ -14,13 +14,13 @@ from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import (
     Added,
     Audit,
-    Beat,
-    BeatReply,
     CancelRequest,
     Change,
     ClaimRequest,
     Exchanged,
-    Note,
+    HeartbeatReply,
+    HeartbeatRequest,
+    ProgressReport,
 )
 from mainspring.model.time.instants import seconds_to_micros
 from tests.simulator.books import Books
@@ -174,7 +174,7 @@ class Ledger(Books):
         row.due, row.deferred = self.clock.now() + seconds_to_micros(5.0), True
 
     # --- leases -------------------------------------------------------------------------------------------
-    def _on_beat(self, who: Process, reply: BeatReply, beat: Beat) -> None:
+    def _on_heartbeat(self, who: Process, reply: HeartbeatReply, beat: HeartbeatRequest) -> None:
         now = self.clock.now()
         for id, token in beat.leases:
             row = self.rows.get(id)
@@ -193,15 +193,15 @@ class Ledger(Books):
         right = told == over if len(over) < limit else told <= over
         self.judge.check(right, "leases are store time", f"{len(told)} expired instead of {len(over)}")
 
-    def _on_note(self, who: Process, reply: list[bool], notes: Sequence[Note]) -> None:
-        for note, stored in zip(notes, reply, strict=True):
-            row = self.rows.get(note.id)
-            held = row is not None and row.held_by(note.owner, note.token)
+    def _on_report(self, who: Process, reply: list[bool], reports: Sequence[ProgressReport]) -> None:
+        for report, stored in zip(reports, reply, strict=True):
+            row = self.rows.get(report.id)
+            held = row is not None and row.held_by(report.owner, report.token)
             self.judge.count("fenced writes", int(not stored))
             self.judge.check(
                 stored == held,
                 "who lost the lease changes nothing",
-                f"note on {short(note.id)}: {stored}, held: {held}",
+                f"report on {short(report.id)}: {stored}, held: {held}",
             )
 
     # --- cancelling and follow-ups ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, cast
 from mainspring.core.ports import Store, Topic, Unsubscribe
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import ExecutionRow
-from mainspring.model.store.messages import Beat, BeatReply
+from mainspring.model.store.messages import HeartbeatReply, HeartbeatRequest
 from mainspring.stores.memory import MemoryStore
 from tests.simulator.faults import Fault, Faults
 from tests.simulator.judge import Judge
@@ -80,13 +80,13 @@ class FaultyStore:
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
         return self._network.listen(self._process, callback)
 
-    async def send(self, beat: Beat) -> BeatReply:
+    async def send(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """A heartbeat, for `HeartbeatTask`."""
 
-        async def beat_now() -> BeatReply:
-            return self._network.store.beat(beat)
+        async def beat_now() -> HeartbeatReply:
+            return self._network.store.heartbeat(beat)
 
-        reply: BeatReply = await self._call("beat", beat_now, (beat,), {})
+        reply: HeartbeatReply = await self._call("heartbeat", beat_now, (beat,), {})
         return reply
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -112,7 +112,7 @@ class FaultyStore:
 
     async def _under_way(self, name: str, when: str) -> None:
         faults, process = self._network.faults, self._process
-        if delay := faults.delay(LONGEST_BEAT if name == "beat" else LONGEST_CALL):
+        if delay := faults.delay(LONGEST_BEAT if name == "heartbeat" else LONGEST_CALL):
             await asyncio.sleep(delay)
         await process.running()
         fault = Fault.ERROR if process.cut_off else faults.draw()
@@ -128,7 +128,7 @@ class FaultyStore:
                 process.pause(faults.pause_length(self._network.lease))
             case Fault.ERROR:
                 self._network.judge.count("transient errors" if when == "before" else "lost replies")
-                if name == "beat":
+                if name == "heartbeat":
                     process.troubled()
                 raise StoreError(f"simulated: the connection was cut {when} {name}")
         await process.running()

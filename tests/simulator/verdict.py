@@ -30,7 +30,7 @@ async def _check_leftovers(store: MemoryStore, ledger: Ledger) -> None:
         "live rows": len(await store.find(ExecutionQuery(states=LIVE, limit=EVERYTHING))),
         "follow-ups": len(await store.todo(EVERYTHING)),
         "jobs to sweep": len(await store.swept(EVERYTHING)),
-        "cancel requests": len(await store.cancel_strays(EVERYTHING)),
+        "cancel requests": len(await store.unserved_cancels(EVERYTHING)),
         "expired leases": len(await store.expired(EVERYTHING)),
     }
     for what, count in left.items():

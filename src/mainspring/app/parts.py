@@ -179,7 +179,7 @@ class Parts:
             return self.node.leases
         if self.inline is None:
             leases = Leases(inline_info(self), self._settings.lease)
-            beat, ignore = self.store.beat, lambda *_: None
+            beat, ignore = self.store.heartbeat, lambda *_: None
             self.inline = HeartbeatThread(beat, leases, self.time, self._settings.heartbeat, ignore, ignore)
             self.inline.start()
         return self.inline.leases

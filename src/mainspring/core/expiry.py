@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..model.store.entries import Entry, EntryWrite, ShelfKind
+from ..model.store.entries import Entry, EntryKind, EntryWrite
 from .ports import Clock, Store
 
 EVERY = 60.0
@@ -14,7 +14,7 @@ AT_ONCE = 500
 class EntryExpiry:
     """`over` says whether an entry has run out."""
 
-    def __init__(self, store: Store, clock: Clock, kind: ShelfKind, over: Callable[[Entry, int], bool]) -> None:
+    def __init__(self, store: Store, clock: Clock, kind: EntryKind, over: Callable[[Entry, int], bool]) -> None:
         self._store, self._clock, self._kind, self._over = store, clock, kind, over
         self._up_to, self._at = "", clock.monotonic()
 
@@ -25,7 +25,7 @@ class EntryExpiry:
 
     async def once(self) -> int:
         """Look at the next entries, and remove those that have run out; returns how many."""
-        found = await self._store.shelf(self._kind, "", after=self._up_to, limit=AT_ONCE)
+        found = await self._store.list_entries(self._kind, "", after=self._up_to, limit=AT_ONCE)
         self._up_to = found[-1].key if len(found) == AT_ONCE else ""
         now = await self._store.now()
         writes = [
@@ -33,7 +33,7 @@ class EntryExpiry:
             for entry in found
             if self._is_over(entry, now)
         ]
-        return sum(await self._store.shelve(writes)) if writes else 0
+        return sum(await self._store.write_entries(writes)) if writes else 0
 
     def _is_over(self, entry: Entry, now: int) -> bool:
         """What this release cannot read is left to one that can, and holds up no other."""

@@ -22,7 +22,7 @@ from ..core.rules import transitions
 from ..core.tenants.fan_out import FanOuts
 from ..model.events import AttemptEnded, Started
 from ..model.execution import ExecutionRow, Outcome, State
-from ..model.store.messages import Change, ClaimRequest, Note
+from ..model.store.messages import Change, ClaimRequest, ProgressReport
 from ..model.values.ids import Chance
 
 OWNER = "testing-kit"
@@ -146,8 +146,10 @@ class OneByOne:
         if drained is not None:
             progress, counters, logs = drained
             id, token = run.execution.id, run.execution.token
-            note = Note(id=id, token=token, owner=OWNER, progress_json=progress, counters_json=counters, logs=logs)
-            await self._store.note([note])
+            note = ProgressReport(
+                id=id, token=token, owner=OWNER, progress_json=progress, counters_json=counters, logs=logs
+            )
+            await self._store.report([note])
 
     async def _settle(self, run: Run, outcome: Outcome) -> Change:
         """Successes are kept though the job may not keep them: the test wants to see them."""

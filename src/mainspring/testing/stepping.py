@@ -99,7 +99,7 @@ class Stepper:
         await look_at_open(self._store, self._clock.now(), self._emit)
         while await do_follow_ups(self._store, self._clock.now(), self._emit):
             pass
-        await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled", self._emit)
+        await cancel_all(self._store, await self._store.unserved_cancels(BATCH), "cancelled", self._emit)
         for job in await self._store.swept(BATCH):
             await sweep_job(self._store, job, self._emit)
         await self._store.fold(BATCH)

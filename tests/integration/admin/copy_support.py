@@ -8,8 +8,16 @@ import random
 from mainspring.core.ports import Store
 from mainspring.model.execution import Attempt, ExecutionRow, State, encode_attempts
 from mainspring.model.job import Job, JobSpec, encode_spec
-from mainspring.model.store.entries import Entry, EntryWrite, ShelfKind
-from mainspring.model.store.messages import Audit, CancelRequest, Change, ClaimRequest, JobWrite, LogLine, Note
+from mainspring.model.store.entries import Entry, EntryKind, EntryWrite
+from mainspring.model.store.messages import (
+    Audit,
+    CancelRequest,
+    Change,
+    ClaimRequest,
+    JobWrite,
+    LogLine,
+    ProgressReport,
+)
 from mainspring.model.time.instants import SECOND
 from mainspring.model.triggers.combined import encode_trigger, every
 from mainspring.model.values.ids import random_id
@@ -17,7 +25,7 @@ from mainspring.model.values.ids import random_id
 JOBS = 12
 ENTRIES = 1_200  # more than one page
 TEXTS = ["", "plain", "ünïcode \U0001f600", 'with "quotes" and \\ and\nnew\tlines', "x" * 3_000, "{}", "NULL"]
-SHELVES: list[tuple[ShelfKind, str]] = [
+SHELVES: list[tuple[EntryKind, str]] = [
     ("window", "job-1"),
     ("window", "job-10"),
     ("window", "über job"),
@@ -38,7 +46,7 @@ class Filler:
     async def fill(self, rows: int) -> None:
         for number in range(JOBS):
             await self._job(number)
-        await self._store.shelve([self._entry(number) for number in range(ENTRIES)])
+        await self._store.write_entries([self._entry(number) for number in range(ENTRIES)])
         for start in range(0, rows, 500):
             batch = [self._execution(self._at(n, rows)) for n in range(start, min(start + 500, rows))]
             added = await self._store.add(batch)
@@ -134,15 +142,15 @@ class Filler:
         request = ClaimRequest(owner="w1", handlers=frozenset({"work"}), queues=None, limit=40, lease=3_600.0)
         rows = (await self._store.exchange([], request)).claimed
         notes = [self._note(row) for row in rows[:20]]
-        assert all(await self._store.note(notes))
+        assert all(await self._store.report(notes))
         asked = [CancelRequest(id=row.id, token=row.token, at=self._now, reason="enough") for row in rows[:3]]
         assert all(await self._store.request_cancel(asked))
         changes = [self._change(row, n) for n, row in enumerate(rows[10:])]
         assert all((await self._store.exchange(changes, None)).applied)
 
-    def _note(self, row: ExecutionRow) -> Note:
+    def _note(self, row: ExecutionRow) -> ProgressReport:
         lines = tuple(LogLine(self._now + n, "INFO", self._text()) for n in range(self._chance.randrange(1, 30)))
-        return Note(id=row.id, token=row.token, owner="w1", progress_json='{"done":3}', logs=lines)
+        return ProgressReport(id=row.id, token=row.token, owner="w1", progress_json='{"done":3}', logs=lines)
 
     def _change(self, row: ExecutionRow, n: int) -> Change:
         to = [State.COMPLETED, State.FAILED, State.PENDING][n % 3]

@@ -50,14 +50,14 @@ async def test_on_postgresql() -> None:
         store._db._source = line  # type: ignore[assignment]
         line.cut = True
         with pytest.raises(StoreError, match="cannot be reached"):
-            await store.shelve([EntryWrite(entry=ENTRY, seen_version=0)])
-        for read in (store.shelf("window", "nightly"), store.entries("window", "nightly", ["1"])):
+            await store.write_entries([EntryWrite(entry=ENTRY, seen_version=0)])
+        for read in (store.list_entries("window", "nightly"), store.entries("window", "nightly", ["1"])):
             line.cut = True
             assert await read == [ENTRY]
         line.cut = True
         with pytest.raises(StoreError, match="cannot be reached"):
-            await store.shelve([EntryWrite(entry=ENTRY)])
-        assert await store.shelf("window", "nightly") == [SECOND]
+            await store.write_entries([EntryWrite(entry=ENTRY)])
+        assert await store.list_entries("window", "nightly") == [SECOND]
     finally:
         await store.close()
 
@@ -68,7 +68,7 @@ async def test_on_mongodb(write: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MongoStore(mongo("standalone").new_database())
     await store.open()
     try:
-        await store.shelve([EntryWrite(entry=ENTRY)])
+        await store.write_entries([EntryWrite(entry=ENTRY)])
         original = getattr(AsyncCollection, write)
 
         async def cut(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -78,7 +78,7 @@ async def test_on_mongodb(write: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(AsyncCollection, write, cut)
             with pytest.raises(StoreError, match="the line was cut"):
-                await store.shelve([EntryWrite(entry=ENTRY, seen_version=1 if write == "update_one" else None)])
-        assert await store.shelf("window", "nightly") == [SECOND]
+                await store.write_entries([EntryWrite(entry=ENTRY, seen_version=1 if write == "update_one" else None)])
+        assert await store.list_entries("window", "nightly") == [SECOND]
     finally:
         await store.close()

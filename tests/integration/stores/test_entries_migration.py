@@ -42,8 +42,8 @@ async def lived(store: Store) -> None:
 async def works(url: str) -> None:
     async with opened(url) as store:
         assert [job.name for job in await store.jobs()] == ["job"]
-        assert await store.shelve([EntryWrite(entry=ENTRY, seen_version=0)]) == [True]
-        assert await store.shelf("calendar", "") == [ENTRY]
+        assert await store.write_entries([EntryWrite(entry=ENTRY, seen_version=0)]) == [True]
+        assert await store.list_entries("calendar", "") == [ENTRY]
         queries = (
             JobQuery(handler="work", queue="own", origin="code"),
             JobQuery(search="übersicht", any_of=(JobFacts(paused=True, planned=False, cancelled=False),)),

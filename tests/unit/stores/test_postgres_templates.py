@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mainspring.model.execution import ExecutionRow
-from mainspring.model.store.batches import Alike, Blank, alike, together
+from mainspring.model.store.batches import ExecutionTemplate, TemplatedBatch, batch_of, merged
 from mainspring.model.values.ids import RandomIds
 from mainspring.stores.postgres.executions.insert import all_bare, literals, literals_alike, single
 from mainspring.stores.postgres.executions.rows import SLACK
@@ -19,14 +19,14 @@ BODIES = 2  # the place of the bodies among the fields of `bare`
 NASTY = 'line\nbreak, "trace_id":"?","params":"?" }\n \x00 \\ ü \u2028 \x7f'
 
 
-def batch(params: list[str], ids_at: int = NOW, **fields: Any) -> Alike:
+def batch(params: list[str], ids_at: int = NOW, **fields: Any) -> TemplatedBatch:
     blank = ExecutionRow(id="", job="job", job_id="j1", handler="work", created=NOW, due=NOW, **fields)
     ids = RandomIds(random.Random(1)).following(ids_at, len(params))
     made = [
         msgspec.structs.replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
         for id, each in zip(ids, params, strict=True)
     ]
-    return alike(Blank(blank), made, ids_at + len(params) - 1 - NOW)
+    return batch_of(ExecutionTemplate(blank), made, ids_at + len(params) - 1 - NOW)
 
 
 def read(bodies: list[str]) -> list[Any]:
@@ -49,7 +49,7 @@ def test_rows_that_are_alike_travel_as_if_each_were_looked_at(params: list[str],
     expected = read(str(bodies).split("}\n"))
     assert read([f"{opening}{line}" for line in str(lines).split("\n")]) == expected
     for row, body in zip(rows, expected, strict=True):
-        alone, looked_at = list(single(alike(rows.blank, [row]))), list(single([row]))
+        alone, looked_at = list(single(batch_of(rows.template, [row]))), list(single([row]))
         assert read([alone.pop(BODIES)]) == read([looked_at.pop(BODIES)]) == [body]
         assert alone == looked_at
 
@@ -66,10 +66,10 @@ def test_rows_that_are_alike_are_bare_if_one_is_and_their_ids_tell_their_time() 
 
 def test_batches_put_together_are_alike_if_they_were_made_from_the_same_blank() -> None:
     one, stranger = batch(["{}"] * 2), batch(["{}"])
-    another = alike(one.blank, batch(["{}"], NOW + 50), 50)
-    both = together([one, another])
+    another = batch_of(one.template, batch(["{}"], NOW + 50), 50)
+    both = merged([one, another])
     assert both == [*one, *another]
-    assert isinstance(both, Alike)
-    assert (both.blank, both.ahead) == (one.blank, 50)
-    assert not isinstance(together([one, stranger]), Alike)
-    assert not isinstance(together([one, list(another)]), Alike)
+    assert isinstance(both, TemplatedBatch)
+    assert (both.template, both.ahead) == (one.template, 50)
+    assert not isinstance(merged([one, stranger]), TemplatedBatch)
+    assert not isinstance(merged([one, list(another)]), TemplatedBatch)

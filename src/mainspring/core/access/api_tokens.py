@@ -125,7 +125,7 @@ class Tokens:
         """Every token there is or was, oldest first."""
         tokens: list[Token] = []
         after = ""
-        while page := await self._store.shelf("token", "", after=after, limit=PAGE):
+        while page := await self._store.list_entries("token", "", after=after, limit=PAGE):
             tokens += [token for entry in page if (token := _decoded(entry)) is not None]
             after = page[-1].key
         return sorted(tokens, key=lambda token: (token.created, token.id))
@@ -154,7 +154,7 @@ class Tokens:
         return await self.revoke(id, by=by)
 
     async def used(self, token: Token) -> Token:
-        """Note that it was used now. Lost to any other write of the entry, which may be its end."""
+        """ProgressReport that it was used now. Lost to any other write of the entry, which may be its end."""
         noted = msgspec.structs.replace(token, last_used=await self._store.now())
         won = await self._write(noted, token.version, None)
         return msgspec.structs.replace(noted, version=token.version + 1) if won else token
@@ -176,7 +176,7 @@ class Tokens:
     async def _write(self, token: Token, seen_version: int, audit: Audit | None) -> bool:
         body = msgspec.json.encode(msgspec.structs.replace(token, version=0)).decode()
         entry = Entry(kind="token", key=token.id, body=body)
-        return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
+        return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
 
     def _audit(self, action: str, token: Token, by: str, now: Micros, **details: str) -> Audit:
         id = random_id(now, self._chance)

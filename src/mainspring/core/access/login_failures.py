@@ -41,7 +41,7 @@ class LoginFailures:
             times = _with_one_more(known, name, now, limit)
             body = msgspec.json.encode(times).decode()
             entry, seen = Entry(kind=KIND, key=key, body=body), 0 if found is None else found.version
-            if (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen)]))[0]:
+            if (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen)]))[0]:
                 return _wait(times[name], now, limit)
         return 0.0
 

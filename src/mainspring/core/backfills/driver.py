@@ -64,7 +64,7 @@ class BackfillDriver:
 
     async def step(self) -> float:
         """One look at all open backfills; returns the seconds until the next one."""
-        delays = [await self._drive(entry.key) for entry in await self._store.shelf("backfill", records.OPEN)]
+        delays = [await self._drive(entry.key) for entry in await self._store.list_entries("backfill", records.OPEN)]
         self._looks += 1
         if self._looks % PRUNE_EVERY == 0:
             await records.prune_closed(self._store, await self._store.now())

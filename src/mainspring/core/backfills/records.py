@@ -50,13 +50,13 @@ async def record(store: Store, id: str) -> Backfill | None:
 
 async def write_record(store: Store, backfill: Backfill, seen_version: int, audit: Audit | None = None) -> bool:
     entry = Entry(kind="backfill", scope=OPEN, key=backfill.id, body=encode_record(backfill))
-    return (await store.shelve([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
+    return (await store.write_entries([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
 
 
 async def file_away(store: Store, backfill: Backfill, audit: Audit | None = None) -> None:
     """Any number of processes may do this, at once or after each other."""
     closed = Entry(kind="backfill", scope=CLOSED, key=backfill.id, body=encode_record(backfill))
-    await store.shelve([EntryWrite(entry=closed, seen_version=0, audit=audit)])
+    await store.write_entries([EntryWrite(entry=closed, seen_version=0, audit=audit)])
     await remove_open(store, backfill)
 
 
@@ -64,8 +64,8 @@ async def remove_open(store: Store, backfill: Backfill) -> None:
     keys = [chunk_key(number) for number in range((backfill.total + CHUNK - 1) // CHUNK)]
     for start in range(0, len(keys), PAGE):
         chunks = [Entry(kind="backfill_plan", scope=backfill.id, key=key) for key in keys[start : start + PAGE]]
-        await store.shelve([EntryWrite(entry=chunk, remove=True) for chunk in chunks])
-    await store.shelve([EntryWrite(entry=Entry(kind="backfill", scope=OPEN, key=backfill.id), remove=True)])
+        await store.write_entries([EntryWrite(entry=chunk, remove=True) for chunk in chunks])
+    await store.write_entries([EntryWrite(entry=Entry(kind="backfill", scope=OPEN, key=backfill.id), remove=True)])
 
 
 # ---------------------------------------------------------------- the windows
@@ -87,7 +87,7 @@ async def write_plan(store: Store, id: str, windows: Sequence[Stretch]) -> None:
         for start in range(0, len(windows), CHUNK)
     ]
     for start in range(0, len(chunks), CHUNKS_AT_ONCE):
-        await store.shelve([EntryWrite(entry=chunk) for chunk in chunks[start : start + CHUNKS_AT_ONCE]])
+        await store.write_entries([EntryWrite(entry=chunk) for chunk in chunks[start : start + CHUNKS_AT_ONCE]])
 
 
 async def planned(store: Store, id: str, positions: Sequence[int]) -> dict[int, Stretch]:
@@ -107,7 +107,7 @@ async def all_records(store: Store, scope: str) -> list[Backfill]:
     """Oldest first: ids are in the order of time."""
     found: list[Backfill] = []
     after = ""
-    while page := await store.shelf("backfill", scope, after=after, limit=PAGE):
+    while page := await store.list_entries("backfill", scope, after=after, limit=PAGE):
         found += [decode_record(entry) for entry in page]
         after = page[-1].key
     return found
@@ -115,9 +115,9 @@ async def all_records(store: Store, scope: str) -> list[Backfill]:
 
 async def prune_closed(store: Store, now: Micros) -> int:
     """Forget backfills that are over for long and not among the newest."""
-    old = await store.shelf("backfill", CLOSED, limit=PAGE)
+    old = await store.list_entries("backfill", CLOSED, limit=PAGE)
     limit = now - seconds_to_micros(KEPT_FOR)
     spare = [entry for entry in old[:-KEPT] if (decode_record(entry).finished or 0) < limit]
     if spare:
-        await store.shelve([EntryWrite(entry=entry, remove=True) for entry in spare])
+        await store.write_entries([EntryWrite(entry=entry, remove=True) for entry in spare])
     return len(spare)

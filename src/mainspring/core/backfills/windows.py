@@ -12,7 +12,7 @@ from ...model.backfill import STATES, Windows, WindowState, WindowStatus
 from ...model.errors import InvalidValue
 from ...model.execution import LIVE, ExecutionRow
 from ...model.job import Job
-from ...model.store.entries import Entry, ShelfKind
+from ...model.store.entries import Entry, EntryKind
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.triggers.base import instant_text
@@ -163,8 +163,8 @@ class WindowQueries:
 
     async def _first(self, job: Job) -> Micros:
         """The first that is known: when the job was made, the first window in the ledger, or an older revision."""
-        entered = await self._store.shelf("window", job.name, limit=1)
-        revised = await self._store.shelf("revision", job.name, limit=1)
+        entered = await self._store.list_entries("window", job.name, limit=1)
+        revised = await self._store.list_entries("revision", job.name, limit=1)
         known = [job.created]
         known += [window_ledger.window_from(entry.key)[0] for entry in entered]
         known += [msgspec.json.decode(entry.body, type=Timing).since or job.created for entry in revised]
@@ -177,9 +177,9 @@ class WindowQueries:
         return known
 
     async def _pages(
-        self, kind: ShelfKind, scope: str, after: str = "", before: str | None = None
+        self, kind: EntryKind, scope: str, after: str = "", before: str | None = None
     ) -> AsyncIterator[list[Entry]]:
-        while entries := await self._store.shelf(kind, scope, after=after, before=before, limit=MANY):
+        while entries := await self._store.list_entries(kind, scope, after=after, before=before, limit=MANY):
             yield entries
             if len(entries) < MANY:
                 return

@@ -19,7 +19,7 @@ import msgspec
 from ...model.errors import InvalidValue
 from ...model.execution import ExecutionRow
 from ...model.job import Job
-from ...model.store.batches import Blank, alike
+from ...model.store.batches import ExecutionTemplate, batch_of
 from ...model.time.instants import Micros
 from ...model.values.ids import Chance, RandomIds
 from ...model.values.payload import presentable
@@ -55,7 +55,7 @@ class Series:
         self._encode, self._clock = encode, clock
         self._ids = RandomIds(chance)
         self._blank = new_execution.new_execution(job, trigger="enqueue", now=clock.now(), chance=chance)
-        self._shared = Blank(self._blank)
+        self._shared = ExecutionTemplate(self._blank)
         self._own_limits = depends_on_execution(job)
         self.independent = self._blank.overlap_key is None
         """Whether what becomes of one does not depend on the others, so that their order does not matter."""
@@ -88,7 +88,7 @@ class Series:
             return [self.made(each, now) for each in params]
         if len(params) == 1:
             made = self.made(params[0], now)
-            return alike(self._shared, (made,), self._last - now)
+            return batch_of(self._shared, (made,), self._last - now)
         first = max(now, self._last + 1)
         self._last = first + len(params) - 1
         ids = self._ids.following(first, len(params))
@@ -97,7 +97,7 @@ class Series:
             replace(blank, id=id, trace_id=id.replace("-", ""), params=each)
             for id, each in zip(ids, params, strict=True)
         ]
-        return alike(self._shared, together, self._last - now)
+        return batch_of(self._shared, together, self._last - now)
 
 
 class Draft(NamedTuple):

@@ -92,11 +92,11 @@ class Idempotency:
     async def forget(self, begun: Begun) -> None:
         """The work failed in a way that may pass: the key is free again."""
         entry = Entry(kind=KIND, key=begun.key)
-        await self._store.shelve([EntryWrite(entry=entry, seen_version=begun.version, remove=True)])
+        await self._store.write_entries([EntryWrite(entry=entry, seen_version=begun.version, remove=True)])
 
     async def _write(self, key: str, kept: _Kept, seen_version: int) -> bool:
         entry = Entry(kind=KIND, key=key, body=msgspec.json.encode(kept).decode())
-        return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
+        return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
 
 
 def _is_old(entry: Entry, now: Micros) -> bool:

@@ -47,7 +47,7 @@ class RetryClaims:
         await self.pruning.now_and_then()
         ended = retry.retry_of or ""
         entry = Entry(kind=KIND, key=ended, body=msgspec.json.encode(_Last(retry.id, now)).decode())
-        if (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen)]))[0]:
+        if (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen)]))[0]:
             return
         found = await self._find(ended)
         other = "" if found is None else f", as execution {_read(found).id}"

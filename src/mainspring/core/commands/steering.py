@@ -12,7 +12,7 @@ from ...model.errors import CommandRefused, InvalidValue, JobNotFound, Mainsprin
 from ...model.events import Pruned
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job
-from ...model.store.entries import EntryWrite, ShelfKind
+from ...model.store.entries import EntryKind, EntryWrite
 from ...model.store.messages import CancelRequest, JobWrite
 from ...model.time.instants import Micros, seconds_to_micros, to_datetime, to_micros
 from ...model.values.ids import Chance
@@ -192,7 +192,7 @@ class Steering:
     async def _keep_timing(self, before: Job, after: Job | None, now: Micros) -> None:
         """What a job's timing was until now is kept, if it changes, before the change."""
         if (kept := revision(before, after, now)) is not None:
-            await self._store.shelve([kept])
+            await self._store.write_entries([kept])
 
     async def _seen(self, name: str, seen: str | None) -> JobView:
         view = await self._queries.job(name)
@@ -236,11 +236,11 @@ class Steering:
                 self._job_cache.forget([name])
                 return
 
-    async def _clear_shelf(self, name: str, kinds: tuple[ShelfKind, ...]) -> None:
+    async def _clear_shelf(self, name: str, kinds: tuple[EntryKind, ...]) -> None:
         """What its parents had come to; the ledger and the revisions too of a job whose whole history goes."""
         for kind in kinds:
-            while entries := await self._store.shelf(kind, name):
-                await self._store.shelve([EntryWrite(entry=entry, remove=True) for entry in entries])
+            while entries := await self._store.list_entries(kind, name):
+                await self._store.write_entries([EntryWrite(entry=entry, remove=True) for entry in entries])
 
     async def retire_orphans(self, declared: frozenset[str]) -> list[str]:
         """Remove jobs of code that neither this process nor any running one declares."""

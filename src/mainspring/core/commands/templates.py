@@ -87,7 +87,7 @@ class Templates:
     # --- reading ------------------------------------------------------------------------------------------
     async def all(self) -> list[Template]:
         """Every template, by name."""
-        return [_read(entry) for entry in await self._store.shelf(KIND, "", limit=MOST)]
+        return [_read(entry) for entry in await self._store.list_entries(KIND, "", limit=MOST)]
 
     async def get(self, name: str) -> Template:
         found = await self._store.entries(KIND, "", [name]) if is_identifier(name) else []
@@ -139,7 +139,9 @@ class Templates:
             audit = self._enqueuer.audit("remove", f"template:{name}", by, now, before=_text(old.fields))
             entry = Entry(kind=KIND, key=name)
             if (
-                await self._store.shelve([EntryWrite(entry=entry, seen_version=old.version, remove=True, audit=audit)])
+                await self._store.write_entries(
+                    [EntryWrite(entry=entry, seen_version=old.version, remove=True, audit=audit)]
+                )
             )[0]:
                 return
 
@@ -171,7 +173,7 @@ class Templates:
 
     async def _put(self, name: str, body: _Body, seen: int, audit: Audit) -> bool:
         entry = Entry(kind=KIND, key=name, body=msgspec.json.encode(body).decode())
-        return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen, audit=audit)]))[0]
+        return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen, audit=audit)]))[0]
 
     def _audit(self, action: str, name: str, by: str, now: Micros, before: _Body | None, after: _Body) -> Audit:
         told = None if before is None else _text({"handler": before.handler, **before.fields})

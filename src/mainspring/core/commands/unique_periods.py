@@ -62,7 +62,7 @@ class UniquePeriods:
         added = await add(execution)
         if added is None:  # what holds the key is alive since before this period
             entry = Entry(kind=KIND, key=place)
-            await self._store.shelve([EntryWrite(entry=entry, seen_version=version, remove=True)])
+            await self._store.write_entries([EntryWrite(entry=entry, seen_version=version, remove=True)])
             return None
         await self._put(place, msgspec.structs.replace(held, sure=True), version)
         return added
@@ -116,7 +116,7 @@ class UniquePeriods:
 
     async def _put(self, place: str, held: _Held, seen_version: int) -> bool:
         entry = Entry(kind=KIND, key=place, body=msgspec.json.encode(held).decode())
-        return (await self._store.shelve([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
+        return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
 
 
 def check_lasting(unique: Unique, connection: Any, start_at: Any) -> None:

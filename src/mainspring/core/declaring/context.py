@@ -22,7 +22,7 @@ from ...model.time.instants import to_datetime
 from ...model.values.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
 from ...model.values.trace_context import split
 from ...model.windows import Window
-from ..ports import Clock, TracedTry
+from ..ports import Clock, TracedAttempt
 from .execution_log import MAX_LINE_LENGTH, JobLogger
 
 MAX_LOG_LINES = 1_000
@@ -143,7 +143,7 @@ class JobContext:
         self._window: Window | None = None
         self._log: JobLogger | None = None
         self._cancel_reason: str | None = None
-        self.trace: TracedTry | None = None
+        self.trace: TracedAttempt | None = None
         """Of work that runs inline in its caller; a worker keeps those of its handlers itself."""
 
     def __repr__(self) -> str:

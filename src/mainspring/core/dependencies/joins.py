@@ -14,12 +14,12 @@ import msgspec
 
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.time.instants import SECOND, Micros, to_datetime
 from ..loops import Emit, one_by_one
 from ..ports import Store
 
-KIND: ShelfKind = "join"
+KIND: EntryKind = "join"
 KEPT_FOR = 14 * 86_400 * SECOND
 """How long the endings of several parents wait for each other, counted from the last one."""
 _WINDOW = re.compile(r"window:(-?\d+)-(-?\d+)")
@@ -191,7 +191,7 @@ async def singles(store: Store, job: Job, group: str) -> dict[str, Join]:
     found: dict[str, Join] = {}
     after, before = single_key(group, ""), f"{group}$"  # "$" is what follows "#"
     while True:
-        page = await store.shelf(KIND, job.name, after=after, before=before, limit=PAGE)
+        page = await store.list_entries(KIND, job.name, after=after, before=before, limit=PAGE)
         found |= {entry.key[len(group) + 1 :]: _decoded(entry) for entry in page}
         if len(page) < PAGE:
             return {tenant: join for tenant, join in found.items() if join.job_id == job.id}
@@ -200,7 +200,7 @@ async def singles(store: Store, job: Job, group: str) -> dict[str, Join]:
 
 async def _write(store: Store, job: Job, key: str, join: Join, version: int) -> bool:
     entry = Entry(kind=KIND, scope=job.name, key=key, body=msgspec.json.encode(join).decode())
-    return (await store.shelve([EntryWrite(entry=entry, seen_version=version)]))[0]
+    return (await store.write_entries([EntryWrite(entry=entry, seen_version=version)]))[0]
 
 
 def _decoded(entry: Entry) -> Join:
@@ -218,7 +218,7 @@ def readable(entry: Entry) -> Join | None:
 async def prune_joins(store: Store, job: Job, up_to: str, now: Micros, emit: Emit) -> str:
     """Remove what has waited too long, some at a time; returns where to go on next time. What this release cannot read
     stays, and holds up nothing."""
-    found = await store.shelf(KIND, job.name, after=up_to, limit=PRUNED_AT_ONCE)
+    found = await store.list_entries(KIND, job.name, after=up_to, limit=PRUNED_AT_ONCE)
     known = one_by_one(f"joins of {job.name}", found, _decoded, emit)
     old = [
         EntryWrite(entry=entry, seen_version=entry.version, remove=True)
@@ -226,16 +226,16 @@ async def prune_joins(store: Store, job: Job, up_to: str, now: Micros, emit: Emi
         if join.moved < now - KEPT_FOR
     ]
     if old:
-        await store.shelve(old)
+        await store.write_entries(old)
     return found[-1].key if len(found) == PRUNED_AT_ONCE else ""
 
 
 async def forget_joins(store: Store, name: str, before: Micros) -> None:
     """The records of a job that comes after several others no more, but for young ones: the job may be back."""
     after = ""
-    while page := await store.shelf(KIND, name, after=after, limit=PAGE):
+    while page := await store.list_entries(KIND, name, after=after, limit=PAGE):
         known = [(entry, readable(entry)) for entry in page]
         old = [entry for entry, join in known if join is not None and join.moved < before]
         if old:
-            await store.shelve([EntryWrite(entry=each, seen_version=each.version, remove=True) for each in old])
+            await store.write_entries([EntryWrite(entry=each, seen_version=each.version, remove=True) for each in old])
         after = page[-1].key

@@ -52,7 +52,7 @@ class LinkCare:
             await self._dependents.mark({parent for parent, _ in needed})
 
     async def _tidy(self, now: Micros) -> None:
-        page = await self._store.shelf(KIND, LINKS, after=self._up_to, limit=AT_ONCE)
+        page = await self._store.list_entries(KIND, LINKS, after=self._up_to, limit=AT_ONCE)
         self._up_to = page[-1].key if len(page) == AT_ONCE else ""
         children = {job.name: job for job in await self._jobs({link_of(entry)[1] for entry in page})}
         over: dict[str, list[Entry]] = defaultdict(list)
@@ -71,7 +71,7 @@ class LinkCare:
 
     async def _remove(self, parent: str, over: list[Entry], children: dict[str, Job], now: Micros) -> None:
         found = await self._jobs({parent})
-        left = await self._store.shelf(KIND, LINKS, after=f"{parent}/", before=f"{parent}0", limit=len(over) + 1)
+        left = await self._store.list_entries(KIND, LINKS, after=f"{parent}/", before=f"{parent}0", limit=len(over) + 1)
         if (
             found
             and found[0].spec.feeds
@@ -83,11 +83,13 @@ class LinkCare:
         for _, child in map(link_of, over):
             if child not in children or len(_parents(children[child]) or ()) < 2:
                 await forget_joins(self._store, child, now - KEPT_USELESS)
-        await self._store.shelve([EntryWrite(entry=each, seen_version=each.version, remove=True) for each in over])
+        await self._store.write_entries(
+            [EntryWrite(entry=each, seen_version=each.version, remove=True) for each in over]
+        )
 
     async def _write(self, entry: Entry, link: Link) -> None:
         changed = msgspec.structs.replace(entry, body=msgspec.json.encode(link).decode())
-        await self._store.shelve([EntryWrite(entry=changed, seen_version=entry.version)])
+        await self._store.write_entries([EntryWrite(entry=changed, seen_version=entry.version)])
 
     async def _jobs(self, names: set[str]) -> list[Job]:
         return await self._store.jobs(sorted(names)) if names else []

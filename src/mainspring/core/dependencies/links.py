@@ -94,7 +94,7 @@ class Dependents:
 
     async def _links(self, after: str = "", before: str | None = None) -> AsyncIterator[Entry]:
         while True:
-            page = await self._store.shelf(KIND, LINKS, after=after, before=before, limit=PAGE)
+            page = await self._store.list_entries(KIND, LINKS, after=after, before=before, limit=PAGE)
             for entry in page:
                 yield entry
             if len(page) < PAGE:
@@ -128,7 +128,7 @@ class Dependents:
             refuse_cycle(await self._parents({name: spec.after}), name)
             await self.lay({(parent, name) for parent in spec.after})
             await self.mark(spec.after)
-        if not spec.feeds and await self._store.shelf(KIND, LINKS, after=f"{name}/", before=f"{name}0", limit=1):
+        if not spec.feeds and await self._store.list_entries(KIND, LINKS, after=f"{name}/", before=f"{name}0", limit=1):
             return msgspec.structs.replace(spec, feeds=True)
         return spec
 
@@ -137,7 +137,7 @@ class Dependents:
         writes = [EntryWrite(entry=Entry(kind=KIND, scope=LINKS, key=link_key(*link))) for link in links]
         if writes:
             self._fresh |= {parent for parent, _ in links}
-            await self._store.shelve(writes)
+            await self._store.write_entries(writes)
 
     async def mark(self, names: Iterable[str]) -> None:
         """Parents of links that were just laid are written even if they have the mark: somebody may be about to take it

@@ -194,7 +194,7 @@ async def _enter(store: Store, job: str, ended: list[ExecutionRow], emit: Emit) 
             emit(trouble(f"ledger of {job}", error))
         else:
             writes += [] if write is None else [write]
-    won = await store.shelve(writes) if writes else []
+    won = await store.write_entries(writes) if writes else []
     lost = {write.entry.key for write, each in zip(writes, won, strict=True) if not each}
     return [execution for key in lost for execution in windows[key]]
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from ...model.execution import ExecutionRow
-from ...model.store.messages import Beat, BeatReply, WorkerInfo
+from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.time.instants import seconds_to_micros
 from ..ports import Clock
 
@@ -33,17 +33,19 @@ class Leases:
         self.waiting: Sized = ()
         """Those held that have not begun."""
 
-    def beat(self) -> Beat:
+    def heartbeat(self) -> HeartbeatRequest:
         held = tuple(self.held.copy().items())
         running = max(len(held) - len(self.waiting), 0)
-        return Beat(worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease)
+        return HeartbeatRequest(
+            worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease
+        )
 
     def give_up(self, execution: ExecutionRow) -> None:
         """Hold it no longer, unless it is held by a later claim."""
         if self.held.get(execution.id) == execution.token:
             del self.held[execution.id]
 
-    def news(self, beat: Beat, reply: BeatReply) -> BeatReply:
+    def news(self, beat: HeartbeatRequest, reply: HeartbeatReply) -> HeartbeatReply:
         """The reply to this beat without losses that are no news: given up since, or held by a later claim."""
         sent = dict(beat.leases)
         lost = frozenset(id for id in reply.lost if self.held.get(id) == sent[id])
@@ -56,7 +58,7 @@ class Heartbeat(Protocol):
     async def stop(self, timeout: float = 5.0) -> None: ...
 
 
-OnReply = Callable[[BeatReply], None]
+OnReply = Callable[[HeartbeatReply], None]
 OnCutOff = Callable[[], None]
 
 
@@ -81,7 +83,7 @@ class HeartbeatThread:
 
     def __init__(
         self,
-        send: Callable[[Beat], BeatReply],
+        send: Callable[[HeartbeatRequest], HeartbeatReply],
         leases: Leases,
         clock: Clock,
         interval: float,
@@ -135,7 +137,7 @@ class HeartbeatThread:
 
     def _beat(self) -> None:
         sent = self._clock.monotonic()
-        beat = self.leases.beat()
+        beat = self.leases.heartbeat()
         try:
             reply = self._send(beat)
         except Exception:
@@ -154,7 +156,7 @@ class HeartbeatThread:
                 self._on_cut_off()
             suspected = silent
 
-    def _heard(self, beat: Beat, reply: BeatReply, received: float) -> None:
+    def _heard(self, beat: HeartbeatRequest, reply: HeartbeatReply, received: float) -> None:
         """On the event loop, which may have been blocked since: the store's clock has gone on meanwhile."""
         now = reply.now + seconds_to_micros(self._clock.monotonic() - received)
         self._on_reply(self.leases.news(beat, msgspec.structs.replace(reply, now=now)))
@@ -169,7 +171,7 @@ class HeartbeatTask:
 
     def __init__(
         self,
-        send: Callable[[Beat], Awaitable[BeatReply]],
+        send: Callable[[HeartbeatRequest], Awaitable[HeartbeatReply]],
         leases: Leases,
         clock: Clock,
         interval: float,
@@ -205,7 +207,7 @@ class HeartbeatTask:
 
     async def _beat(self) -> None:
         sent = self._clock.monotonic()
-        beat = self._leases.beat()
+        beat = self._leases.heartbeat()
         try:
             reply = await self._send(beat)
         except Exception:

@@ -14,7 +14,7 @@ from ...model.events import AttemptEnded, Fenced, Started
 from ...model.execution import ExecutionRow, Outcome, TriggeredBy, encode_policy
 from ...model.job import Job, JobSpec
 from ...model.policies import RunPolicy
-from ...model.store.messages import Change, Note
+from ...model.store.messages import Change, ProgressReport
 from ...model.time.instants import seconds_to_micros
 from ...model.values.ids import Chance
 from ...model.values.payload import encode_payload, presentable
@@ -141,7 +141,7 @@ class Tracker:
         drained = context.drain()
         if drained is not None:
             progress, counters, logs = drained
-            note = Note(
+            note = ProgressReport(
                 id=change.id,
                 token=change.token,
                 owner=change.owner or "",
@@ -149,5 +149,5 @@ class Tracker:
                 counters_json=counters,
                 logs=logs,
             )
-            await self._store.note([note])
+            await self._store.report([note])
         return (await self._store.exchange([change], None)).applied[0]

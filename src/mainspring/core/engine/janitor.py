@@ -141,7 +141,7 @@ class Janitor:
 
     async def _sweep(self) -> float:
         await self._store.fold(FOLD_BATCH)
-        await cancel_all(self._store, await self._store.cancel_strays(BATCH), "cancelled", self._emit)
+        await cancel_all(self._store, await self._store.unserved_cancels(BATCH), "cancelled", self._emit)
         patient = await self._store.now() - seconds_to_micros(HEAD_START)
         for job in await self._store.swept(BATCH):
             if job.cancelled is None or job.cancelled <= patient:

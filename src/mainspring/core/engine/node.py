@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ...model.events import Running, Stopped, Stopping
-from ...model.store.messages import Beat, BeatReply, WorkerInfo
+from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.values.ids import Chance, random_id
 from ..backfills.driver import BackfillDriver
 from ..declaring.registry import Registry
@@ -69,7 +69,7 @@ class Node:
         tracing: Tracing | None = None,
         logger: logging.Logger | None = None,
         heartbeat: HeartbeatMaker = HeartbeatThread,
-        send: Callable[[Beat], Any] | None = None,
+        send: Callable[[HeartbeatRequest], Any] | None = None,
     ) -> None:
         self._store, self._settings, self._emit, self._time = store, settings, emit, time
         self._threads = ThreadPool(settings.concurrency)
@@ -109,7 +109,7 @@ class Node:
             self.janitor.wake_fan_outs,
         )
         self._heartbeat = heartbeat(
-            send or store.beat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off
+            send or store.heartbeat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off
         )
         self._unsubscribe: Callable[[], None] | None = None
         self._known = asyncio.Event()
@@ -181,7 +181,7 @@ class Node:
         except Exception:
             return  # the row expires by itself
 
-    def _beaten(self, reply: BeatReply) -> None:
+    def _beaten(self, reply: HeartbeatReply) -> None:
         self._time.observe(reply.now)
         self._known.set()
         self.worker.beaten(reply)

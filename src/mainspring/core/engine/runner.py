@@ -24,7 +24,7 @@ from ...model.values.payload import safe_json, safe_text
 from ..declaring.context import USERNAME, ExecutionCancelled, JobContext, current_context
 from ..declaring.registry import Handler
 from ..declaring.signature import PayloadMismatch
-from ..ports import Clock, TracedTry, Tracing
+from ..ports import Clock, TracedAttempt, Tracing
 from ..tenants.context import in_tenant
 from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
 from .thread_pool import ThreadPool
@@ -70,7 +70,7 @@ class Run:
         self.entered = False
         self.abandoned = False
         self.task: asyncio.Task[Any] | None = None
-        self.trace: TracedTry | None = None
+        self.trace: TracedAttempt | None = None
 
     def stop(self, kind: StopKind, reason: str) -> None:
         """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts.

@@ -13,7 +13,7 @@ import msgspec
 
 from ...model.events import Started
 from ...model.execution import ExecutionRow, Outcome
-from ...model.store.messages import Note
+from ...model.store.messages import ProgressReport
 from ...model.time.instants import SECOND
 from ..declaring.registry import Registry
 from ..emitting import together_of
@@ -253,7 +253,7 @@ class Notes:
         if not noted:
             return
         try:
-            stored = await self._store.note([note for _, note in noted])
+            stored = await self._store.report([note for _, note in noted])
         except BaseException:
             for run, note in noted:
                 run.context.undrain(note.progress_json, note.counters_json, note.logs)
@@ -262,12 +262,12 @@ class Notes:
             if not accepted:
                 self._slots.lose(run)
 
-    def _note(self, run: Run) -> Note | None:
+    def _note(self, run: Run) -> ProgressReport | None:
         drained = run.context.drain()
         if drained is None:
             return None
         progress, counters, logs = drained
-        return Note(
+        return ProgressReport(
             id=run.execution.id,
             token=run.execution.token,
             owner=self._leases.info.id,

@@ -20,7 +20,7 @@ import msgspec
 from ...model.errors import StoreError
 from ...model.events import AttemptEnded, Fenced
 from ...model.execution import Outcome, State
-from ...model.store.messages import BeatReply, Blocked, Change, ClaimRequest, Exchanged
+from ...model.store.messages import Blocked, Change, ClaimRequest, Exchanged, HeartbeatReply
 from ...model.time.instants import SECOND
 from ...model.values.ids import Chance
 from ..cancelling import cancel_all, is_superseded, of_stopped_jobs
@@ -316,7 +316,7 @@ class Worker:
         self._tell_together(AttemptEnded, executions, partial(list, map(_completed, endings)))
 
     # --- heart --------------------------------------------------------------------------------------------
-    def beaten(self, reply: BeatReply) -> None:
+    def beaten(self, reply: HeartbeatReply) -> None:
         """A heartbeat came back: stop what is lost and what was asked to stop."""
         if self._unheard:
             self._unheard = False

@@ -148,7 +148,7 @@ class Calendars:
     # A calendar decides when the jobs run that name it: who changes it changes them. `check` is asked about each.
     async def all(self) -> list[CalendarView]:
         found: list[Entry] = []
-        while page := await self._store.shelf("calendar", "", after=found[-1].key if found else "", limit=PAGE):
+        while page := await self._store.list_entries("calendar", "", after=found[-1].key if found else "", limit=PAGE):
             found += page
         return [_view(entry) for entry in found]
 
@@ -202,7 +202,7 @@ class Calendars:
             now = await self._store.now()
             audit = self._audit("remove", name, by, now, entry, None)
             write = EntryWrite(entry=entry, seen_version=entry.version, remove=True, audit=audit)
-            if (await self._store.shelve([write]))[0]:
+            if (await self._store.write_entries([write]))[0]:
                 self._kept.pop(name, None)
                 return
 
@@ -231,7 +231,7 @@ class Calendars:
     async def _write(self, name: str, seen: Entry | None, body: _Body, audit: Audit | None = None) -> bool:
         entry = Entry(kind="calendar", key=name, body=msgspec.json.encode(body).decode())
         version = 0 if seen is None else seen.version
-        won = (await self._store.shelve([EntryWrite(entry=entry, seen_version=version, audit=audit)]))[0]
+        won = (await self._store.write_entries([EntryWrite(entry=entry, seen_version=version, audit=audit)]))[0]
         self._kept.pop(name, None)
         return won
 

@@ -56,7 +56,7 @@ class JobCache:
         wanted = [write for write in writes if write is not None]
         revisions = [revision(existing.get(write.job.name), write.job, now) for write in wanted]
         if shelved := [each for each in revisions if each is not None]:
-            await self._store.shelve(shelved)
+            await self._store.write_entries(shelved)
         written = await self._store.write_jobs(wanted) if wanted else []
         lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
         return {name: specs[name] for name in lost}

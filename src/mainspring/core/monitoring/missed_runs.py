@@ -106,7 +106,7 @@ class MissedLedger:
         end = None if wanted.since is None else _beyond(wanted.since)
 
         async def read(after: str | None, size: int) -> list[Entry]:
-            return await self._store.shelf(KIND, "", after=after or "", before=end, limit=size)
+            return await self._store.list_entries(KIND, "", after=after or "", before=end, limit=size)
 
         found, cursor = await page_of(
             read,

@@ -84,12 +84,12 @@ class Watch:
         schedulers = sum("scheduler" in worker.roles for worker in await self._queries.workers())
         unsure = [_unsure(one, entry, schedulers, now) for _, one, entry in news]
         sure = []
-        for (job, one, _), write, won in zip(news, unsure, await self._store.shelve(unsure), strict=True):
+        for (job, one, _), write, won in zip(news, unsure, await self._store.write_entries(unsure), strict=True):
             if won:
                 self._emit(_event(job, one, read_told(write.entry), schedulers))
                 sure.append(_sure(write))
         if sure:
-            await self._store.shelve(sure)
+            await self._store.write_entries(sure)
 
 
 def late(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> Late | None:

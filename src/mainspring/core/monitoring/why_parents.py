@@ -53,7 +53,7 @@ async def waiting_for(store: Store, job: Job) -> WaitingFor:
     paused = {name: parent.paused_by for name, parent in parents.items() if parent.paused is not None}
     if len(after) < 2:
         return WaitingFor(alive, gone=gone, cancelled=cancelled, paused=paused)
-    entries = await store.shelf(KIND, job.name, limit=LOOKED_AT)
+    entries = await store.list_entries(KIND, job.name, limit=LOOKED_AT)
     joins = [(entry.key, join) for entry in entries if (join := readable(entry)) is not None]
     half = [(key, join) for key, join in joins if join.job_id == job.id and _waits(join, after)]
     half.sort(key=lambda each: each[1].moved, reverse=True)

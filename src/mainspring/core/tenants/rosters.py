@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from ...model.execution import ExecutionRow
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import tenant_id
 from ..ports import Store
 
-KIND: ShelfKind = "tenants"
+KIND: EntryKind = "tenants"
 OPEN, CLOSED = "open", "closed"
 HEADER = "list"
 CHUNK = 1_000
@@ -53,9 +53,9 @@ async def made(store: Store, parent: ExecutionRow, names: Sequence[str], by: str
     the ids of their executions: in that order they go to the end of every index, which costs half as much as here and
     there where there are ten thousand."""
     ordered = sorted(names, key=lambda name: tenant_id(parent.id, name))
-    await store.shelve([_opened(parent, now), *_chunks(parent.id, ordered, by)])
+    await store.write_entries([_opened(parent, now), *_chunks(parent.id, ordered, by)])
     mine = TenantList(by, len(names))
-    if (await store.shelve([_header(parent.id, mine)]))[0]:
+    if (await store.write_entries([_header(parent.id, mine)]))[0]:
         return mine
     known = await stored(store, parent.id)
     return TenantList(NOBODY, 0) if known is None else known  # forgotten: its parent ended long ago
@@ -73,7 +73,7 @@ async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:
     """All that may have tenants alive: few, whatever has been."""
     found: list[tuple[str, OpenParent]] = []
     after = ""
-    while page := await store.shelf(KIND, OPEN, after=after, limit=PAGE):
+    while page := await store.list_entries(KIND, OPEN, after=after, limit=PAGE):
         found += [(entry.key, known) for entry in page if (known := _readable(entry)) is not None]
         after = page[-1].key
     return found
@@ -82,8 +82,8 @@ async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:
 async def close(store: Store, parent: ExecutionRow, now: Micros) -> None:
     """The parent has ended, and so have its tenants, or they were told to."""
     record = Entry(kind=KIND, scope=CLOSED, key=parent.id, body=_body(OpenParent(parent.job_id, now)))
-    await store.shelve([EntryWrite(entry=record)])
-    await store.shelve([EntryWrite(entry=Entry(kind=KIND, scope=OPEN, key=parent.id), remove=True)])
+    await store.write_entries([EntryWrite(entry=record)])
+    await store.write_entries([EntryWrite(entry=Entry(kind=KIND, scope=OPEN, key=parent.id), remove=True)])
 
 
 async def forbid(store: Store, parent: ExecutionRow, now: Micros) -> TenantList:
@@ -93,17 +93,17 @@ async def forbid(store: Store, parent: ExecutionRow, now: Micros) -> TenantList:
 
 
 async def forget(store: Store, parent_id: str) -> None:
-    while entries := await store.shelf(KIND, parent_id, limit=PAGE):
-        await store.shelve([EntryWrite(entry=entry, remove=True) for entry in entries])
+    while entries := await store.list_entries(KIND, parent_id, limit=PAGE):
+        await store.write_entries([EntryWrite(entry=entry, remove=True) for entry in entries])
     gone = [Entry(kind=KIND, scope=scope, key=parent_id) for scope in (OPEN, CLOSED)]
-    await store.shelve([EntryWrite(entry=entry, remove=True) for entry in gone])
+    await store.write_entries([EntryWrite(entry=entry, remove=True) for entry in gone])
 
 
 async def prune_closed(store: Store, now: Micros) -> int:
     """Forget the lists of parents that ended a day ago; returns how many."""
     forgotten = 0
     after = ""
-    while page := await store.shelf(KIND, CLOSED, after=after, limit=PAGE):
+    while page := await store.list_entries(KIND, CLOSED, after=after, limit=PAGE):
         after = page[-1].key
         for entry in page:
             known = _readable(entry)

@@ -1,4 +1,4 @@
-"""Executions made from one blank: whoever knows it knows nearly all of them."""
+"""Batches of executions made from one execution template, so that a store can prepare what they share once."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from ..execution import ExecutionRow
 from ..time.instants import Micros
 
 
-class Blank:
-    """An execution but for what is each one's own: id, trace id, instant and parameters. Blanks are told apart by
-    identity, so that whoever works something out for all that are made from one can remember it."""
+class ExecutionTemplate:
+    """An execution without the fields that differ per execution: id, trace id, creation time and parameters.
+
+    Templates are compared by identity, so a store can cache what it derives from one.
+    """
 
     def __init__(self, execution: ExecutionRow) -> None:
         self.execution = execution
 
 
-class Alike(list[ExecutionRow]):
-    """Executions of one blank. No id comes twice, each trace id is that of the execution itself, and all are due when
-    they are created. Only `core.commands.batches` makes these; a copy, or a part of one, is just a list."""
+class TemplatedBatch(list[ExecutionRow]):
+    """Executions made from one template: ids are unique, each trace id is the execution's own id, and each execution
+    is due when it is created. Only `core.commands.batches` creates these; a copy or a slice is a plain list."""
 
-    __slots__ = ("ahead", "blank")
+    __slots__ = ("ahead", "template")
 
-    blank: Blank
+    template: ExecutionTemplate
     ahead: Micros
-    """By how much the instant that an id tells may be later than that of its creation."""
+    """By how much the time in an id may be later than the creation time of its execution."""
 
 
-def alike(blank: Blank, executions: Iterable[ExecutionRow], ahead: Micros = 0) -> Alike:
-    made = Alike(executions)
-    made.blank, made.ahead = blank, ahead
-    return made
+def batch_of(template: ExecutionTemplate, executions: Iterable[ExecutionRow], ahead: Micros = 0) -> TemplatedBatch:
+    batch = TemplatedBatch(executions)
+    batch.template, batch.ahead = template, ahead
+    return batch
 
 
-def together(batches: Sequence[Sequence[ExecutionRow]]) -> list[ExecutionRow]:
-    """All of them in one; still alike if they were made from the same blank."""
+def merged(batches: Sequence[Sequence[ExecutionRow]]) -> list[ExecutionRow]:
+    """All executions in one list; a `TemplatedBatch` if all batches were made from the same template."""
     executions = [execution for batch in batches for execution in batch]
-    blanks = {batch.blank if isinstance(batch, Alike) else None for batch in batches}
-    blank = blanks.pop()
-    if blanks or blank is None:
+    templates = {batch.template if isinstance(batch, TemplatedBatch) else None for batch in batches}
+    template = templates.pop()
+    if templates or template is None:
         return executions
-    return alike(blank, executions, max(batch.ahead for batch in batches if isinstance(batch, Alike)))
+    return batch_of(template, executions, max(batch.ahead for batch in batches if isinstance(batch, TemplatedBatch)))

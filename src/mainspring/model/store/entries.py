@@ -12,7 +12,7 @@ import msgspec
 
 from .messages import Audit
 
-ShelfKind: TypeAlias = Literal[
+EntryKind: TypeAlias = Literal[
     "window",
     "revision",
     "backfill",
@@ -33,7 +33,7 @@ ShelfKind: TypeAlias = Literal[
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """`version` grows by one with every write, from 1."""
 
-    kind: ShelfKind
+    kind: EntryKind
     scope: str = ""
     key: str
     version: int = 0

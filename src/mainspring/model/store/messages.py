@@ -144,7 +144,7 @@ class LogLine(msgspec.Struct, frozen=True):
     message: str
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class ProgressReport(msgspec.Struct, frozen=True, kw_only=True):
     """Progress, counters and log lines of a running execution; fenced like its ending."""
 
     id: str
@@ -173,7 +173,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     seen: Micros = 0
 
 
-class Beat(msgspec.Struct, frozen=True, kw_only=True):
+class HeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A heartbeat: keep this worker's row and renew these leases (execution id, token)."""
 
     worker: WorkerInfo
@@ -181,7 +181,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
 
 
-class BeatReply(msgspec.Struct, frozen=True, kw_only=True):
+class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
     """`lost` leases belong to someone else now; `cancels` maps execution id to the reason it should stop."""
 
     lost: frozenset[str]

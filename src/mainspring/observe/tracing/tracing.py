@@ -18,7 +18,7 @@ from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from ...core.ports import TracedTry
+from ...core.ports import TracedAttempt
 from ...core.request_context import TRACE_CONTEXT
 from ...model.execution import ExecutionRow
 from ...model.store.messages import Added
@@ -88,7 +88,7 @@ class Tracing:
         return self._tracer.start_span(name, _parent(given), kind=SpanKind.PRODUCER, attributes=attributes)
 
     # --- running them -------------------------------------------------------------------------------------
-    def begin(self, execution: ExecutionRow, worker: str) -> TracedTry | None:
+    def begin(self, execution: ExecutionRow, worker: str) -> TracedAttempt | None:
         """The span of one try."""
         try:
             begun = None if self._quick is None else self._quick.begin(execution, worker)
@@ -97,7 +97,7 @@ class Tracing:
             self._safe.tell()
             return None
 
-    def _begin_by_sdk(self, execution: ExecutionRow, worker: str) -> TracedTry:
+    def _begin_by_sdk(self, execution: ExecutionRow, worker: str) -> TracedAttempt:
         origin = origin_of(execution.traceparent)
         parent, links = (NO_CONTEXT, ()) if origin is None else (origin.context, origin.links)
         kin = kin_of(execution.queue, execution.job, execution.trigger, worker)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 
 
 class ShelfTable:
     def __init__(self) -> None:
-        self._scopes: dict[tuple[ShelfKind, str], dict[str, Entry]] = {}
+        self._scopes: dict[tuple[EntryKind, str], dict[str, Entry]] = {}
 
     def write(self, write: EntryWrite) -> bool:
         entry = write.entry
@@ -37,11 +37,11 @@ class ShelfTable:
     def all(self) -> Iterable[Entry]:
         return (entry for scope in self._scopes.values() for entry in scope.values())
 
-    def between(self, kind: ShelfKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
+    def between(self, kind: EntryKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
         found = self._scopes.get((kind, scope), {})
         keys = sorted(key for key in found if key > after and (before is None or key < before))
         return [found[key] for key in keys[:limit]]
 
-    def get(self, kind: ShelfKind, scope: str, keys: Iterable[str]) -> list[Entry]:
+    def get(self, kind: EntryKind, scope: str, keys: Iterable[str]) -> list[Entry]:
         found = self._scopes.get((kind, scope), {})
         return [found[key] for key in sorted(set(keys)) if key in found]

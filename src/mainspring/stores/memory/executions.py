@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ...model.execution import ExecutionRow, State
 from ...model.store.copy_records import ExecutionRecord
-from ...model.store.messages import Added, CancelRequest, Change, ExecutionQuery, Note
+from ...model.store.messages import Added, CancelRequest, Change, ExecutionQuery, ProgressReport
 from ...model.time.instants import Micros
 from ..common.rows import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
 from .history import Catalogue, History, LogBook
@@ -85,14 +85,14 @@ class ExecutionTable:
             self.live.put(replace(row, lease=until))
         return row is not None
 
-    def note(self, note: Note) -> bool:
-        row = self._held(note.id, note.token, note.owner)
+    def report(self, report: ProgressReport) -> bool:
+        row = self._held(report.id, report.token, report.owner)
         if row is None:
             return False
-        progress = row.progress_json if note.progress_json is None else note.progress_json
-        counters = row.counters_json if note.counters_json is None else note.counters_json
+        progress = row.progress_json if report.progress_json is None else report.progress_json
+        counters = row.counters_json if report.counters_json is None else report.counters_json
         self.live.put(replace(row, progress_json=progress, counters_json=counters))
-        self.logs.append(note.id, note.logs)
+        self.logs.append(report.id, report.logs)
         return True
 
     def ask_to_stop(self, request: CancelRequest) -> bool:
@@ -129,7 +129,7 @@ class ExecutionTable:
         asked = (row for row in self.live.running() if row.owner == owner and row.cancel_requested is not None)
         return {row.id: row.cancel_reason or "" for row in asked}
 
-    def cancel_strays(self) -> list[ExecutionRow]:
+    def unserved_cancels(self) -> list[ExecutionRow]:
         strays = (r for r in self.live if r.cancel_requested is not None and r.state is not State.RUNNING)
         return sorted(strays, key=lambda row: row.id)
 

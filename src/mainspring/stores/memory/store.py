@@ -12,25 +12,25 @@ from ...core.ports import Clock, Topic, Unsubscribe
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.store.messages import (
     Added,
     Audit,
-    Beat,
-    BeatReply,
     CancelRequest,
     Change,
     ClaimRequest,
     DuePage,
     Exchanged,
     ExecutionQuery,
+    HeartbeatReply,
+    HeartbeatRequest,
     JobQuery,
     JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
     LogLine,
-    Note,
+    ProgressReport,
     PruneRule,
     WorkerInfo,
 )
@@ -204,22 +204,22 @@ class MemoryStore:
         with self._lock:
             return self._executions.cancels(owner)
 
-    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
+    async def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
         with self._lock:
-            return self._executions.cancel_strays()[:limit]
+            return self._executions.unserved_cancels()[:limit]
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         with self._lock:
             now = self._clock.now()
             worker = beat.worker.id
             self._workers[worker] = replace(beat.worker, seen=now)
             until = now + seconds_to_micros(beat.lease)
             lost = [id for id, token in beat.leases if not self._executions.renew(id, token, worker, until)]
-            return BeatReply(lost=frozenset(lost), cancels=self._executions.cancels(worker), now=now)
+            return HeartbeatReply(lost=frozenset(lost), cancels=self._executions.cancels(worker), now=now)
 
-    async def note(self, notes: Sequence[Note]) -> list[bool]:
+    async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
         with self._lock:
-            return [self._executions.note(note) for note in notes]
+            return [self._executions.report(report) for report in reports]
 
     async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         with self._lock:
@@ -297,7 +297,7 @@ class MemoryStore:
 
     # --- shelf --------------------------------------------------------------------------------------------------
 
-    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
+    async def write_entries(self, writes: Sequence[EntryWrite]) -> list[bool]:
         with self._lock:
             return [self._shelved(write) for write in writes]
 
@@ -307,13 +307,13 @@ class MemoryStore:
         self._audit(write.audit)
         return True
 
-    async def shelf(
-        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    async def list_entries(
+        self, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
     ) -> list[Entry]:
         with self._lock:
             return self._shelf.between(kind, scope, after, before, limit)
 
-    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+    async def entries(self, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
         with self._lock:
             return self._shelf.get(kind, scope, keys)
 

@@ -15,7 +15,7 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, PyMongoError
 
 from ...model.store.copy_records import entry_key
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from . import audit
 from .connection.database import Database, is_unreachable
 from .executions.documents import audit_document
@@ -31,7 +31,7 @@ Numbered = tuple[int, EntryWrite]
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-async def shelve(db: Database, writes: Sequence[EntryWrite]) -> list[bool]:
+async def write_entries(db: Database, writes: Sequence[EntryWrite]) -> list[bool]:
     """Never repeated when an answer got lost: what was stored then would look like somebody else's."""
     won = [False] * len(writes)
     for batch in _rounds(writes):
@@ -141,12 +141,12 @@ async def restore(db: Database, entries: Sequence[Entry]) -> int:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-async def between(db: Database, kind: ShelfKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
+async def between(db: Database, kind: EntryKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
     end = entry_key(kind, scope, "")[:-1] + "\1" if before is None else entry_key(kind, scope, before)
     return await _page(db, {"$gt": entry_key(kind, scope, after), "$lt": end}, limit)
 
 
-async def entries(db: Database, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+async def entries(db: Database, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
     ids = [entry_key(kind, scope, key) for key in set(keys)]
     return await _page(db, {"$in": ids}, len(ids))
 

@@ -13,7 +13,7 @@ from pymongo import MongoClient, ReturnDocument, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 
-from ...model.store.messages import Beat, BeatReply
+from ...model.store.messages import HeartbeatReply, HeartbeatRequest
 from .connection.address import Address
 from .connection.clock import Time, later
 from .connection.database import Database, collection_name, explained
@@ -25,7 +25,7 @@ _FIELDS = {"token": 1, "cancel_requested": 1, "cancel_reason": 1}
 
 
 class Beats(Protocol):
-    def beat(self, beat: Beat) -> BeatReply: ...
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply: ...
     def close(self) -> None: ...
 
 
@@ -36,7 +36,7 @@ class OwnBeats:
         self._client: MongoClient[dict[str, Any]] | None = None
         self._pid = os.getpid()
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         with self._lock:
             try:
                 return self._beat(beat)
@@ -49,7 +49,7 @@ class OwnBeats:
             if client is not None and self._pid == os.getpid():
                 client.close()
 
-    def _beat(self, beat: Beat) -> BeatReply:
+    def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         workers, executions = self._collection("workers"), self._collection("executions")
         worker = workers.find_one_and_update(
             {"_id": beat.worker.id},
@@ -86,7 +86,7 @@ class BorrowedBeats:
         self._here = here
         self._loop = asyncio.get_running_loop()
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         waiting = asyncio.run_coroutine_threadsafe(self._beat(beat), self._loop)
         try:
             return waiting.result(PATIENCE_MS / 1000)
@@ -94,7 +94,7 @@ class BorrowedBeats:
             waiting.cancel()
             raise
 
-    async def _beat(self, beat: Beat) -> BeatReply:
+    async def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         db = self._here()
         try:
             worker = await db.workers.find_one_and_update(
@@ -116,12 +116,12 @@ class BorrowedBeats:
         pass
 
 
-def worker_update(beat: Beat, time: Time) -> list[dict[str, Any]]:
+def worker_update(beat: HeartbeatRequest, time: Time) -> list[dict[str, Any]]:
     info = {name: {"$literal": value} for name, value in to_builtins(beat.worker).items() if name not in ("id", "seen")}
     return [{"$set": {**info, "seen": time.now()}}]
 
 
-def renewals(beat: Beat, time: Time) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def renewals(beat: HeartbeatRequest, time: Time) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """One update for each token; there are hardly ever more than two."""
     by_token: dict[int, list[str]] = {}
     for id, token in beat.leases:
@@ -130,21 +130,21 @@ def renewals(beat: Beat, time: Time) -> list[tuple[dict[str, Any], list[dict[str
     return [({**_held(beat), "_id": {"$in": ids}, "token": token}, change) for token, ids in by_token.items()]
 
 
-def owned(beat: Beat) -> dict[str, Any]:
+def owned(beat: HeartbeatRequest) -> dict[str, Any]:
     return {**_held(beat), "_id": {"$in": [id for id, _ in beat.leases]}}
 
 
-def asked(beat: Beat) -> dict[str, Any]:
+def asked(beat: HeartbeatRequest) -> dict[str, Any]:
     return {**_held(beat), "cancel_requested": {"$exists": True}}
 
 
-def _held(beat: Beat) -> dict[str, Any]:
+def _held(beat: HeartbeatRequest) -> dict[str, Any]:
     return {"live": True, "state": "running", "owner": beat.worker.id}
 
 
-def reply(beat: Beat, rows: list[dict[str, Any]], now: int) -> BeatReply:
+def reply(beat: HeartbeatRequest, rows: list[dict[str, Any]], now: int) -> HeartbeatReply:
     kept = {(row["_id"], row["token"]) for row in rows}
     cancels = {row["_id"]: row.get("cancel_reason", "") for row in rows if "cancel_requested" in row}
-    return BeatReply(
+    return HeartbeatReply(
         lost=frozenset(id for id, token in beat.leases if (id, token) not in kept), cancels=cancels, now=now
     )

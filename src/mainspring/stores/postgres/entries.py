@@ -9,14 +9,14 @@ import msgspec
 from msgspec.structs import asdict
 
 from ...model.store.copy_records import Place
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from .connection.pool import Row
 from .database import Database
 from .executions.literals import storable, texts
 from .executions.rows import as_json
 
 
-async def shelve(db: Database, writes: Sequence[EntryWrite]) -> list[bool]:
+async def write_entries(db: Database, writes: Sequence[EntryWrite]) -> list[bool]:
     """Never repeated when an answer got lost: what was stored then would look like somebody else's."""
     if not writes:
         return []
@@ -35,14 +35,14 @@ def _row(entry: Entry) -> dict[str, Any]:
     return asdict(entry) | told
 
 
-async def between(db: Database, kind: ShelfKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
+async def between(db: Database, kind: EntryKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
     page = (kind, storable(scope), storable(after), limit)
     if before is None:
         return [_entry(row) for row in await db.rows("shelf_after", *page, repeat=True)]
     return [_entry(row) for row in await db.rows("shelf_between", *page, storable(before), repeat=True)]
 
 
-async def entries(db: Database, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+async def entries(db: Database, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
     wanted = texts([storable(key) for key in keys]) or "{}"
     return [_entry(row) for row in await db.rows("entries", kind, storable(scope), wanted, repeat=True)]
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import psycopg
 from psycopg.rows import tuple_row
 
-from ...model.store.messages import Beat, BeatReply
+from ...model.store.messages import HeartbeatReply, HeartbeatRequest
 from ...model.time.instants import seconds_to_micros
 from .connection.pool import Options, Row, Startup, hung_up_after_blocking
 from .database import Database, explained
@@ -24,7 +24,7 @@ PATIENCE = 5.0  # seconds the server has for one beat
 
 
 class Beats(Protocol):
-    def beat(self, beat: Beat) -> BeatReply: ...
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply: ...
     def close(self) -> None: ...
 
 
@@ -36,7 +36,7 @@ class OwnBeats:
         self._connection: psycopg.Connection[Row] | None = None
         self._pid = os.getpid()
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         with self._lock:
             try:
                 return self._beat(beat)
@@ -48,7 +48,7 @@ class OwnBeats:
         with self._lock:
             self._drop()
 
-    def _beat(self, beat: Beat) -> BeatReply:
+    def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         connection = self._connected()
         with (
             hung_up_after_blocking(PATIENCE, connection),
@@ -79,7 +79,7 @@ class BorrowedBeats:
         self._db = db
         self._loop = asyncio.get_running_loop()
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         reply = asyncio.run_coroutine_threadsafe(self._db.row("beat", *beat_values(beat)), self._loop)
         return beat_reply(beat, reply.result(PATIENCE))
 
@@ -87,14 +87,14 @@ class BorrowedBeats:
         pass
 
 
-def beat_values(beat: Beat) -> tuple[str, str, str, str, int]:
+def beat_values(beat: HeartbeatRequest) -> tuple[str, str, str, str, int]:
     """Parameters of beat.sql."""
     leases = [(id, token) for id, token in beat.leases if is_id(id)]
     ids, tokens = [id for id, _ in leases], [token for _, token in leases]
     return beat.worker.id, as_json(beat.worker), numbers(ids), numbers(tokens), seconds_to_micros(beat.lease)
 
 
-def beat_reply(beat: Beat, row: Row) -> BeatReply:
+def beat_reply(beat: HeartbeatRequest, row: Row) -> HeartbeatReply:
     kept, cancels, now = row
     held = frozenset(kept.split(",")) if kept else frozenset()
-    return BeatReply(lost=frozenset(id for id, _ in beat.leases) - held, cancels=cancels_of(cancels), now=now)
+    return HeartbeatReply(lost=frozenset(id for id, _ in beat.leases) - held, cancels=cancels_of(cancels), now=now)

@@ -10,25 +10,25 @@ from ...model.errors import StoreError
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.store.messages import (
     Added,
     Audit,
-    Beat,
-    BeatReply,
     CancelRequest,
     Change,
     ClaimRequest,
     DuePage,
     Exchanged,
     ExecutionQuery,
+    HeartbeatReply,
+    HeartbeatRequest,
     JobQuery,
     JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
     LogLine,
-    Note,
+    ProgressReport,
     PruneRule,
     WorkerInfo,
 )
@@ -170,14 +170,14 @@ class PostgresStore:
     async def cancels(self, owner: str) -> dict[str, str]:
         return await live.cancels(self._db, owner)
 
-    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
+    async def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
         return await self._db.executions("cancel_strays", limit)
 
-    def beat(self, beat: Beat) -> BeatReply:
-        return self._open_parts.beats.beat(beat)
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+        return self._open_parts.beats.heartbeat(beat)
 
-    async def note(self, notes: Sequence[Note]) -> list[bool]:
-        return await live.note(self._db, notes)
+    async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
+        return await live.report(self._db, reports)
 
     async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         return await self._db.executions("todo", limit, after or live.BEFORE_ALL)
@@ -228,15 +228,15 @@ class PostgresStore:
 
     # --- shelf --------------------------------------------------------------------------------------------------
 
-    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
-        return await shelf.shelve(self._db, writes)
+    async def write_entries(self, writes: Sequence[EntryWrite]) -> list[bool]:
+        return await shelf.write_entries(self._db, writes)
 
-    async def shelf(
-        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    async def list_entries(
+        self, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
     ) -> list[Entry]:
         return await shelf.between(self._db, kind, scope, after, before, limit)
 
-    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+    async def entries(self, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
         return await shelf.entries(self._db, kind, scope, keys)
 
     # --- moving house -------------------------------------------------------------------------------------------

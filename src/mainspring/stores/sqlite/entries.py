@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...model.store.copy_records import Place
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from .executions.rows import Row
 from .transaction import Transaction
 
 
-def shelve(tx: Transaction, writes: Sequence[EntryWrite]) -> list[bool]:
+def write_entries(tx: Transaction, writes: Sequence[EntryWrite]) -> list[bool]:
     return [_written(tx, write) for write in writes]
 
 
@@ -36,11 +36,11 @@ def _put(tx: Transaction, write: EntryWrite) -> bool:
     return tx.run("shelf_update", entry.kind, entry.scope, entry.key, entry.body, seen) == 1
 
 
-def between(tx: Transaction, kind: ShelfKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
+def between(tx: Transaction, kind: EntryKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
     return [_entry(row) for row in tx.rows("shelf_between", kind, scope, after, before, limit)]
 
 
-def entries(tx: Transaction, kind: ShelfKind, scope: str, keys: Iterable[str]) -> list[Entry]:
+def entries(tx: Transaction, kind: EntryKind, scope: str, keys: Iterable[str]) -> list[Entry]:
     """Key by key: SQLite's JSON functions, which could take them all at once, cut a text short at a NUL."""
     found = (tx.rows("shelf_entry", kind, scope, key) for key in sorted(set(keys)))
     return [_entry(row) for rows in found for row in rows]

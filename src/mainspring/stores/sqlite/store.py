@@ -18,25 +18,25 @@ from ...model.errors import StoreError
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
-from ...model.store.entries import Entry, EntryWrite, ShelfKind
+from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.store.messages import (
     Added,
     Audit,
-    Beat,
-    BeatReply,
     CancelRequest,
     Change,
     ClaimRequest,
     DuePage,
     Exchanged,
     ExecutionQuery,
+    HeartbeatReply,
+    HeartbeatRequest,
     JobQuery,
     JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
     LogLine,
-    Note,
+    ProgressReport,
     PruneRule,
     WorkerInfo,
 )
@@ -258,17 +258,17 @@ class SqliteStore:
     async def cancels(self, owner: str) -> dict[str, str]:
         return await self._read(lambda tx: live.cancels(tx, owner))
 
-    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
+    async def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
         return await self._read(lambda tx: tx.executions("cancel_strays", limit))
 
-    def beat(self, beat: Beat) -> BeatReply:
-        call = Call(lambda tx: live.beat(tx, beat), None)
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
+        call = Call(lambda tx: live.heartbeat(tx, beat), None)
         self._threads().writer.mailbox.put(call, urgent=True)
         assert call.waiter is not None
         return call.waiter.result()
 
-    async def note(self, notes: Sequence[Note]) -> list[bool]:
-        return await self._write(lambda tx: live.note(tx, notes))
+    async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
+        return await self._write(lambda tx: live.report(tx, reports))
 
     async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         return await self._read(lambda tx: tx.executions("todo", limit, after))
@@ -326,15 +326,15 @@ class SqliteStore:
 
     # --- shelf --------------------------------------------------------------------------------------------------
 
-    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
-        return await self._write(lambda tx: shelf.shelve(tx, writes))
+    async def write_entries(self, writes: Sequence[EntryWrite]) -> list[bool]:
+        return await self._write(lambda tx: shelf.write_entries(tx, writes))
 
-    async def shelf(
-        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    async def list_entries(
+        self, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
     ) -> list[Entry]:
         return await self._read(lambda tx: shelf.between(tx, kind, scope, after, before, limit))
 
-    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+    async def entries(self, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
         return await self._read(lambda tx: shelf.entries(tx, kind, scope, keys))
 
     # --- moving house -------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ class Adding(StoreSuite):
         inline = world.execution(state=State.RUNNING, token=1, owner="w1", lease=world.after(30), started=world.now)
         await world.add(inline)
         assert await world.claim() == ()
-        assert (await world.beat((inline.id, 1))).lost == frozenset()
+        assert (await world.heartbeat((inline.id, 1))).lost == frozenset()
         assert await world.settle(inline)
 
     @stored

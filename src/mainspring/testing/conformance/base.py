@@ -17,12 +17,12 @@ from ...model.job import Job, JobSpec, encode_spec
 from ...model.store.messages import (
     Added,
     Audit,
-    Beat,
-    BeatReply,
     Change,
     ClaimRequest,
     Exchanged,
     ExecutionQuery,
+    HeartbeatReply,
+    HeartbeatRequest,
     JobWrite,
     WorkerInfo,
 )
@@ -162,9 +162,11 @@ class World:
         assert await self.settle(row, to)
         return await self.get(row.id)
 
-    async def beat(self, *leases: tuple[str, int], worker: str = "w1", lease: float = LEASE, **info: Any) -> BeatReply:
-        beat = Beat(worker=self.worker(worker, **info), leases=leases, lease=lease)
-        return await asyncio.to_thread(self.store.beat, beat)
+    async def heartbeat(
+        self, *leases: tuple[str, int], worker: str = "w1", lease: float = LEASE, **info: Any
+    ) -> HeartbeatReply:
+        beat = HeartbeatRequest(worker=self.worker(worker, **info), leases=leases, lease=lease)
+        return await asyncio.to_thread(self.store.heartbeat, beat)
 
     async def get(self, id: str) -> ExecutionRow:
         row = await self.store.execution(id)

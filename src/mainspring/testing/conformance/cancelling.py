@@ -67,7 +67,7 @@ class Cancelling(StoreSuite):
         await world.store.request_cancel([request(first, reason="stop"), request(foreign)])
         assert await world.store.cancels("w1") == {first.id: "stop"}
         assert await world.store.cancels("nobody") == {}
-        reply = await world.beat((first.id, 1), (second.id, 1))
+        reply = await world.heartbeat((first.id, 1), (second.id, 1))
         assert (reply.cancels, reply.lost) == ({first.id: "stop"}, frozenset())
         await world.settle(first, State.CANCELLED)
         assert await world.store.cancels("w1") == {}
@@ -78,7 +78,7 @@ class Cancelling(StoreSuite):
         row = await world.running()
         async with world.second() as other:
             assert await other.request_cancel([request(row)]) == [True]
-        assert (await world.beat((row.id, 1))).cancels == {row.id: "asked"}
+        assert (await world.heartbeat((row.id, 1))).cancels == {row.id: "asked"}
 
     @stored
     async def test_strays_are_rows_handed_back_since(self, world: World) -> None:
@@ -88,13 +88,13 @@ class Cancelling(StoreSuite):
         await world.settle(back, State.PENDING)
         await world.settle(waits, State.WAITING)
         await world.settle(plain, State.PENDING, delay=60)
-        strays = await world.store.cancel_strays(10)
+        strays = await world.store.unserved_cancels(10)
         assert sorted(ids(strays)) == sorted([back.id, waits.id])
         assert all((row.cancel_requested, row.cancel_reason) == (5, "asked") for row in strays)
-        assert len(await world.store.cancel_strays(1)) == 1
+        assert len(await world.store.unserved_cancels(1)) == 1
         for row in strays:
             assert await world.settle(row, State.CANCELLED)
-        assert await world.store.cancel_strays(10) == []
+        assert await world.store.unserved_cancels(10) == []
 
     @stored
     async def test_the_request_survives_the_next_claim(self, world: World) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ...model.execution import State
-from ...model.store.messages import LogLine, Note
+from ...model.store.messages import LogLine, ProgressReport
 from ...model.time.instants import to_datetime, to_micros
 from .base import StoreSuite, World, stored
 
@@ -31,8 +31,8 @@ class Content(StoreSuite):
         for text in TEXTS:
             fields = {"tenant": text, "triggered_by": text, "trace_id": text, "params": json.dumps({"t": text})}
             row = await world.running(unique_key=f"u{text}", overlap_key=f"o{text}", **fields)
-            note = Note(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", text),))
-            assert await world.store.note([note]) == [True]
+            note = ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", text),))
+            assert await world.store.report([note]) == [True]
             raw = json.dumps({text: text}, ensure_ascii=False)
             assert await world.settle(row, error=text, reason=text, result_json=raw, metadata_json=raw)
             done = await world.get(row.id)

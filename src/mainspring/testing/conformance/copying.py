@@ -24,7 +24,7 @@ from ...model.job import LiveCounts
 from ...model.limits import Limit, encode_limits
 from ...model.store.copy_records import ExecutionRecord, RecordKind, key_of
 from ...model.store.entries import Entry, EntryWrite
-from ...model.store.messages import CancelRequest, LogLine, Note
+from ...model.store.messages import CancelRequest, LogLine, ProgressReport
 from ...stores.memory import MemoryStore
 from .base import StoreSuite, World, stored
 
@@ -121,7 +121,7 @@ class MovingHouse(StoreSuite):
 
         [entry] = await world.store.entries("window", "nightly", ["1"])
         again = [EntryWrite(entry=entry, seen_version=seen) for seen in (entry.version - 1, entry.version)]
-        assert await world.store.shelve(again) == [False, True]
+        assert await world.store.write_entries(again) == [False, True]
 
         retried = next(record.execution for record in await executions(elsewhere.store) if record.execution.failures)
         claimed = {row.id: row for row in await world.claim()}
@@ -151,8 +151,10 @@ class MovingHouse(StoreSuite):
         await copy(elsewhere.store, world.store, silent)
         running = [record for record in await executions(world.store) if record.execution.state is State.RUNNING]
         [(logged, last)] = [(record.execution, record.logs[-1][0]) for record in running if record.logs]
-        note = Note(id=logged.id, token=logged.token, owner=logged.owner or "", logs=(LogLine(5, "INFO", "on"),))
-        assert await world.store.note([note]) == [True]
+        note = ProgressReport(
+            id=logged.id, token=logged.token, owner=logged.owner or "", logs=(LogLine(5, "INFO", "on"),)
+        )
+        assert await world.store.report([note]) == [True]
         assert (await world.store.logs(logged.id, last)) == [(last + 1, LogLine(5, "INFO", "on"))]
         assert await world.store.cancels(logged.owner or "") == {logged.id: "enough"}
         assert await world.store.expired(10) == []
@@ -220,14 +222,14 @@ async def furnish(world: World) -> None:
     running = await world.claim(limit=2, queues=frozenset({"default"}), lease=600.0)
     lines = tuple(LogLine(n, "INFO", f"line {n}") for n in range(3))
     assert len(running) == 2
-    await world.store.note(
-        [Note(id=running[1].id, token=running[1].token, owner="w1", progress_json='{"p":1}', logs=lines)]
+    await world.store.report(
+        [ProgressReport(id=running[1].id, token=running[1].token, owner="w1", progress_json='{"p":1}', logs=lines)]
     )
     cancel = CancelRequest(id=running[1].id, token=running[1].token, at=world.now, reason="enough")
     assert await world.store.request_cancel([cancel]) == [True]
     flowing = {"share": "acme", "weight": 3, "limits": encode_limits([Limit("k", concurrency=1)]), "flow": "f"}
     await world.add(world.execution(queue="other", due=world.after(500), **flowing))
-    await world.store.shelve([EntryWrite(entry=entry) for entry in ENTRIES])
+    await world.store.write_entries([EntryWrite(entry=entry) for entry in ENTRIES])
 
 
 async def executions(store: Store) -> list[ExecutionRecord]:

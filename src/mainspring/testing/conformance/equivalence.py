@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ...core.ports import Store
 from ...model.execution import ExecutionRow, State
-from ...model.store.messages import BeatReply, Blocked, Exchanged, ExecutionQuery
+from ...model.store.messages import Blocked, Exchanged, ExecutionQuery, HeartbeatReply
 from ...stores.memory import MemoryStore
 from ..clock import FakeClock
 from .base import StoreSuite
@@ -104,7 +104,7 @@ async def view(store: Store, script: Script) -> dict[str, Any]:
         "children": await store.children("p"),
         "todo": _rows(await store.todo(ALL)),
         "expired": _by_id(await store.expired(ALL)),
-        "strays": _by_id(await store.cancel_strays(ALL)),
+        "strays": _by_id(await store.unserved_cancels(ALL)),
         "cancels": [await store.cancels(owner) for owner in ("w1", "w2")],
         "logs": {id: await store.logs(id) for id in sorted(script.noted)},
         "jobs": [job.with_changes(last_number=0) for job in await store.jobs()],
@@ -114,7 +114,7 @@ async def view(store: Store, script: Script) -> dict[str, Any]:
         "live": await store.live_counts(),
         "workers": {worker.id: worker for worker in await store.workers()},
         "audits": await store.audits(limit=ALL),
-        "shelf": await store.shelf("window", "s"),
+        "shelf": await store.list_entries("window", "s"),
         "entries": await store.entries("window", "s", ["é", "a", "none"]),
         "locks": [replace(lock, token=0) for lock in await store.locks()],
     }
@@ -137,7 +137,7 @@ def differences(shown: Any, expected: Any, where: str = "") -> list[str]:
 
 
 def _plain(answer: Any) -> Any:
-    if isinstance(answer, BeatReply):
+    if isinstance(answer, HeartbeatReply):
         kept = {id: reason for id, reason in answer.cancels.items() if id not in answer.lost}
         return answer.lost, kept, answer.now
     return answer

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ...model.execution import ExecutionRow, State
-from ...model.store.messages import CancelRequest, Exchanged, LogLine, Note
+from ...model.store.messages import CancelRequest, Exchanged, LogLine, ProgressReport
 from .base import LEASE, StoreSuite, World, ids, stored
 
 
@@ -47,9 +47,11 @@ class Fencing(StoreSuite):
         old, new = await lost(world)
         for to in State:
             assert not await world.settle(old, to)
-        assert (await world.beat((old.id, old.token))).lost == {old.id}
-        note = Note(id=old.id, token=old.token, owner="w1", progress_json="{}", logs=(LogLine(1, "INFO", "x"),))
-        assert await world.store.note([note]) == [False]
+        assert (await world.heartbeat((old.id, old.token))).lost == {old.id}
+        note = ProgressReport(
+            id=old.id, token=old.token, owner="w1", progress_json="{}", logs=(LogLine(1, "INFO", "x"),)
+        )
+        assert await world.store.report([note]) == [False]
         assert await world.get(new.id) == new
         assert await world.store.logs(new.id) == []
         assert await world.settle(new)
@@ -58,9 +60,9 @@ class Fencing(StoreSuite):
     @stored
     async def test_the_same_token_under_another_owner_is_refused(self, world: World) -> None:
         row = await world.running()
-        note = Note(id=row.id, token=row.token, owner="w2", progress_json="{}")
-        assert await world.store.note([note]) == [False]
-        assert (await world.beat((row.id, row.token), worker="w2")).lost == {row.id}
+        note = ProgressReport(id=row.id, token=row.token, owner="w2", progress_json="{}")
+        assert await world.store.report([note]) == [False]
+        assert (await world.heartbeat((row.id, row.token), worker="w2")).lost == {row.id}
         assert not await world.settle(row, owner="w2")
         assert await world.get(row.id) == row
 
@@ -70,8 +72,10 @@ class Fencing(StoreSuite):
         row = await world.running()
         await world.settle(row)
         done = await world.get(row.id)
-        assert await world.store.note([Note(id=row.id, token=1, owner="w1", counters_json='{"n":1}')]) == [False]
-        assert (await world.beat((row.id, 1))).lost == {row.id}
+        assert await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", counters_json='{"n":1}')]) == [
+            False
+        ]
+        assert (await world.heartbeat((row.id, 1))).lost == {row.id}
         request = CancelRequest(id=row.id, token=1, at=1, reason="late")
         assert await world.store.request_cancel([request]) == [False]
         assert await world.get(row.id) == done
@@ -114,7 +118,7 @@ class Rescue(StoreSuite):
         row = await world.running()
         world.clock.advance(LEASE + 1)
         [seen] = await world.store.expired(10)
-        assert (await world.beat((row.id, row.token))).lost == frozenset()
+        assert (await world.heartbeat((row.id, row.token))).lost == frozenset()
         assert not await world.settle(seen, State.PENDING, rescue=True)
         assert await world.state(row.id) is State.RUNNING
         assert await world.settle(row)
@@ -171,7 +175,7 @@ class Heartbeats(StoreSuite):
         row = await world.running()
         for _ in range(5):
             world.clock.advance(LEASE - 1)
-            reply = await world.beat((row.id, row.token))
+            reply = await world.heartbeat((row.id, row.token))
             assert (reply.lost, reply.cancels, reply.now) == (frozenset(), {}, world.now)
             assert await world.get(row.id) == replace(row, lease=world.after(LEASE))
         assert await world.store.expired(10) == []
@@ -182,7 +186,7 @@ class Heartbeats(StoreSuite):
         rows = await world.claim()
         await world.settle(rows[0])
         await world.settle(rows[1], State.PENDING)
-        reply = await world.beat(*((row.id, row.token) for row in rows), ("nobody", 1))
+        reply = await world.heartbeat(*((row.id, row.token) for row in rows), ("nobody", 1))
         assert reply.lost == {rows[0].id, rows[1].id, "nobody"}
 
     @stored
@@ -190,7 +194,7 @@ class Heartbeats(StoreSuite):
         await world.add(*(world.execution() for _ in range(2)))
         first, second = await world.claim()
         world.clock.advance(LEASE - 1)
-        await world.beat((first.id, first.token))
+        await world.heartbeat((first.id, first.token))
         world.clock.advance(2)
         assert ids(await world.store.expired(10)) == [second.id]
 
@@ -198,12 +202,12 @@ class Heartbeats(StoreSuite):
     @stored
     async def test_a_beat_keeps_the_workers_row(self, world: World) -> None:
         info: dict[str, Any] = {"roles": ("worker",), "queues": ("a", "b"), "handlers": ("work",), "declares": ("job",)}
-        await world.beat(**info, concurrency=10, running=0, started=5, seen=1)
+        await world.heartbeat(**info, concurrency=10, running=0, started=5, seen=1)
         assert await world.store.workers() == [
             world.worker(**info, concurrency=10, running=0, started=5, seen=world.now)
         ]
         world.clock.advance(10)
-        await world.beat(**info, concurrency=10, running=3, started=5)
+        await world.heartbeat(**info, concurrency=10, running=3, started=5)
         [worker] = await world.store.workers()
         assert (worker.running, worker.seen, worker.queues) == (3, world.now, ("a", "b"))
 
@@ -211,7 +215,7 @@ class Heartbeats(StoreSuite):
     async def test_a_second_handle_sees_the_beat(self, world: World) -> None:
         row = await world.running()
         world.clock.advance(LEASE - 1)
-        await world.beat((row.id, row.token))
+        await world.heartbeat((row.id, row.token))
         world.clock.advance(2)
         async with world.second() as other:
             assert await other.expired(10) == []
@@ -223,9 +227,9 @@ class Notes(StoreSuite):
     @stored
     async def test_progress_and_counters_of_a_running_row(self, world: World) -> None:
         row = await world.running()
-        first = Note(id=row.id, token=1, owner="w1", progress_json='{"done":1}')
-        second = Note(id=row.id, token=1, owner="w1", counters_json='{"n":5}')
-        assert await world.store.note([first, second]) == [True, True]
+        first = ProgressReport(id=row.id, token=1, owner="w1", progress_json='{"done":1}')
+        second = ProgressReport(id=row.id, token=1, owner="w1", counters_json='{"n":5}')
+        assert await world.store.report([first, second]) == [True, True]
         noted = await world.get(row.id)
         assert noted == replace(row, progress_json='{"done":1}', counters_json='{"n":5}')
         await world.settle(row, counters_json='{"n":6}')
@@ -238,12 +242,12 @@ class Notes(StoreSuite):
         pending = world.execution()
         await world.add(pending)
         notes = [
-            Note(id=row.id, token=0, owner="w1", progress_json="{}"),
-            Note(id=pending.id, token=0, owner="w1", progress_json="{}"),
-            Note(id="nobody", token=1, owner="w1", progress_json="{}"),
-            Note(id=row.id, token=1, owner="w1", progress_json='{"done":2}'),
+            ProgressReport(id=row.id, token=0, owner="w1", progress_json="{}"),
+            ProgressReport(id=pending.id, token=0, owner="w1", progress_json="{}"),
+            ProgressReport(id="nobody", token=1, owner="w1", progress_json="{}"),
+            ProgressReport(id=row.id, token=1, owner="w1", progress_json='{"done":2}'),
         ]
-        assert await world.store.note(notes) == [False, False, False, True]
+        assert await world.store.report(notes) == [False, False, False, True]
         assert (await world.get(row.id)).progress == {"done": 2}
 
     @pytest.mark.req("EXE-11")
@@ -251,10 +255,10 @@ class Notes(StoreSuite):
     async def test_log_lines_are_numbered_from_one_over_all_tries(self, world: World) -> None:
         row = await world.running()
         lines = [LogLine(world.now + n, "INFO", f"line {n}") for n in range(4)]
-        await world.store.note([Note(id=row.id, token=1, owner="w1", logs=tuple(lines[:2]))])
+        await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=tuple(lines[:2]))])
         await world.settle(row, State.PENDING)
         [row] = await world.claim()
-        await world.store.note([Note(id=row.id, token=2, owner="w1", logs=(line,)) for line in lines[2:]])
+        await world.store.report([ProgressReport(id=row.id, token=2, owner="w1", logs=(line,)) for line in lines[2:]])
         await world.settle(row)
         assert await world.store.logs(row.id) == list(enumerate(lines, 1))
         assert await world.store.logs(row.id, after=3) == [(4, lines[3])]
@@ -267,6 +271,6 @@ class Notes(StoreSuite):
         row = await world.running()
         lines = [LogLine(n, "INFO", str(n)) for n in range(1, 2301)]
         for batch in (lines[:900], lines[900:1100], lines[1100:]):
-            await world.store.note([Note(id=row.id, token=1, owner="w1", logs=tuple(batch))])
+            await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=tuple(batch))])
         kept = await world.store.logs(row.id)
         assert kept == list(enumerate(lines, 1))[-1000:]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ...model.execution import FINAL, State
-from ...model.store.messages import Audit, LogLine, Note, PruneRule
+from ...model.store.messages import Audit, LogLine, ProgressReport, PruneRule
 from .base import StoreSuite, World, stored
 
 
@@ -100,7 +100,7 @@ class Retention(StoreSuite):
     @stored
     async def test_log_lines_go_with_their_execution(self, world: World) -> None:
         row = await world.running()
-        await world.store.note([Note(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "x"),))])
+        await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "x"),))])
         await world.settle(row)
         assert len(await world.store.logs(row.id)) == 1
         await world.store.prune(rule(), 100)
@@ -118,17 +118,17 @@ class Workers(StoreSuite):
     @pytest.mark.req("WRK-7")
     @stored
     async def test_silent_ones_are_forgotten(self, world: World) -> None:
-        await world.beat(worker="old")
+        await world.heartbeat(worker="old")
         world.clock.advance(60)
-        await world.beat(worker="young")
+        await world.heartbeat(worker="young")
         assert await world.store.prune_workers(61) == 0
         assert await world.store.prune_workers(30) == 1
         assert [worker.id for worker in await world.store.workers()] == ["young"]
 
     @stored
     async def test_one_that_says_goodbye_is_removed(self, world: World) -> None:
-        await world.beat(worker="a")
-        await world.beat(worker="b")
+        await world.heartbeat(worker="a")
+        await world.heartbeat(worker="b")
         await world.store.remove_worker("a")
         await world.store.remove_worker("nobody")
         assert [worker.id for worker in await world.store.workers()] == ["b"]
@@ -137,15 +137,15 @@ class Workers(StoreSuite):
     @stored
     async def test_forgetting_a_worker_leaves_its_leases_alone(self, world: World) -> None:
         row = await world.running()
-        await world.beat((row.id, row.token))
+        await world.heartbeat((row.id, row.token))
         await world.store.remove_worker("w1")
         assert await world.get(row.id) == row
-        assert (await world.beat((row.id, row.token))).lost == frozenset()
+        assert (await world.heartbeat((row.id, row.token))).lost == frozenset()
 
     @stored
     async def test_a_worker_of_all_queues_is_told_from_one_of_none(self, world: World) -> None:
-        await world.beat(worker="all", queues=None)
-        await world.beat(worker="none", queues=())
+        await world.heartbeat(worker="all", queues=None)
+        await world.heartbeat(worker="none", queues=())
         assert {worker.id: worker.queues for worker in await world.store.workers()} == {"all": None, "none": ()}
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ...model.execution import FINAL, Attempt, State
-from ...model.store.messages import LogLine, Note
+from ...model.store.messages import LogLine, ProgressReport
 from .base import StoreSuite, World, ids, stored
 
 KEEP_NO_SUCCESS = '{"keep_success":false}'
@@ -73,7 +73,9 @@ class Settling(StoreSuite):
     @stored
     async def test_a_change_to_pending_clears_ownership_and_keeps_the_rest(self, world: World) -> None:
         row = await world.running(unique_key="u", overlap_key="o", due=world.after(-9))
-        await world.store.note([Note(id=row.id, token=1, owner="w1", progress_json="{}", counters_json='{"n":1}')])
+        await world.store.report(
+            [ProgressReport(id=row.id, token=1, owner="w1", progress_json="{}", counters_json='{"n":1}')]
+        )
         world.clock.advance(1)
         assert await world.settle(row, State.PENDING, delay=2.5, failures=3, crashes=1, error="boom", reason="r")
         back = await world.get(row.id)
@@ -162,7 +164,7 @@ class KeptOrNot(StoreSuite):
     @stored
     async def test_not_kept_leaves_no_row_but_counts(self, world: World) -> None:
         row = await world.running(unique_key="u", policy=KEEP_NO_SUCCESS)
-        await world.store.note([Note(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "hello"),))])
+        await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "hello"),))])
         assert await world.settle(row, keep=False)
         assert await world.store.execution(row.id) is None
         assert await world.all_ids() == []

@@ -20,13 +20,13 @@ from ...model.limits import Limit, encode_limits
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import (
     Audit,
-    Beat,
     CancelRequest,
     Change,
     ClaimRequest,
+    HeartbeatRequest,
     JobWrite,
     LogLine,
-    Note,
+    ProgressReport,
     PruneRule,
     WorkerInfo,
 )
@@ -290,12 +290,12 @@ class Tell:
         script.noted.add(id)
         if self.kind == "beat":
             worker = WorkerInfo(id=owner, host="h", pid=1, version="v", running=self.position)
-            beat = Beat(worker=worker, leases=((id, token),), lease=LEASE)
-            return lambda side: asyncio.to_thread(side.store.beat, beat)
+            beat = HeartbeatRequest(worker=worker, leases=((id, token),), lease=LEASE)
+            return lambda side: asyncio.to_thread(side.store.heartbeat, beat)
         if self.kind == "cancel":
             request = CancelRequest(id=id, token=token, at=now, reason=f"at {now}")
             return lambda side: side.store.request_cancel([request])
-        note = Note(
+        note = ProgressReport(
             id=id,
             token=token,
             owner=owner,
@@ -303,7 +303,7 @@ class Tell:
             counters_json=None if self.position % 2 else '{"n":2}',
             logs=(LogLine(now, "INFO", f"line {now}"),),
         )
-        return lambda side: side.store.note([note])
+        return lambda side: side.store.report([note])
 
 
 @dataclass(frozen=True)
@@ -374,7 +374,7 @@ class Shelve:
 
     def action(self, script: Script) -> Action:
         writes = [self._write(script, *one) for one in self.writes]
-        return lambda side: side.store.shelve(writes)
+        return lambda side: side.store.write_entries(writes)
 
     def _write(self, script: Script, key: str, off: int | None, remove: bool) -> EntryWrite:
         seen = None if off is None else script.shelf.get(key, 0) + off

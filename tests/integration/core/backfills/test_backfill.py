@@ -114,7 +114,11 @@ async def test_the_ledger_belongs_to_the_name_until_it_is_purged() -> None:
         assert (await again.job_view("report")).job.id != before.id
         assert [f"{each.window.begin:%d}" for each in found if each.state == "done"] == ["01", "02", "03"]
         await again.remove_job("report", purge=True)
-        assert await kit._store.shelf("window", "report") == await kit._store.shelf("revision", "report") == []
+        assert (
+            await kit._store.list_entries("window", "report")
+            == await kit._store.list_entries("revision", "report")
+            == []
+        )
         await again.close()
 
 
@@ -164,7 +168,7 @@ async def test_the_windows_of_a_range_that_are_not_done_run_oldest_first() -> No
         assert (row.trigger, row.parent_id, row.triggered_by) == ("backfill", made.id, "ada")
         assert [len(seen.of(BackfillBegan)), len(seen.of(BackfillEnded))] == [1, 1]
         assert [each.action for each in await app.audits("job:report")] == ["backfill"]
-        assert await kit._store.shelf("backfill_plan", made.id) == []
+        assert await kit._store.list_entries("backfill_plan", made.id) == []
 
 
 @pytest.mark.req("WIN-6")

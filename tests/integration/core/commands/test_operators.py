@@ -126,14 +126,14 @@ async def test_log_lines_survive_a_moment_without_the_store(memory_nodes: Nodes)
         parts = app._parts
         assert parts is not None
         store, refusals = parts.store, iter(range(3))
-        real = store.note
+        real = store.report
 
-        async def note(notes: object) -> list[bool]:
+        async def report(reports: object) -> list[bool]:
             if next(refusals, None) is not None:
                 raise OSError("the store is away")
-            return await real(notes)  # type: ignore[arg-type]
+            return await real(reports)  # type: ignore[arg-type]
 
-        store.note = note  # type: ignore[method-assign]
+        store.report = report  # type: ignore[method-assign]
         execution = await ended(app, await app.enqueue("talks"))
-        store.note = real  # type: ignore[method-assign]
+        store.report = real  # type: ignore[method-assign]
         assert [line.message for _, line in await app.logs(execution.id)] == [f"line {n}" for n in range(20)]

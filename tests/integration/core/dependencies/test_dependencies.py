@@ -369,17 +369,17 @@ async def test_endings_that_waited_too_long_are_forgotten() -> None:
         await kit.run_until_idle()
         store: Any = (await flow.app.engine()).store
         [end] = await store.jobs(["end"])
-        assert len(await store.shelf("join", "end")) == 1
+        assert len(await store.list_entries("join", "end")) == 1
         now = await store.now()
         assert await prune_joins(store, end, "", now, print) == ""
-        assert len(await store.shelf("join", "end")) == 1
+        assert len(await store.list_entries("join", "end")) == 1
         await prune_joins(store, end, "", now + KEPT_FOR + 1_000_000, print)
-        assert await store.shelf("join", "end") == []
+        assert await store.list_entries("join", "end") == []
         await flow.app.enqueue("left")
         await kit.run_until_idle()
         kit.clock.advance(15 * 86_400)
         await Janitor(store, kit.clock, Random(1), print).retain_once()
-        assert await store.shelf("join", "end") == []
+        assert await store.list_entries("join", "end") == []
         with pytest.raises(CommandRefused, match="job 'end'"):
             await flow.app.retry("end")
 

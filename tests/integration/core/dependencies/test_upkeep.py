@@ -26,7 +26,7 @@ HOUR = KEPT_USELESS / SECOND + 60
 
 
 async def links(store: Any) -> dict[str, Link]:
-    return {entry.key: link_body(entry) for entry in await store.shelf("join", "")}
+    return {entry.key: link_body(entry) for entry in await store.list_entries("join", "")}
 
 
 async def feeds(store: Any, name: str) -> bool:
@@ -90,12 +90,12 @@ async def test_links_and_records_of_a_job_that_was_removed_go_with_it() -> None:
         await flow.app.enqueue("left")
         await kit.run_until_idle()
         store = (await flow.app.engine()).store
-        assert len(await store.shelf("join", "end")) == 1
+        assert len(await store.list_entries("join", "end")) == 1
         await flow.app.remove_job("end")
         upkeep = Upkeep(store, kit.clock)
         for _ in range(2):
             await upkeep.after(HOUR)
-        assert (await links(store), await store.shelf("join", "end")) == ({}, [])
+        assert (await links(store), await store.list_entries("join", "end")) == ({}, [])
         assert [await feeds(store, name) for name in ("left", "right")] == [False, False]
 
 
@@ -106,7 +106,9 @@ async def test_a_link_and_a_mark_that_are_missing_are_made_good() -> None:
     flow.job("end", after="load")
     async with flow.harness() as kit:
         store = (await flow.app.engine()).store
-        await store.shelve([EntryWrite(entry=each, remove=True) for each in await store.shelf("join", "")])
+        await store.write_entries(
+            [EntryWrite(entry=each, remove=True) for each in await store.list_entries("join", "")]
+        )
         [load] = await store.jobs(["load"])
         await store.write_jobs([JobWrite(job=with_feeds(load, False), seen_version=load.version)])
         await Upkeep(store, kit.clock).after(1)
@@ -154,10 +156,10 @@ async def test_what_cannot_be_read_does_not_stop_the_pruning() -> None:
         await kit.run_until_idle()
         odd = Entry(kind="join", scope="end", key="flow:0", body='{"of": "a newer release"}')
         gone = Entry(kind="tenants", scope="open", key="x", body='{"of": "a newer release"}')
-        await store.shelve([EntryWrite(entry=odd), EntryWrite(entry=gone)])
+        await store.write_entries([EntryWrite(entry=odd), EntryWrite(entry=gone)])
         upkeep = Upkeep(store, kit.clock)
         await upkeep.after(KEPT_FOR / SECOND + 60)
-        assert [entry.key for entry in await store.shelf("join", "end")] == ["flow:0"]
+        assert [entry.key for entry in await store.list_entries("join", "end")] == ["flow:0"]
         assert [each.where for each in upkeep.heard if isinstance(each, Trouble)] == ["joins of end"]
         await (await flow.app.engine()).overview.why("end")
 
@@ -165,10 +167,10 @@ async def test_what_cannot_be_read_does_not_stop_the_pruning() -> None:
 async def test_an_entry_that_cannot_be_read_does_not_stop_the_pruning_of_its_kind() -> None:
     store = MemoryStore(SystemClock())
     for key in ("1", "?", "2"):
-        await store.shelve([EntryWrite(entry=Entry(kind="idempotency", key=key))])
+        await store.write_entries([EntryWrite(entry=Entry(kind="idempotency", key=key))])
     pruning = EntryExpiry(store, SystemClock(), "idempotency", lambda entry, now: int(entry.key) < now)
     assert await pruning.once() == 2
-    assert [entry.key for entry in await store.shelf("idempotency", "")] == ["?"]
+    assert [entry.key for entry in await store.list_entries("idempotency", "")] == ["?"]
 
 
 @pytest.mark.req("TEN-1", "HIS-2")
@@ -182,7 +184,7 @@ async def test_tenants_of_a_parent_that_waits_stay_though_the_job_has_none_any_m
         store: Any = (await app.engine()).store
         body = f'{{"job_id": "{run.job_id}", "at": {run.created}}}'
         opened = Entry(kind="tenants", scope="open", key="parent", body=body)
-        await store.shelve([EntryWrite(entry=opened)])
+        await store.write_entries([EntryWrite(entry=opened)])
         for _ in range(30):
             extra = await app.enqueue("load")
             assert extra is not None
@@ -190,7 +192,7 @@ async def test_tenants_of_a_parent_that_waits_stay_though_the_job_has_none_any_m
         upkeep = Upkeep(store, kit.clock)
         await upkeep.after(40 * 86_400)
         assert await store.execution(run.id) is not None
-        await store.shelve([EntryWrite(entry=opened, remove=True)])
+        await store.write_entries([EntryWrite(entry=opened, remove=True)])
         await upkeep.after(1)
         assert await store.execution(run.id) is None
 

@@ -17,7 +17,7 @@ from mainspring import Execution, JobContext, Mainspring, Retry
 from mainspring.app.parts import SystemClock
 from mainspring.core.ports import Store
 from mainspring.model.events import AttemptEnded, Fenced, Rescued, Running, SkewNoticed, Stopped
-from mainspring.model.store.messages import Beat, BeatReply
+from mainspring.model.store.messages import HeartbeatReply, HeartbeatRequest
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore
 from tests.integration.gate import Gate
@@ -449,12 +449,12 @@ class Unheard:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         if self.deaf == "hangs":
             self.over.wait(DEADLINE)
         if self.deaf:
             raise OSError("the network is gone")
-        return self._store.beat(beat)
+        return self._store.heartbeat(beat)
 
 
 @asynccontextmanager

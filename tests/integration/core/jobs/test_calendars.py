@@ -175,7 +175,7 @@ async def test_a_job_whose_calendar_is_gone_is_held_back_loudly_and_loses_nothin
     world.app.job("other", trigger=hourly_at(0))(lambda: None)
     async with world:
         gone = EntryWrite(entry=Entry(kind="calendar", key="freeze"), remove=True)
-        assert await world.store.shelve([gone]) == [True]
+        assert await world.store.write_entries([gone]) == [True]
         await world.pass_time(2 * HOUR)
         assert await world.runs("report") == []
         assert len({tick for tick, _ in await world.runs("other")}) == 2

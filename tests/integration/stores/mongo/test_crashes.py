@@ -25,7 +25,7 @@ from mainspring.model.store.messages import (
     ExecutionQuery,
     JobWrite,
     LogLine,
-    Note,
+    ProgressReport,
     PruneRule,
 )
 from mainspring.stores.mongo import MongoStore
@@ -289,7 +289,7 @@ async def test_every_ending_is_counted_once_and_numbered_wherever_the_folder_die
         async with opened(url) as store:
             await store.add([execution(n) for n in range(5)])
             rows = (await store.exchange([], CLAIM)).claimed
-            await store.note([Note(id=rows[0].id, token=1, owner="w1", logs=(LogLine(NOW, "INFO", "x"),))])
+            await store.report([ProgressReport(id=rows[0].id, token=1, owner="w1", logs=(LogLine(NOW, "INFO", "x"),))])
             await store.exchange([completed(row, keep=n > 1) for n, row in enumerate(rows)], None)
         if not await dies(url, lambda store: store.fold(3), write, after):
             assert write > 3

@@ -24,12 +24,12 @@ async def test_what_was_removed_is_gone_and_audited_wherever_the_process_dies() 
     for write, after in at_every_write():
         url = emptied(ground)
         async with opened(url) as store:
-            await store.shelve([EntryWrite(entry=ENTRY), EntryWrite(entry=OTHER)])
-        if not await dies(url, lambda store: store.shelve(STEP), write, after):
+            await store.write_entries([EntryWrite(entry=ENTRY), EntryWrite(entry=OTHER)])
+        if not await dies(url, lambda store: store.write_entries(STEP), write, after):
             break
         died += 1
         async with opened(url) as store:
-            versions = {entry.key: entry.version for entry in await store.shelf("window", "nightly")}
+            versions = {entry.key: entry.version for entry in await store.list_entries("window", "nightly")}
             await recovered(store)
             told = {record.id for record in await store.audits()}
             assert ("a1" in told) == (versions.get("1") != 1), (write, after)
@@ -37,7 +37,7 @@ async def test_what_was_removed_is_gone_and_audited_wherever_the_process_dies() 
             assert ("a3" in told) == ("1" not in versions), (write, after)
             assert await documents(store) == len(versions), "what is removed leaves nothing behind"
             anew = [EntryWrite(entry=entry, seen_version=0) for entry in (ENTRY, OTHER)]
-            assert await store.shelve(anew) == ["1" not in versions, "2" not in versions]
+            assert await store.write_entries(anew) == ["1" not in versions, "2" not in versions]
     else:
         pytest.fail("the step never came to its end")
     assert died >= 10
@@ -46,13 +46,13 @@ async def test_what_was_removed_is_gone_and_audited_wherever_the_process_dies() 
 async def test_a_mark_of_a_removal_is_taken_over_with_its_audit_record() -> None:
     url = emptied(Ground())
     async with opened(url) as store:
-        await store.shelve([EntryWrite(entry=ENTRY)])
-        assert await dies(url, lambda other: other.shelve(STEP[-1:]), 1, True)
-        assert (await store.shelf("window", "nightly"), await documents(store)) == ([], 1)
-        assert await store.shelve([EntryWrite(entry=ENTRY, seen_version=0)]) == [True]
-        assert [entry.version for entry in await store.shelf("window", "nightly")] == [1]
+        await store.write_entries([EntryWrite(entry=ENTRY)])
+        assert await dies(url, lambda other: other.write_entries(STEP[-1:]), 1, True)
+        assert (await store.list_entries("window", "nightly"), await documents(store)) == ([], 1)
+        assert await store.write_entries([EntryWrite(entry=ENTRY, seen_version=0)]) == [True]
+        assert [entry.version for entry in await store.list_entries("window", "nightly")] == [1]
         assert [record.id for record in await store.audits()] == ["a3"]
-        assert await dies(url, lambda other: other.shelve(STEP[-1:]), 1, True)
+        assert await dies(url, lambda other: other.write_entries(STEP[-1:]), 1, True)
         assert await store.copy_in("entries", [Entry(kind="window", scope="nightly", key="1", version=7)]) == 1
         assert [entry.version for entry in await store.entries("window", "nightly", ["1"])] == [7]
 

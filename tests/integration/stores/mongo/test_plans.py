@@ -19,7 +19,14 @@ from pymongo import AsyncMongoClient, monitoring
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import Limit, encode_limits
-from mainspring.model.store.messages import Beat, ClaimRequest, ExecutionQuery, Note, PruneRule, WorkerInfo
+from mainspring.model.store.messages import (
+    ClaimRequest,
+    ExecutionQuery,
+    HeartbeatRequest,
+    ProgressReport,
+    PruneRule,
+    WorkerInfo,
+)
 from mainspring.model.triggers.combined import encode_trigger, every
 from mainspring.model.values.ids import tick_id
 from mainspring.stores.mongo import MongoStore
@@ -260,7 +267,7 @@ async def beat(store: MongoStore) -> None:
     worker = WorkerInfo(id="w1", host="h", pid=1, version="v")
     held = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=3))
     leases = tuple((row.id, row.token) for row in held)
-    await asyncio.to_thread(store.beat, Beat(worker=worker, leases=leases, lease=30.0))
+    await asyncio.to_thread(store.heartbeat, HeartbeatRequest(worker=worker, leases=leases, lease=30.0))
 
 
 async def add(store: MongoStore) -> None:
@@ -271,7 +278,9 @@ async def add(store: MongoStore) -> None:
 
 async def note(store: MongoStore) -> None:
     [row] = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=1))
-    assert await store.note([Note(id=row.id, token=row.token, owner=row.owner or "", progress_json="{}")]) == [True]
+    assert await store.report(
+        [ProgressReport(id=row.id, token=row.token, owner=row.owner or "", progress_json="{}")]
+    ) == [True]
     assert await store.logs(row.id) == []
 
 
@@ -300,7 +309,7 @@ STEPS: dict[str, Step] = {
     "jobs by name": lambda store: store.jobs(["job1", "job2"]),
     "todo": lambda store: store.todo(PAGE, "0"),
     "cancels": lambda store: store.cancels("w1"),
-    "cancel strays": lambda store: store.cancel_strays(PAGE),
+    "cancel strays": lambda store: store.unserved_cancels(PAGE),
     "beat": beat,
     "add": add,
     "note": note,

@@ -20,7 +20,7 @@ from mainspring.core.ports import Topic
 from mainspring.model.errors import SchemaMismatch
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
-from mainspring.model.store.messages import Beat, ExecutionQuery, JobWrite, Note, WorkerInfo
+from mainspring.model.store.messages import ExecutionQuery, HeartbeatRequest, JobWrite, ProgressReport, WorkerInfo
 from mainspring.stores.mongo import MongoStore, wakeups
 from mainspring.stores.mongo.connection.address import parse_address
 from mainspring.stores.mongo.schema import NEWEST
@@ -48,9 +48,9 @@ async def life(store: MongoStore) -> None:
     rows = (await store.exchange([], request())).claimed
     assert len(rows) == 3
     worker = WorkerInfo(id=OWNER, host="h", pid=1, version="v")
-    beat = Beat(worker=worker, leases=tuple((row.id, row.token) for row in rows), lease=30.0)
-    assert (await asyncio.to_thread(store.beat, beat)).lost == frozenset()
-    assert await store.note([Note(id=first.id, token=1, owner=OWNER, progress_json="{}")]) == [True]
+    beat = HeartbeatRequest(worker=worker, leases=tuple((row.id, row.token) for row in rows), lease=30.0)
+    assert (await asyncio.to_thread(store.heartbeat, beat)).lost == frozenset()
+    assert await store.report([ProgressReport(id=first.id, token=1, owner=OWNER, progress_json="{}")]) == [True]
     assert (await store.exchange([ending(row) for row in rows], None)).applied == (True, True, True)
     await store.fold(100)
     assert (await store.stats())["job-1"].completed == 3

@@ -16,7 +16,7 @@ import pytest
 from mainspring.core.ports import Topic
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import Attempt, ExecutionRow, State
-from mainspring.model.store.batches import Blank, alike
+from mainspring.model.store.batches import ExecutionTemplate, batch_of
 from mainspring.model.store.messages import Added, Change, ClaimRequest, ExecutionQuery
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
@@ -138,7 +138,7 @@ async def test_rows_of_one_blank_are_stored_as_they_were_given_and_known_again(u
     rows = [msgspec.structs.replace(blank, id=id, trace_id=id.replace("-", ""), params=text) for id, text in own]
     async with opened(url) as store:
         for outcome in ("added", "duplicate"):
-            assert await store.add(alike(Blank(blank), rows)) == [Added(id, outcome) for id in ids]
+            assert await store.add(batch_of(ExecutionTemplate(blank), rows)) == [Added(id, outcome) for id in ids]
         assert [await store.execution(id) for id in ids] == rows
         assert [row.id for row in await store.find(ExecutionQuery(trigger="enqueue"))] == sorted(ids, reverse=True)
 

@@ -279,7 +279,7 @@ STEPS: dict[str, Any] = {
     "children": lambda store: store.children("p1"),
     "follow-ups": lambda store: store.todo(100, "019b0000-0000-7000-8000-000000000000"),
     "expired": lambda store: store.expired(100),
-    "strays": lambda store: store.cancel_strays(100),
+    "strays": lambda store: store.unserved_cancels(100),
     "cancels": lambda store: store.cancels(OWNER),
     "one execution": lambda store: store.execution("019b0000-0000-7000-8000-000000000000"),
     "log lines": lambda store: store.logs("019b0000-0000-7000-8000-000000000000"),

@@ -24,7 +24,15 @@ from mainspring.core.ports import Topic
 from mainspring.model.errors import SchemaMismatch
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
-from mainspring.model.store.messages import Beat, Change, ClaimRequest, ExecutionQuery, JobWrite, Note, WorkerInfo
+from mainspring.model.store.messages import (
+    Change,
+    ClaimRequest,
+    ExecutionQuery,
+    HeartbeatRequest,
+    JobWrite,
+    ProgressReport,
+    WorkerInfo,
+)
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connection.pool import Startup
@@ -76,9 +84,9 @@ async def life(store: PostgresStore) -> None:
     rows = (await store.exchange([], request())).claimed
     assert {row.id for row in rows} == {first.id, second.id}
     worker = WorkerInfo(id=OWNER, host="h", pid=1, version="v")
-    beat = Beat(worker=worker, leases=tuple((row.id, row.token) for row in rows), lease=30.0)
-    assert (await asyncio.to_thread(store.beat, beat)).lost == frozenset()
-    assert await store.note([Note(id=first.id, token=1, owner=OWNER, progress_json="{}")]) == [True]
+    beat = HeartbeatRequest(worker=worker, leases=tuple((row.id, row.token) for row in rows), lease=30.0)
+    assert (await asyncio.to_thread(store.heartbeat, beat)).lost == frozenset()
+    assert await store.report([ProgressReport(id=first.id, token=1, owner=OWNER, progress_json="{}")]) == [True]
     assert (await store.exchange([ending(row) for row in rows], None)).applied == (True, True)
     await store.fold(100)
     assert (await store.stats())["job-1"].completed == 2

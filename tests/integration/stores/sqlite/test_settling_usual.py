@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.model.execution import Attempt, ExecutionRow, State
 from mainspring.model.job import JobStats
-from mainspring.model.store.messages import CancelRequest, Change, Note
+from mainspring.model.store.messages import CancelRequest, Change, ProgressReport
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.executions import settling_usual
 from tests.integration.stores.sqlite_support import ALL, change, claim_request, execution, opened
@@ -90,7 +90,7 @@ async def test_rows_that_changed_since_their_claim_are_settled_as_they_are(tmp_p
         await store.add([execution(n) for n in range(1, 7)])
         rows = (await store.exchange([], claim_request("w1"))).claimed
         _, noted, asked, taken, ended, _ = rows
-        await store.note([Note(id=noted.id, token=1, owner="w1", progress_json='{"percent":50}')])
+        await store.report([ProgressReport(id=noted.id, token=1, owner="w1", progress_json='{"percent":50}')])
         await store.request_cancel([CancelRequest(id=asked.id, token=1, at=1, reason="enough")])
         await other.exchange([change(taken, State.PENDING)], claim_request("w2"))
         await other.exchange([ending(ended)], None)

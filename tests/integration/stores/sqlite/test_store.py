@@ -17,7 +17,7 @@ from mainspring.core.ports import Topic
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
-from mainspring.model.store.messages import Audit, Beat, ExecutionQuery, JobWrite, PruneRule, WorkerInfo
+from mainspring.model.store.messages import Audit, ExecutionQuery, HeartbeatRequest, JobWrite, PruneRule, WorkerInfo
 from mainspring.model.triggers.combined import encode_trigger, every
 from mainspring.model.values.ids import random_id
 from mainspring.stores.sqlite import SqliteStore
@@ -152,7 +152,9 @@ async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
         with write_lock_held(path):
             mailbox.put, mailbox.take = watched_put, watched_take  # type: ignore[method-assign]
             adds = [asyncio.ensure_future(store.add([execution(n)])) for n in range(300)]
-            beat = asyncio.ensure_future(asyncio.to_thread(store.beat, Beat(worker=worker, leases=(), lease=30.0)))
+            beat = asyncio.ensure_future(
+                asyncio.to_thread(store.heartbeat, HeartbeatRequest(worker=worker, leases=(), lease=30.0))
+            )
             await until(lambda: len(mailbox) == 301)
         await asyncio.gather(*adds, beat)
         assert taken[0] is urgent[0]
@@ -269,7 +271,7 @@ async def test_a_store_that_is_not_open_says_so(path: Path) -> None:
     await store.close()
     await store.close()
     with pytest.raises(StoreError, match="not open"):
-        store.beat(Beat(worker=WorkerInfo(id="w", host="h", pid=1, version="1"), leases=(), lease=1.0))
+        store.heartbeat(HeartbeatRequest(worker=WorkerInfo(id="w", host="h", pid=1, version="1"), leases=(), lease=1.0))
 
 
 # --- other processes --------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import LIVE, ExecutionRow
-from mainspring.model.store.messages import Beat, ExecutionQuery, WorkerInfo
+from mainspring.model.store.messages import ExecutionQuery, HeartbeatRequest, WorkerInfo
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite import store as store_module
 from mainspring.stores.sqlite.executions import lists
@@ -34,7 +34,7 @@ from tests.integration.stores.sqlite_support import (
 )
 from tests.support import DEADLINE, new_threads, until
 
-BEAT = Beat(worker=WorkerInfo(id="w1", host="here", pid=1, version="1"), leases=(), lease=30.0)
+BEAT = HeartbeatRequest(worker=WorkerInfo(id="w1", host="here", pid=1, version="1"), leases=(), lease=30.0)
 
 
 @pytest.fixture
@@ -96,7 +96,12 @@ async def test_a_slow_list_keeps_nobody_from_working(path: Path, monkeypatch: py
         await until(begun.is_set)
         await store.add([execution(1)])
         asked: list[Awaitable[Any]] = [store.due_jobs(10), store.expired(10), store.todo(10), store.swept(10)]
-        asked += [store.cancels("w1"), store.cancel_strays(10), store.children("p"), store.execution(execution(1).id)]
+        asked += [
+            store.cancels("w1"),
+            store.unserved_cancels(10),
+            store.children("p"),
+            store.execution(execution(1).id),
+        ]
         asked += [store.jobs(["job"]), store.jobs_after("", 10), store.fold(10), store.now()]
         asked += [store.find(ExecutionQuery(job_id="job-1", states=LIVE))]
         try:
@@ -118,7 +123,7 @@ async def test_a_store_that_cannot_connect_after_a_fork_tries_again(
     async with opened(path) as store:
         with forking(store):
             switch(True)
-        for call in (lambda: store.add([execution(1)]), store.jobs, lambda: asyncio.to_thread(store.beat, BEAT)):
+        for call in (lambda: store.add([execution(1)]), store.jobs, lambda: asyncio.to_thread(store.heartbeat, BEAT)):
             error = await asyncio.wait_for(outcome(call()), DEADLINE)
             assert isinstance(error, StoreError)
             assert "too many open files" in str(error)
@@ -187,7 +192,7 @@ async def test_closing_does_not_wait_for_a_lock_that_another_process_holds(path:
     await store.open()
     with write_lock_held(path):
         pending = [asyncio.ensure_future(store.add([execution(n)])) for n in range(600)]
-        beat = asyncio.ensure_future(asyncio.to_thread(store.beat, BEAT))
+        beat = asyncio.ensure_future(asyncio.to_thread(store.heartbeat, BEAT))
         await store.jobs()
         await asyncio.wait_for(store.close(), DEADLINE)
         answers = await asyncio.gather(*pending, beat, return_exceptions=True)

@@ -107,19 +107,19 @@ async def test_a_plan_is_read_back_across_its_chunks() -> None:
     store = MemoryStore(FakeClock())
     windows = [(number, number + 1) for number in range(1_234)]
     await records.write_plan(store, "b", windows)
-    assert len(await store.shelf("backfill_plan", "b")) == 3
+    assert len(await store.list_entries("backfill_plan", "b")) == 3
     wanted = [0, 499, 500, 999, 1_000, 1_233]
     assert await records.planned(store, "b", wanted) == {position: windows[position] for position in wanted}
     await records.remove_open(store, backfill(total=1_234))
-    assert await store.shelf("backfill_plan", "b") == []
+    assert await store.list_entries("backfill_plan", "b") == []
 
 
 class Counting(MemoryStore):
     calls = 0
 
-    async def shelf(self, *args: Any, **options: Any) -> list[Entry]:
+    async def list_entries(self, *args: Any, **options: Any) -> list[Entry]:
         self.calls += 1
-        return await super().shelf(*args, **options)
+        return await super().list_entries(*args, **options)
 
 
 async def test_of_those_that_are_over_the_newest_and_the_young_are_kept() -> None:
@@ -129,7 +129,7 @@ async def test_of_those_that_are_over_the_newest_and_the_young_are_kept() -> Non
     closed = [backfill(id=random_id(now - age * DAY, chance), finished=now - age * DAY) for age in ages]
     for each in closed:
         entry = Entry(kind="backfill", scope="closed", key=each.id, body=records.encode_record(each))
-        await store.shelve([EntryWrite(entry=entry)])
+        await store.write_entries([EntryWrite(entry=entry)])
     driver = BackfillDriver(store, lambda event: None)
     for _ in range(PRUNE_EVERY - 1):
         assert await driver.step() == IDLE

@@ -16,7 +16,7 @@ from mainspring.core.rules import new_execution
 from mainspring.model.errors import StoreError
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import Limit
-from mainspring.model.store.batches import Alike
+from mainspring.model.store.batches import TemplatedBatch
 from mainspring.model.values.ids import RandomIds, random_id
 
 NOW = 1_794_000_000_123_456
@@ -79,11 +79,11 @@ def test_each_has_its_own_parameters_and_trace_and_all_else_as_if_made_alone() -
 def test_those_of_one_job_are_marked_as_alike_unless_they_differ_in_more_than_parameters() -> None:
     mails = series()
     drafts = [mails.draft({"n": n}) for n in range(3)]
-    assert isinstance(made_of(drafts), Alike)
-    assert not isinstance(made_of([*drafts, series().draft(None)]), Alike), "another job"
+    assert isinstance(made_of(drafts), TemplatedBatch)
+    assert not isinstance(made_of([*drafts, series().draft(None)]), TemplatedBatch), "another job"
     limited = series(limits=(Limit("{params.n}", concurrency=1),))
     made = made_of([limited.draft({"n": n}) for n in range(2)])
-    assert not isinstance(made, Alike)
+    assert not isinstance(made, TemplatedBatch)
     assert made[0].limits != made[1].limits
 
 

@@ -79,7 +79,7 @@ async def test_audit_records_go_after_their_time_a_batch_at_a_time(monkeypatch: 
         for _ in range(times):
             audit = Audit(id=random_id(clock.now(), chance), at=clock.now(), actor="ada", action="set", target="x")
             entry = Entry(kind="calendar", key="x")
-            await store.shelve([EntryWrite(entry=entry, audit=audit)])
+            await store.write_entries([EntryWrite(entry=entry, audit=audit)])
 
     await note(5)
     clock.advance(399 * DAY)

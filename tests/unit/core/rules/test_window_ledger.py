@@ -110,12 +110,12 @@ class Racing(MemoryStore):
     rival: ExecutionRow | None = None
     calls = 0
 
-    async def shelve(self, writes: list[EntryWrite]) -> list[bool]:
+    async def write_entries(self, writes: list[EntryWrite]) -> list[bool]:
         self.calls += 1
         rival, self.rival = self.rival, None
         if rival is not None:
             await enter_windows(self, [rival], unheard)
-        return await super().shelve(writes)
+        return await super().write_entries(writes)
 
 
 def unheard(event: object) -> None: ...
@@ -126,7 +126,7 @@ async def test_who_loses_a_race_looks_again() -> None:
     store = Racing(FakeClock())
     store.rival = ended(State.COMPLETED, "e2", 20)
     await enter_windows(store, [ended(State.FAILED)], unheard)
-    (entry,) = await store.shelf("window", "report")
+    (entry,) = await store.list_entries("window", "report")
     known = window_ledger.decode_entry(entry.body)
     assert (known.state, known.last_state, known.runs, known.ids) == ("done", State.COMPLETED, 2, ("e2", "e1"))
 
@@ -137,7 +137,7 @@ async def test_a_batch_is_one_look_and_one_write_a_job() -> None:
     runs = [ended(State.COMPLETED, f"e{n}", window_begin=n, window_end=n + 1) for n in range(50)]
     await enter_windows(store, [*runs, *(ended(State.FAILED, f"f{n}") for n in range(50))], unheard)
     assert store.calls == 1
-    assert len(await store.shelf("window", "report")) == 51
+    assert len(await store.list_entries("window", "report")) == 51
     await enter_windows(store, runs, unheard)
     assert store.calls == 1, "what is entered already is not written again"
 
@@ -145,9 +145,9 @@ async def test_a_batch_is_one_look_and_one_write_a_job() -> None:
 async def test_an_entry_that_cannot_be_read_holds_up_no_other() -> None:
     store, told = MemoryStore(FakeClock()), []
     strange = Entry(kind="window", scope="report", key=window_ledger.key_of(DAY), body='{"state": "from the future"}')
-    await store.shelve([EntryWrite(entry=strange)])
+    await store.write_entries([EntryWrite(entry=strange)])
     other = ended(State.COMPLETED, "e2", window_begin=5, window_end=6)
     await enter_windows(store, [ended(State.COMPLETED), other], told.append)
-    first, second = await store.shelf("window", "report")
+    first, second = await store.list_entries("window", "report")
     assert (window_ledger.decode_entry(first.body).state, second.body) == ("done", strange.body)
     assert len(told) == 1

@@ -1,4 +1,4 @@
-"""While executions run, and after: notes, cancel requests, follow-ups, workers."""
+"""While executions run, and after: reports, cancel requests, follow-ups, workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from pymongo import ReturnDocument
 
 from ....model.execution import ExecutionRow, State
-from ....model.store.messages import CancelRequest, Note, WorkerInfo
+from ....model.store.messages import CancelRequest, ProgressReport, WorkerInfo
 from ....model.time.instants import seconds_to_micros
 from ...common.rows import LOG_LINES_KEPT
 from .. import audit
@@ -33,7 +33,7 @@ async def todo(db: Database, limit: int, after: str) -> list[ExecutionRow]:
     return await _executions(db, {"todo": True, "live": False, "_id": {"$gt": after}, **SEEN}, [("_id", 1)], limit)
 
 
-async def cancel_strays(db: Database, limit: int) -> list[ExecutionRow]:
+async def unserved_cancels(db: Database, limit: int) -> list[ExecutionRow]:
     """Along all that carry a request, which are few."""
     if limit < 1:
         return []
@@ -84,51 +84,51 @@ async def cancels(db: Database, owner: str) -> dict[str, str]:
     return {doc["_id"]: doc.get("cancel_reason", "") async for doc in asked}
 
 
-# --- notes ----------------------------------------------------------------------------------------------------------
+# --- reports ----------------------------------------------------------------------------------------------------------
 
 
-async def note(db: Database, notes: Sequence[Note]) -> list[bool]:
+async def report(db: Database, reports: Sequence[ProgressReport]) -> list[bool]:
     """Those of one execution in order, different ones at once."""
     by_id: dict[str, list[int]] = {}
-    for n, one in enumerate(notes):
+    for n, one in enumerate(reports):
         by_id.setdefault(one.id, []).append(n)
-    stored = [False] * len(notes)
+    stored = [False] * len(reports)
 
     async def in_order(places: Sequence[int]) -> None:
         for n in places:
-            stored[n] = await _note(db, notes[n])
+            stored[n] = await _report(db, reports[n])
 
     await asyncio.gather(*map(in_order, by_id.values()))
     return stored
 
 
-async def _note(db: Database, note: Note) -> bool:
+async def _report(db: Database, report: ProgressReport) -> bool:
     """The row gives the lines their numbers, if it still runs under this owner and token."""
-    texts = {"progress_json": note.progress_json, "counters_json": note.counters_json}
+    texts = {"progress_json": report.progress_json, "counters_json": report.counters_json}
     fields = {name: text for name, text in texts.items() if text is not None}
     change: dict[str, Any] = {"$set": fields} if fields else {}
-    if note.logs or not fields:
-        change["$inc"] = {"logged": len(note.logs)}
-    row = {"_id": note.id, **_RUNNING, "token": note.token, "owner": note.owner}
+    if report.logs or not fields:
+        change["$inc"] = {"logged": len(report.logs)}
+    row = {"_id": report.id, **_RUNNING, "token": report.token, "owner": report.owner}
     after = await db.executions.find_one_and_update(
         row, change, projection={"logged": 1}, return_document=ReturnDocument.AFTER
     )
     if after is None:
         return False
-    if note.logs:
-        await _keep_lines(db, note, int(after["logged"]))
+    if report.logs:
+        await _keep_lines(db, report, int(after["logged"]))
     return True
 
 
-async def _keep_lines(db: Database, note: Note, last: int) -> None:
+async def _keep_lines(db: Database, report: ProgressReport, last: int) -> None:
     lines = [
-        {"_id": line_id(note.id, n), "n": n, "at": line.at, "level": line.level, "message": line.message}
-        for n, line in enumerate(note.logs, last - len(note.logs) + 1)
+        {"_id": line_id(report.id, n), "n": n, "at": line.at, "level": line.level, "message": line.message}
+        for n, line in enumerate(report.logs, last - len(report.logs) + 1)
     ]
     await db.logs.insert_many(lines, ordered=False)
     if last > LOG_LINES_KEPT:
         await db.logs.delete_many(
-            {"_id": {"$gt": line_id(note.id, 0), "$lte": line_id(note.id, last - LOG_LINES_KEPT)}}
+            {"_id": {"$gt": line_id(report.id, 0), "$lte": line_id(report.id, last - LOG_LINES_KEPT)}}
         )
 
 

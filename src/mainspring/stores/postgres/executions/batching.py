@@ -15,7 +15,7 @@ from typing import Any
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow
-from ....model.store.batches import together
+from ....model.store.batches import merged
 from ....model.store.messages import Added
 from ..database import Database, KeyHeld
 from ..wakeups import Announcer
@@ -134,7 +134,7 @@ class Gatherer:
     async def _send(self, waits: list[_Wait]) -> None:
         """Nobody pays for a neighbour: if they cannot go together, each goes alone."""
         try:
-            added = await self._add(together([wait.executions for wait in waits]))
+            added = await self._add(merged([wait.executions for wait in waits]))
         except Exception:
             for wait in waits:
                 self._start(self._send_alone(wait))

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ....model.execution import ExecutionRow
-from ....model.store.batches import Alike
+from ....model.store.batches import TemplatedBatch
 from ....model.store.messages import Added, Audit
 from ..database import Database
 from .literals import numbers, texts
@@ -61,7 +61,7 @@ async def add(db: Database, executions: Sequence[ExecutionRow], audits: Sequence
 
 
 def all_bare(executions: Sequence[ExecutionRow]) -> bool:
-    if isinstance(executions, Alike):
+    if isinstance(executions, TemplatedBatch):
         return are_bare_alike(executions)
     if len(executions) == 1:
         return is_bare(executions[0])
@@ -84,14 +84,14 @@ def statement_for(rows: Sequence[ExecutionRow]) -> tuple[str, tuple[Any, ...]]:
     """Its name, and all of its arguments but the news."""
     if len(rows) == 1:
         return "add_single", single(rows)
-    return ("add_alike", literals_alike(rows)) if isinstance(rows, Alike) else ("add_bare", literals(rows))
+    return ("add_alike", literals_alike(rows)) if isinstance(rows, TemplatedBatch) else ("add_bare", literals(rows))
 
 
 def single(rows: Sequence[ExecutionRow]) -> tuple[Any, ...]:
     """The arguments of the schema's function `add_single`; there is one row."""
     [row] = rows
-    if isinstance(rows, Alike):
-        own, like = (row.id, row.created), pattern_of(rows.blank)
+    if isinstance(rows, TemplatedBatch):
+        own, like = (row.id, row.created), pattern_of(rows.template)
         return (
             *own,
             like.opening + like.line(row),
@@ -131,9 +131,9 @@ def literals(rows: Sequence[ExecutionRow]) -> tuple[str | None, ...]:
     )
 
 
-def literals_alike(rows: Alike) -> tuple[str | None, ...]:
+def literals_alike(rows: TemplatedBatch) -> tuple[str | None, ...]:
     """The same without what these never have, and with what their bodies begin with."""
-    ids, like = [row.id for row in rows], pattern_of(rows.blank)
+    ids, like = [row.id for row in rows], pattern_of(rows.template)
     created, keys = numbers([row.created for row in rows]), texts([like.unique_key] * len(rows))
     of_job = (texts([like.job_id]), texts([like.job]), texts([like.lane]), numbers([like.priority]))
     return (numbers(ids), created, like.lines(rows), *of_job, keys, min(ids), max(ids), like.opening)

@@ -1,4 +1,4 @@
-"""While executions run, and after: notes, cancel requests, follow-ups, workers."""
+"""While executions run, and after: reports, cancel requests, follow-ups, workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ....model.execution import State
-from ....model.store.messages import CancelRequest, Note, WorkerInfo
+from ....model.store.messages import CancelRequest, ProgressReport, WorkerInfo
 from ..database import Database
 from .literals import numbers, storable
 from .rows import as_json, is_id
@@ -30,15 +30,15 @@ async def request_cancel(db: Database, requests: Sequence[CancelRequest]) -> lis
     return _answers(len(requests), await db.value("request_cancel", as_json(wire)))
 
 
-async def note(db: Database, notes: Sequence[Note]) -> list[bool]:
-    wire = [_note(n, note) for n, note in enumerate(notes) if is_id(note.id)]
-    return _answers(len(notes), await db.value("note", as_json(wire)))
+async def report(db: Database, reports: Sequence[ProgressReport]) -> list[bool]:
+    wire = [_report(n, report) for n, report in enumerate(reports) if is_id(report.id)]
+    return _answers(len(reports), await db.value("note", as_json(wire)))
 
 
-def _note(n: int, note: Note) -> dict[str, Any]:
-    lines = [(line.at, line.level, storable(line.message)) for line in note.logs]
-    fields = {"id": note.id, "token": note.token, "owner": note.owner, "n": n, "logs": lines or None}
-    return fields | {"progress": note.progress_json, "counters": note.counters_json}
+def _report(n: int, report: ProgressReport) -> dict[str, Any]:
+    lines = [(line.at, line.level, storable(line.message)) for line in report.logs]
+    fields = {"id": report.id, "token": report.token, "owner": report.owner, "n": n, "logs": lines or None}
+    return fields | {"progress": report.progress_json, "counters": report.counters_json}
 
 
 def _answers(count: int, positions: str | None) -> list[bool]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from ....model.execution import ExecutionRow
-from ....model.store.batches import Alike, Blank
+from ....model.store.batches import ExecutionTemplate, TemplatedBatch
 from .rows import NO_PARAMS, SLACK, as_json, body, is_bare_blank, json_texts, lane_of
 
 
@@ -24,7 +24,7 @@ class Pattern:
     def line(self, row: ExecutionRow) -> str:
         return f'{row.trace_id}"{_written(row.params)}'
 
-    def lines(self, rows: Alike) -> str:
+    def lines(self, rows: TemplatedBatch) -> str:
         params = [row.params for row in rows]
         if params.count(params[0]) == len(params):
             end = f'"{_written(params[0])}'
@@ -37,11 +37,11 @@ def _written(params: str) -> str:
     return "" if params == NO_PARAMS else f',"params":{as_json(params)}'
 
 
-def are_bare_alike(rows: Alike) -> bool:
+def are_bare_alike(rows: TemplatedBatch) -> bool:
     """As `rows.are_bare`, of which the blank knows nearly all."""
-    return rows.ahead <= SLACK * 1000 and pattern_of(rows.blank).bare
+    return rows.ahead <= SLACK * 1000 and pattern_of(rows.template).bare
 
 
 @lru_cache(maxsize=256)
-def pattern_of(blank: Blank) -> Pattern:
+def pattern_of(blank: ExecutionTemplate) -> Pattern:
     return Pattern(blank.execution)

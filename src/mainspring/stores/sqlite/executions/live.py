@@ -1,4 +1,4 @@
-"""While executions run, and after: heartbeats, notes, cancel requests, follow-ups."""
+"""While executions run, and after: heartbeats, reports, cancel requests, follow-ups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
-from ....model.store.messages import Beat, BeatReply, CancelRequest, LogLine, Note, WorkerInfo
+from ....model.store.messages import (
+    CancelRequest,
+    HeartbeatReply,
+    HeartbeatRequest,
+    LogLine,
+    ProgressReport,
+    WorkerInfo,
+)
 from ....model.time.instants import seconds_to_micros
 from ...common.rows import LOG_LINES_KEPT
 from ..transaction import Transaction, as_json
@@ -18,14 +25,14 @@ from .rows import live_tail
 _worker = msgspec.json.Decoder(WorkerInfo).decode
 
 
-def beat(tx: Transaction, beat: Beat) -> BeatReply:
+def heartbeat(tx: Transaction, beat: HeartbeatRequest) -> HeartbeatReply:
     worker = replace(beat.worker, seen=tx.now)
     tx.run("worker_seen", worker.id, tx.now, as_json(worker))
     asked = dict(beat.leases)
     running = tx.rows("beat_leases", as_json(list(asked)), worker.id)
     held = {id: seq for id, token, seq in running if asked[id] == token}
     tx.run("beat_renew", tx.now + seconds_to_micros(beat.lease), as_json(list(held.values())))
-    return BeatReply(lost=frozenset(asked.keys() - held.keys()), cancels=cancels(tx, worker.id), now=tx.now)
+    return HeartbeatReply(lost=frozenset(asked.keys() - held.keys()), cancels=cancels(tx, worker.id), now=tx.now)
 
 
 def cancels(tx: Transaction, owner: str) -> dict[str, str]:
@@ -44,22 +51,22 @@ def _request_cancel(tx: Transaction, request: CancelRequest) -> bool:
     return asked
 
 
-def note(tx: Transaction, notes: Sequence[Note]) -> list[bool]:
-    rows = {row.id: row for row in tx.executions("live_rows_by_id", as_json([note.id for note in notes]))}
-    return [_note(tx, rows, note) for note in notes]
+def report(tx: Transaction, reports: Sequence[ProgressReport]) -> list[bool]:
+    rows = {row.id: row for row in tx.executions("live_rows_by_id", as_json([report.id for report in reports]))}
+    return [_report(tx, rows, report) for report in reports]
 
 
-def _note(tx: Transaction, rows: dict[str, ExecutionRow], note: Note) -> bool:
-    row = rows.get(note.id)
-    if row is None or (row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner):
+def _report(tx: Transaction, rows: dict[str, ExecutionRow], report: ProgressReport) -> bool:
+    row = rows.get(report.id)
+    if row is None or (row.state, row.token, row.owner) != (State.RUNNING, report.token, report.owner):
         return False
-    progress = row.progress_json if note.progress_json is None else note.progress_json
-    counters = row.counters_json if note.counters_json is None else note.counters_json
-    rows[note.id] = after = replace(row, progress_json=progress, counters_json=counters)
+    progress = row.progress_json if report.progress_json is None else report.progress_json
+    counters = row.counters_json if report.counters_json is None else report.counters_json
+    rows[report.id] = after = replace(row, progress_json=progress, counters_json=counters)
     if after != row:
-        tx.run("note", note.id, live_tail(after))
-    if note.logs:
-        _append_logs(tx, note.id, note.logs)
+        tx.run("note", report.id, live_tail(after))
+    if report.logs:
+        _append_logs(tx, report.id, report.logs)
     return True
 
 
