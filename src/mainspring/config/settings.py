@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from ..model import defaults
 from ..model.errors import ConfigurationError, InvalidValue, nearest, shown
 from ..model.values.database_url import DatabaseUrl, parse_url, redis_url, without_password
 from ..model.values.reading import choice, duration, duration_text, identifier, zone, zone_name
@@ -48,19 +49,19 @@ class Settings(JobSettings, frozen=True, kw_only=True):
     release: str = ""
     queues: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
-    concurrency: int = 10
-    poll_interval: float = 10.0
-    lease: float = 30.0
-    heartbeat: float = 10.0
-    rescue_interval: float = 5.0
-    fold_interval: float = 2.0
-    retention_interval: float = 60.0
+    concurrency: int = defaults.CONCURRENCY
+    poll_interval: float = defaults.POLL_INTERVAL
+    lease: float = defaults.LEASE
+    heartbeat: float = defaults.HEARTBEAT
+    rescue_interval: float = defaults.RESCUE_INTERVAL
+    fold_interval: float = defaults.FOLD_INTERVAL
+    retention_interval: float = defaults.RETENTION_INTERVAL
     wakeups: bool = True
     uvloop: bool | str = "auto"
-    stop_timeout: float = 30.0
-    stop_reserve: float = 5.0
-    payload_limit: int = 262_144
-    username: str = "scheduled"
+    stop_timeout: float = defaults.STOP_TIMEOUT
+    stop_reserve: float = defaults.STOP_RESERVE
+    payload_limit: int = defaults.PAYLOAD_LIMIT
+    username: str = defaults.USERNAME
     channel: str | None = None
     log_format: str = "console"
     log_level: str = "INFO"
@@ -190,9 +191,9 @@ def _checked(name: str, item: _Given) -> Any:
 def _adapt(checked: dict[str, Any]) -> None:
     """A default follows the setting beside it: a short lease brings a short heartbeat with it."""
     if "lease" in checked:
-        checked.setdefault("heartbeat", checked["lease"] / 3)
+        checked.setdefault("heartbeat", checked["lease"] * defaults.HEARTBEAT / defaults.LEASE)
     if "stop_timeout" in checked:
-        checked.setdefault("stop_reserve", min(5.0, checked["stop_timeout"] / 2))
+        checked.setdefault("stop_reserve", min(defaults.STOP_RESERVE, checked["stop_timeout"] / 2))
 
 
 def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:

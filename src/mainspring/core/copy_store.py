@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from ..model.defaults import LEASE
 from ..model.errors import MainspringError
 from ..model.job import Job
 from ..model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, key_of
@@ -26,7 +27,6 @@ COMPARED: tuple[RecordKind, ...] = ("executions", "incarnations", "audits", "ent
 """Executions first: they tell which numbers the target has given."""
 
 PAGE = 500
-UNTOLD_LEASE = 30.0
 SHOWN = 5
 _NUL, _REPLACED = b"\\u0000", "\ufffd".encode()  # what PostgreSQL cannot store, and what it stores for it
 
@@ -117,7 +117,7 @@ def canonical(record: Record) -> bytes:
 async def refuse_workers(store: Store, which: str) -> None:
     now = await store.now()
     found = await store.workers()
-    alive = [worker for worker in found if worker.seen >= now - int((worker.lease or UNTOLD_LEASE) * SECOND)]
+    alive = [worker for worker in found if worker.seen >= now - int((worker.lease or LEASE) * SECOND)]
     if alive:
         names = ", ".join(f"{worker.host}:{worker.pid}" for worker in alive[:SHOWN])
         raise CopyRefused(f"processes are at work in the {which} database ({names}); stop them first")

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from .calendars.hours import Hours, Outside, hours_of
+from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
 from .errors import InvalidValue
 from .execution import State, encode_policy
 from .limits import Limit
@@ -45,7 +46,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: dict[str, Any] = {}
     queue: str = "default"
     priority: int = 0
-    max_attempts: int = 10
+    max_attempts: int = ENQUEUED_ATTEMPTS
     retry: Retry = Retry("queue")
     timeout: float | None = None
     non_retryable: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenants: bool = False  # who they are, the code says: see core.declaring.registry
     continue_on_failure: bool = True
     tenant_concurrency: int | None = None
-    tenant_max_attempts: int = 3
+    tenant_max_attempts: int = TENANT_ATTEMPTS
     tenant_retry: Retry = Retry("tenant")
     ping: dict[str, str] | None = None
     after: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
 from .errors import InvalidValue, one_of
 from .values.option_fields import OptionFields
 from .values.payload import presentable
@@ -220,7 +221,7 @@ class FanOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the tenants of one parent run: the tries that each of them has, how many run at once, and whether the others
     go on when one has failed for good."""
 
-    max_attempts: int = 3
+    max_attempts: int = TENANT_ATTEMPTS
     retry: Retry = Retry("tenant")
     concurrency: int | None = None
     continue_on_failure: bool = True
@@ -231,7 +232,7 @@ class FanOut(msgspec.Struct, frozen=True, omit_defaults=True):
 class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rules one execution lives by, copied from its job when it is created."""
 
-    max_attempts: int = 10
+    max_attempts: int = ENQUEUED_ATTEMPTS
     retry: Retry = Retry()
     timeout: float | None = None
     non_retryable: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.defaults import API_BACKOFF, API_BACKOFF_LIMIT, API_RETRIES
 from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue
 from ...model.execution import ExecutionRow
 from ...model.job import Job
@@ -27,9 +28,6 @@ from ..queries.queries import Queries
 from ..rules import job_commands, new_execution
 from .enqueue import Enqueuer
 
-MAX_RETRIES, BACKOFF, LONGEST_BACKOFF = 3, 60.0, 3600.0
-"""What a job made through the interface gets when it says nothing about retries."""
-
 FOLLOWED = ("queue", "timeout", "non_retryable", "trigger_role", "limits", "weights")
 """What further jobs of a handler take over from its own job: where it runs, how long it may, who may run it."""
 
@@ -46,7 +44,7 @@ OPTION_OF = {
 SAME_NAME = tuple(name for name in EDITABLE if name not in ("cron", "trigger", "max_attempts", "tz", "enabled"))
 
 
-def options_of(fields: Mapping[str, Any], backoff: float = BACKOFF) -> dict[str, Any]:
+def options_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the interface as options of a declaration. Where interval and schedule are both given, the
     interval wins."""
     options = {name: fields[name] for name in SAME_NAME if name in fields}
@@ -61,14 +59,14 @@ def options_of(fields: Mapping[str, Any], backoff: float = BACKOFF) -> dict[str,
         if "retry" in fields:
             raise InvalidValue("retry", fields["retry"], "no waits beside retry_backoff_seconds", "Give one of them")
         backoff = duration("retry_backoff_seconds", fields["retry_backoff_seconds"], allow_zero=True)
-        options["retry"] = Retry(initial=backoff, multiplier=2.0, max=max(backoff, LONGEST_BACKOFF))
+        options["retry"] = Retry(initial=backoff, multiplier=2.0, max=max(backoff, API_BACKOFF_LIMIT))
     return options
 
 
 def with_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a new job gets where it says nothing."""
-    patient = Retry(initial=BACKOFF, multiplier=2.0, max=LONGEST_BACKOFF)
-    return {"max_attempts": MAX_RETRIES + 1, "retry": patient, **options}
+    patient = Retry(initial=API_BACKOFF, multiplier=2.0, max=API_BACKOFF_LIMIT)
+    return {"max_attempts": API_RETRIES + 1, "retry": patient, **options}
 
 
 def trigger_of(text: str) -> Trigger:

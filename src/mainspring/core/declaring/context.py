@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 
+from ...model.defaults import USERNAME
 from ...model.errors import InvalidValue, MainspringError, nearest
 from ...model.execution import ExecutionRow
 from ...model.store.messages import LogLine
@@ -30,8 +31,6 @@ MAX_COUNTERS = 100
 MAX_MESSAGE_LENGTH = 1_000
 NOTES_LIMIT = 65_536
 """Bytes of JSON kept of the counters and of the metadata of one execution."""
-
-USERNAME = "scheduled"
 
 current_context: ContextVar[JobContext] = ContextVar("mainspring_context")
 """The context of the execution that runs here: set around every handler, in its task or thread."""

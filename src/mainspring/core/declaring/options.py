@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypedDict, get_args
 import msgspec
 
 from ...model.calendars.hours import Hours, Outside, encode_hours, hours_of
+from ...model.defaults import ENQUEUED_ATTEMPTS, SCHEDULED_ATTEMPTS
 from ...model.errors import ConfigurationError, InvalidValue, nearest
 from ...model.job import JobSpec
 from ...model.limits import Limit
@@ -111,7 +112,6 @@ INHERITED = frozenset(
 
 TRIGGER_ROLES = ("operator", "admin")
 PRIORITIES = (-32_768, 32_767)
-SCHEDULED_ATTEMPTS, ENQUEUED_ATTEMPTS = 3, 10
 
 _TRIGGERS = ("interval_minutes", "cron", "trigger")
 _LITERAL = frozenset({"params", "metadata", "description"})  # text of the user's own, never searched for placeholders

@@ -16,14 +16,15 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, is_typeddict
 import msgspec
 
 from ...model.errors import InvalidValue, shown
-from ...model.execution import ExecutionRow
 from ...model.values.payload import Verbatim, presentable
-from .context import JobContext
 
 Style: TypeAlias = Literal["function", "perform", "execute"]
 """How a handler takes its arguments: `f(ctx, field, ...)`, `perform(data, execution)` or `execute(ctx, field, ...)`."""
 
 _CONTEXT_NAMES = frozenset({"ctx", "context"})
+_CONTEXT_TYPE = ("JobContext",)
+_RECORD_TYPES = ("Execution", "ExecutionRow")
+_PACKAGE = __name__.partition(".")[0]
 _DATA_NAMES = frozenset({"data", "payload"})
 _TYPES = "types with a JSON form (int, str, list[int], datetime, UUID, Enum, dataclasses, Structs, TypedDicts)"
 
@@ -70,7 +71,7 @@ def read_shape(handler: str, call: Callable[..., Any], style: Style = "function"
     fields = [item for item in named if item is not context]
     shape = Shape(
         context=context.name if context else None,
-        record=context is not None and _names_type(context.annotation, ExecutionRow),
+        record=context is not None and _names_type(context.annotation, _RECORD_TYPES),
         extra=_hint(handler, call, rest) if rest else None,
     )
     if style == "perform" and fields and _is_whole(fields[0], _hint(handler, call, fields[0])):
@@ -114,26 +115,32 @@ def hint_text(hint: Any) -> str:
 
 
 def _context_of(named: list[inspect.Parameter], style: Style) -> inspect.Parameter | None:
-    typed = [item for item in named if _names_type(item.annotation, JobContext)]
+    typed = [item for item in named if _names_type(item.annotation, _CONTEXT_TYPE)]
     if typed:
         return typed[0]
     if style == "execute":
         return named[0] if named else None
     if style == "perform":
         called = [item for item in named[:2] if item.name in {*_CONTEXT_NAMES, "execution"}]
-        recorded = [item for item in named if _names_type(item.annotation, ExecutionRow)]
+        recorded = [item for item in named if _names_type(item.annotation, _RECORD_TYPES)]
         return next(iter([*recorded, *called, *named[1:2]]), None)
     if named and named[0].name in _CONTEXT_NAMES and named[0].annotation in (inspect.Parameter.empty, Any, "Any"):
         return named[0]
     return None
 
 
-def _names_type(annotation: Any, kind: type) -> bool:
-    """Whether an annotation means this type or None, also as text that only a type checker could resolve."""
+def _names_type(annotation: Any, names: tuple[str, ...]) -> bool:
+    """Whether an annotation means one of these types of ours, or None: also as text that only a type checker could
+    resolve, and with type arguments."""
     text = getattr(annotation, "__forward_arg__", annotation)
     if isinstance(text, str):
-        return re.fullmatch(rf"(\w+\.)*{kind.__name__}( *\| *None)?", text.strip("'\"")) is not None
-    return annotation is kind or set(get_args(annotation)) == {kind, type(None)}
+        return re.fullmatch(rf"(\w+\.)*({'|'.join(names)})(\[.*\])?( *\| *None)?", text.strip("'\"")) is not None
+    members = [member for member in get_args(annotation) if member is not type(None)]
+    if get_origin(annotation) in (typing.Union, types.UnionType):
+        return len(members) == 1 and _names_type(members[0], names)
+    kind = get_origin(annotation) or annotation
+    ours = getattr(kind, "__module__", "").partition(".")[0] == _PACKAGE
+    return ours and getattr(kind, "__name__", "") in names
 
 
 def _is_whole(parameter: inspect.Parameter, hint: Any) -> bool:

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from ...model.defaults import PAYLOAD_LIMIT
 from ...model.errors import InvalidValue, nearest, one_of, shown
-from ...model.values.payload import LIMIT, encode_payload, plainly, presentable
+from ...model.values.payload import encode_payload, plainly, presentable
 from .parameters import Parameter, Shape, Style, choices_text, read_model, read_shape, write_model
 
 __all__ = ["PayloadMismatch", "Signature", "Style"]
@@ -94,7 +95,7 @@ class Signature:
         """
         return dict(self._checked(params, _NO_LIMIT, partial)[0])
 
-    def encode(self, params: Any, limit: int = LIMIT) -> str:
+    def encode(self, params: Any, limit: int = PAYLOAD_LIMIT) -> str:
         """The payload as the JSON text to store, checked like `validate` and for its size."""
         text = plainly(params) if self._closed else None
         if text is not None and len(text) <= limit:

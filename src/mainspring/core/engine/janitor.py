@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ...model import defaults
 from ...model.events import Rescued
 from ...model.execution import LIVE, ExecutionRow, State
 from ...model.job import Job, JobStats
@@ -49,10 +50,10 @@ class Janitor:
         chance: Chance,
         emit: Emit,
         *,
-        heartbeat: float = 10.0,
-        rescue_interval: float = 5.0,
-        sweep_interval: float = 2.0,
-        retention_interval: float = 60.0,
+        heartbeat: float = defaults.HEARTBEAT,
+        rescue_interval: float = defaults.RESCUE_INTERVAL,
+        sweep_interval: float = defaults.FOLD_INTERVAL,
+        retention_interval: float = defaults.RETENTION_INTERVAL,
         audit_retention: float | None = None,
     ) -> None:
         self._store, self._clock, self._chance, self._emit = store, clock, chance, emit

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ...model import defaults
 from ...model.events import Running, Stopped, Stopping
 from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.values.ids import Chance, random_id
@@ -37,17 +38,17 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ("scheduler", "worker")
     queues: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
-    concurrency: int = 10
-    poll_interval: float = 10.0
-    lease: float = 30.0
-    heartbeat: float = 10.0
-    rescue_interval: float = 5.0
-    sweep_interval: float = 2.0
-    retention_interval: float = 60.0
+    concurrency: int = defaults.CONCURRENCY
+    poll_interval: float = defaults.POLL_INTERVAL
+    lease: float = defaults.LEASE
+    heartbeat: float = defaults.HEARTBEAT
+    rescue_interval: float = defaults.RESCUE_INTERVAL
+    sweep_interval: float = defaults.FOLD_INTERVAL
+    retention_interval: float = defaults.RETENTION_INTERVAL
     audit_retention: float | None = None
     wakeups: bool = True
-    stop_timeout: float = 30.0
-    stop_reserve: float = 5.0
+    stop_timeout: float = defaults.STOP_TIMEOUT
+    stop_reserve: float = defaults.STOP_RESERVE
     identity: dict[str, Any] = {}
     version: str = ""
 

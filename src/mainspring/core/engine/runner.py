@@ -17,11 +17,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from ...model.defaults import PAYLOAD_LIMIT, USERNAME
 from ...model.errors import NonRetryable, RetryAfter, StoreError
 from ...model.execution import AttemptEnd, ExecutionRow, Outcome
 from ...model.time.instants import SECOND, Micros
 from ...model.values.payload import safe_json, safe_text
-from ..declaring.context import USERNAME, ExecutionCancelled, JobContext, current_context
+from ..declaring.context import ExecutionCancelled, JobContext, current_context
 from ..declaring.registry import Handler
 from ..declaring.signature import PayloadMismatch
 from ..ports import Clock, TracedAttempt, Tracing
@@ -31,7 +32,6 @@ from .thread_pool import ThreadPool
 
 ERROR_LIMIT = 4_096
 TRACEBACK_LIMIT = 32_768
-RESULT_LIMIT = 262_144
 
 STORE_PAUSE = 1.0
 LONGEST_UNKNOWN_PAUSE = 60.0
@@ -250,7 +250,7 @@ class Runner:
         if isinstance(value, FannedOut):
             return self._fanned_out(run, value.total)
         if error is None:
-            result = None if value is None else safe_json(value, RESULT_LIMIT)
+            result = None if value is None else safe_json(value, PAYLOAD_LIMIT)
             return self._ended(run, "completed", cpu_ms, result_json=result)
         if run.stopped == "handed_back" or (run.stopped == "lost" and isinstance(error, _INTERRUPTIONS)):
             return self._ended(run, "handed_back", cpu_ms)
@@ -270,7 +270,7 @@ class Runner:
             return self._ended(run, "fanned_out", None)
         counts = {"total": 0, "success": 0, "failed": 0}
         run.context.count(**counts)
-        return self._ended(run, "completed", None, result_json=safe_json(counts, RESULT_LIMIT))
+        return self._ended(run, "completed", None, result_json=safe_json(counts, PAYLOAD_LIMIT))
 
     def _failed(self, run: Run, error: BaseException, reason: str, cpu_ms: float | None = None) -> Outcome:
         return self._ended(

@@ -60,11 +60,11 @@ def _prepare_collector() -> None:
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    concurrency: int = 10
-    queues: frozenset[str] | None = None
-    exclude: frozenset[str] = frozenset()
-    lease: float = 30.0
-    poll_interval: float = 10.0
+    concurrency: int
+    queues: frozenset[str] | None
+    exclude: frozenset[str]
+    lease: float
+    poll_interval: float
 
 
 class _Ending(NamedTuple):

@@ -19,9 +19,9 @@ from uuid import UUID
 
 import msgspec
 
+from ..defaults import PAYLOAD_LIMIT
 from ..errors import InvalidValue
 
-LIMIT = 262_144
 MAX_DEPTH = 100
 LOWEST, HIGHEST = -(2**63), 2**64 - 1
 """Integers every JSON reader we store for keeps exactly: signed or unsigned 64 bits."""
@@ -38,7 +38,7 @@ _WITH_TEXT_FORM = (datetime, date, time, timedelta, UUID, Decimal, bytes, bytear
 # ---------------------------------------------------------------- what comes in: exact or refused
 
 
-def encode_payload(field: str, value: Any, limit: int = LIMIT) -> str:
+def encode_payload(field: str, value: Any, limit: int = PAYLOAD_LIMIT) -> str:
     """JSON text that reads back as exactly this value, or `InvalidValue` naming the place inside it.
 
     >>> encode_payload("params", {"shift": "42", "tags": ["a", "b"]})

@@ -198,7 +198,7 @@ def test_a_second_registration_names_both_places(nodes: Nodes) -> None:
         def second() -> None: ...
 
     message = str(refused.value)
-    assert message.count("test_app_registration.py:") == 2
+    assert message.count("test_registration.py:") == 2
     assert "allow_override=True" in message
 
     @app.job("Crawl")  # case-sensitive
