@@ -8,9 +8,9 @@ worker included, the least of all rounds, since noise only ever adds to it: many
 ones. Beside it stands the median of all rounds, each compared with the first mode in the same round: no lucky moment
 decides that one. Garbage that was there before is collected before each drain. The exporter of spans does nothing.
 
-Three modes are there to compare `traces` with, where executions come from a few batches: `callers`, where each has
-a trace of its own, as if a request each had made them; `sampled`, the same with one trace in ten recorded; and `sdk`,
-where the OpenTelemetry SDK makes every span itself. What it takes for such a span without Mainspring is shown too.
+In `traces`, executions come from a few batches. Two modes compare with it: `callers`, where each execution has a trace
+of its own, as if a request each had created them, and `sampled`, the same with one trace in ten recorded. The cost of
+such a span without Mainspring is printed too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import (
     Link,
@@ -41,14 +41,14 @@ from opentelemetry.trace import (
 )
 
 from mainspring import Mainspring
-from mainspring.observe.dispatch import Fanout
+from mainspring.observe.dispatch import Dispatcher
 from mainspring.observe.logs.background import BackgroundHandler
 from mainspring.observe.logs.formats import JsonFormatter
 from mainspring.observe.metrics.process_counters import ProcessCounts
 
-MODES = ("bare", "off", "logs", "metrics", "traces", "all", "callers", "sampled", "sdk")
-TRACED = ("traces", "all", "callers", "sampled", "sdk")
-BARS = {"off": 1.02, "metrics": 1.05, "all": 1.25}
+MODES = ("bare", "off", "logs", "metrics", "traces", "all", "callers", "sampled")
+TRACED = ("traces", "all", "callers", "sampled")
+BARS = {"off": 1.02, "metrics": 1.05}
 """Times the CPU of a drain in which nothing even asks whether anybody listens. `off` is to cost nothing measurable."""
 
 
@@ -57,11 +57,7 @@ class NoExporter(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-class Watching(SpanProcessor):
-    """Looks at spans when they begin, so that the SDK has to make them."""
-
-
-class Silence(Fanout):
+class Silence(Dispatcher):
     def add(self, observer: Callable[[Any], None]) -> None:
         """Nobody ever listens."""
 
@@ -77,7 +73,7 @@ class Mode:
         self.logger.setLevel(logging.INFO if self.logs else logging.WARNING)
         self._file = open(folder / f"{name}.log", "w")  # noqa: SIM115 - closed with the mode
         if self.logs:
-            handler = BackgroundHandler(self._file, room=1_000_000)
+            handler = BackgroundHandler(self._file, capacity=1_000_000)
             handler.setFormatter(JsonFormatter())
             self.logger.addHandler(handler)
         self.provider = self._provider() if name in TRACED else None
@@ -85,8 +81,6 @@ class Mode:
     def _provider(self) -> TracerProvider:
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(NoExporter()))
-        if self.name == "sdk":
-            provider.add_span_processor(Watching())
         return provider
 
     def work(self, executions: int) -> list[Any]:
@@ -136,7 +130,7 @@ async def drain(app: Mainspring, work: list[Any]) -> tuple[float, float]:
 
 
 def one_span(executions: int) -> float:
-    """Microseconds for the span of a try, made by the SDK without Mainspring: as many attributes, a parent, a link."""
+    """Microseconds for such a span made by the SDK alone: as many attributes, a parent, a link."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(NoExporter()))
     tracer = provider.get_tracer("benchmark")
@@ -185,7 +179,7 @@ def address(store: str, folder: Path, name: str) -> str:
     return f"sqlite:///{folder / name}.db" if store == "sqlite" else "memory://" if store == "memory" else store
 
 
-def told(figures: dict[str, Any]) -> list[str]:
+def table(figures: dict[str, Any]) -> list[str]:
     lines = [f"{'mode':10} {'us of CPU':>10} {'ratio':>7} {'median':>7} {'a second':>10}  bar"]
     base = next(iter(figures["cpu_us"].values()))
     for name, spent in figures["cpu_us"].items():
@@ -193,7 +187,7 @@ def told(figures: dict[str, Any]) -> list[str]:
         verdict = "" if bar is None else f"at most {bar:.2f}: {'met' if spent / base <= bar else 'MISSED'}"
         lines.append(f"{name:10} {spent:10.1f} {spent / base:7.2f} {usual:7.2f} {rate:10,.0f}  {verdict}")
     span = figures["sdk_span_us"]
-    return [*lines, f"the span of a try, made by the SDK alone: {span:.1f} us, {span / base:.0%} of a drain"]
+    return [*lines, f"the span of an attempt, made by the SDK alone: {span:.1f} us, {span / base:.0%} of a drain"]
 
 
 def main() -> None:
@@ -207,7 +201,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
         figures = measure(arguments, Path(folder), lambda line: None if arguments.json else print(line, flush=True))
-        print(json.dumps(figures) if arguments.json else "\n".join(told(figures)))
+        print(json.dumps(figures) if arguments.json else "\n".join(table(figures)))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from ..model.policies import Unique
 if TYPE_CHECKING:
     from logging import Logger
 
-    from ..observe.dispatch import Fanout
+    from ..observe.dispatch import Dispatcher
     from .parts import Parts
 
 
 class EnqueueMethods:
     if TYPE_CHECKING:
-        emit: Fanout
+        emit: Dispatcher
         logger: Logger | None
         resources: Any
 

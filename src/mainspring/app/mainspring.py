@@ -23,9 +23,9 @@ from ..model.execution import ExecutionRow
 from ..model.store.messages import Audit, LockRow, LogLine, WorkerInfo
 from ..model.triggers.combined import Trigger
 from ..model.values.reading import duration, identifier
-from ..observe.dispatch import Fanout
+from ..observe.dispatch import Dispatcher
 from ..observe.logs.lines import LogLines
-from ..observe.logs.setup import show_logs
+from ..observe.logs.setup import already_configured, configure_logging
 from . import parts as assembly
 from .backfills import WindowMethods
 from .calendars import CalendarMethods
@@ -92,7 +92,7 @@ class Mainspring(
         self.registrar = Registrar(self.registry)
         self.resources = assembly.resources_of(resources)
         self.logger, self.tracer_provider = assembly.logger_of(logger), assembly.provider_of(tracer_provider)
-        self.emit = Fanout(LogLines(logger), *assembly.observers_of(observers))
+        self.emit = Dispatcher(LogLines(logger), *assembly.observers_of(observers))
         self._modules = module_names(jobs)
         self._given_store = given_store
         self._parts: Parts | None = None
@@ -234,7 +234,8 @@ class Mainspring(
         """Run the roles of this process until SIGTERM or SIGINT, with its log on standard error unless you set up
         logging yourself. A second signal stops at once, and exits with 1."""
         self._configure(options)
-        show_logs(self.settings.log_format, self.settings.log_level)
+        if not already_configured():
+            configure_logging(self.settings.log_format, self.settings.log_level)
         timeout = self.settings.stop_timeout
         new_loop = partial(new_event_loop, self.settings.uvloop)
         if not run_to_end(lambda: serve(lambda: self.start(**options), self.stop, self.close, timeout), new_loop):

@@ -20,7 +20,7 @@ from ..version import VERSION
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
-    from ..observe.dispatch import Fanout
+    from ..observe.dispatch import Dispatcher
     from .parts import Parts
 
 PINGS_AT_THE_END = 2.0
@@ -30,7 +30,7 @@ LAST_RUNS = 100
 
 class MonitoringMethods:
     settings: Settings
-    emit: Fanout
+    emit: Dispatcher
 
     if TYPE_CHECKING:
 

@@ -26,7 +26,7 @@ def wants_of(emit: Emit) -> Wants:
 def together_of(emit: Emit) -> Together:
     """A function that emits many routine events (`Started`, completed `AttemptEnded`) at once. It takes their kind, the
     executions, and a function that makes one event for each, which is called only if somebody wants them."""
-    together: Together | None = getattr(emit, "together", None)
+    together: Together | None = getattr(emit, "dispatch_all", None)
     return together or partial(_tell_each, emit)
 
 

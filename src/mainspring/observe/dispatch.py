@@ -1,15 +1,15 @@
-"""Events to observers: in order, and never letting one of them stop a job.
+"""Dispatches events to observers, in order, without letting an observer stop a job.
 
-An observer is any callable that takes an event. Two methods, both optional, say what it has no use for:
+An observer is any callable that takes an event. Two optional methods say which events it needs:
 
-- `hears(kind)`: whether it wants events of this kind at all. Asked once for each kind, and remembered.
-- `wants(kind, execution)`: whether it wants this one. Asked each time, before an event is made that every execution has
-  when all goes well: `Started`, and `AttemptEnded` of one that completed. For `Enqueued`, about the first of a batch.
+- `hears(kind)`: whether it needs events of this kind at all. Called once for each kind, and remembered.
+- `wants(kind, execution)`: whether it needs this event. Called before an event is created that every execution has when
+  all goes well: `Started`, and `AttemptEnded` with the state completed. For `Enqueued`, the first of a batch.
 
-Those events of everyday life come many at once, and observers that are always there hear them so (`together`):
+These frequent events come in batches (`dispatch_all`), which built-in observers take as a whole:
 
-- `wants_any(kind, executions)` is asked instead of `wants`, once for all of them.
-- `hear_all(events)` takes them all, of one kind. What it raises is told as any other failure.
+- `wants_any(kind, executions)` is called instead of `wants`, once for the batch.
+- `hear_all(events)` takes the batch; all its events are of one kind.
 """
 
 from __future__ import annotations
@@ -22,67 +22,58 @@ from typing import Any, TypeAlias, cast
 _log = logging.getLogger("mainspring.observe")
 
 FAILURES = (Exception, SystemExit)
-"""Of an observer. One that calls `sys.exit` fails as any other: it does not decide how long jobs run."""
+"""Errors of an observer that are caught. An observer that calls `sys.exit` does not end the process."""
 
-Listener: TypeAlias = Callable[[Any], None]
+Observer: TypeAlias = Callable[[Any], None]
 Wants: TypeAlias = Callable[[type, Any], bool]
 
 
-class Fanout:
-    """Calls every observer with the events it hears. What an observer raises is logged once per kind, and forgotten."""
+class Dispatcher:
+    """Calls every observer with the events it hears. Each type of error of an observer is logged once."""
 
-    def __init__(self, *observers: Listener) -> None:
+    def __init__(self, *observers: Observer) -> None:
         self._observers = list(observers)
-        self._complained: set[tuple[int, type]] = set()
-        self._hearing: dict[type, tuple[Listener, ...]] = {}
-        self._asked: dict[type, tuple[tuple[Wants, ...], Fanout | None]] = {}
+        self._logged: set[tuple[int, type]] = set()
+        self._by_kind: dict[type, tuple[Observer, ...]] = {}
+        self._choosy_by_kind: dict[type, tuple[tuple[Wants, ...], Dispatcher | None]] = {}
 
-    def add(self, observer: Listener) -> None:
+    def add(self, observer: Observer) -> None:
         self._observers.append(observer)
-        self._hearing, self._asked = {}, {}
+        self._by_kind, self._choosy_by_kind = {}, {}
 
-    def wants(self, kind: type, execution: Any) -> Fanout | None:
-        """Whom to tell the event of this kind about this execution, which goes as it should: an event of everyday life,
-        not worth making when nobody wants it. All other events are told unasked."""
-        asked = self._asked.get(kind)
-        if asked is None:
-            asked = self._whom_to_ask(kind)
-        choosy, eager = asked
+    def wants(self, kind: type, execution: Any) -> Dispatcher | None:
+        """The dispatcher to call with the event of this kind about this execution, or None if no observer wants it and
+        it need not be created. Only for frequent events; all others are dispatched without asking."""
+        found = self._choosy_by_kind.get(kind)
+        choosy, others = self._split(kind) if found is None else found
         wants = None
         try:
             for wants in choosy:
                 if wants(kind, execution):
                     return self
-        except FAILURES as error:  # who fails to answer is told of the event
-            self._complain(getattr(wants, "__self__", wants), error)
+        except FAILURES as error:  # an observer that fails to answer gets the event
+            self._log_once(getattr(wants, "__self__", wants), error)
             return self
-        return eager
+        return others
 
     def __call__(self, event: Any) -> None:
-        kind = type(event)
-        hearing = self._hearing.get(kind)
-        if hearing is None:
-            hearing = self._who_hears(kind)
-        for observer in hearing:
+        for observer in self._observers_of(type(event)):
             try:
                 observer(event)
             except FAILURES as error:
-                self._complain(observer, error)
+                self._log_once(observer, error)
 
-    def together(self, kind: type, executions: Sequence[Any], make: Callable[[], Sequence[Any]]) -> None:
-        """Tell of executions that go as they should: `make` makes the events, one for each, if anybody wants any."""
-        hearing = self._hearing.get(kind)
-        if hearing is None:
-            hearing = self._who_hears(kind)
+    def dispatch_all(self, kind: type, executions: Sequence[Any], make: Callable[[], Sequence[Any]]) -> None:
+        """Dispatch a batch of frequent events. `make` creates one for each execution; it is called if any is wanted."""
         events: Sequence[Any] | None = None
-        for observer in hearing:
+        for observer in self._observers_of(kind):
             wanted = self._wanted(observer, kind, executions)
             if wanted:
                 events = make() if events is None else events
-                self._tell_all(observer, events if wanted is True else list(compress(events, wanted)))
+                self._pass_all(observer, events if wanted is True else list(compress(events, wanted)))
 
     def _wanted(self, observer: Any, kind: type, executions: Sequence[Any]) -> Sequence[bool] | bool:
-        """All of them, none, or for each whether it is. Who fails to answer is told of all."""
+        """True for all of them, False for none, or one answer for each. An observer that fails to answer gets all."""
         wants_any, wants = getattr(observer, "wants_any", None), getattr(observer, "wants", None)
         try:
             if wants_any is not None:
@@ -91,47 +82,49 @@ class Fanout:
                 each = [wants(kind, execution) for execution in executions]
                 return each if any(each) else False
         except FAILURES as error:
-            self._complain(observer, error)
+            self._log_once(observer, error)
         return True
 
-    def _tell_all(self, observer: Any, events: Sequence[Any]) -> None:
+    def _pass_all(self, observer: Any, events: Sequence[Any]) -> None:
         hear_all = getattr(observer, "hear_all", None)
-        hear, told = (observer, events) if hear_all is None else (hear_all, (events,))
-        for each in told:
+        hear, given = (observer, events) if hear_all is None else (hear_all, (events,))
+        for each in given:
             try:
                 hear(each)
             except FAILURES as error:
-                self._complain(observer, error)
+                self._log_once(observer, error)
 
-    def _who_hears(self, kind: type) -> tuple[Listener, ...]:
-        known = self._hearing  # one that is added meanwhile, in another thread, puts another table in its place
-        hearing = known[kind] = tuple(each for each in list(self._observers) if self._hears(each, kind))
-        return hearing
+    def _observers_of(self, kind: type) -> tuple[Observer, ...]:
+        found = self._by_kind.get(kind)
+        if found is None:
+            known = self._by_kind  # `add` in another thread replaces the dictionary meanwhile
+            found = known[kind] = tuple(each for each in list(self._observers) if self._hears(each, kind))
+        return found
 
-    def _whom_to_ask(self, kind: type) -> tuple[tuple[Wants, ...], Fanout | None]:
-        """Those who want to be asked, and whom to tell if none of them wants it: those who want every event."""
-        known, hearing = self._asked, self._who_hears(kind)
-        choosy = tuple(each.wants for each in cast(Any, hearing) if hasattr(each, "wants"))
-        eager = Fanout(*(each for each in hearing if not hasattr(each, "wants")))
-        eager._complained = self._complained
-        asked = known[kind] = (choosy, eager if len(choosy) < len(hearing) else None)
-        return asked
+    def _split(self, kind: type) -> tuple[tuple[Wants, ...], Dispatcher | None]:
+        """The `wants` methods of observers that have one, and a dispatcher to all others, if there are any."""
+        known, observers = self._choosy_by_kind, self._observers_of(kind)
+        choosy = tuple(each.wants for each in cast(Any, observers) if hasattr(each, "wants"))
+        others = Dispatcher(*(each for each in observers if not hasattr(each, "wants")))
+        others._logged = self._logged
+        found = known[kind] = (choosy, others if len(choosy) < len(observers) else None)
+        return found
 
-    def _hears(self, observer: Listener, kind: type) -> bool:
+    def _hears(self, observer: Observer, kind: type) -> bool:
         hears: Callable[[type], bool] | None = getattr(observer, "hears", None)
         try:
             return hears is None or hears(kind)
         except FAILURES as error:
-            self._complain(observer, error)
+            self._log_once(observer, error)
             return True
 
-    def _complain(self, observer: object, error: BaseException) -> None:
+    def _log_once(self, observer: object, error: BaseException) -> None:
         kind = (id(observer), type(error))
-        if kind in self._complained:
+        if kind in self._logged:
             return
-        self._complained.add(kind)
+        self._logged.add(kind)
         name = getattr(observer, "__qualname__", type(observer).__qualname__)
         try:
             _log.exception("observer %s failed; jobs go on without it", name)
         except Exception:
-            return  # it may be logging itself that fails
+            return  # the error may come from logging itself

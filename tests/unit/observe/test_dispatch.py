@@ -9,7 +9,7 @@ import pytest
 
 from mainspring.model.events import AttemptEnded, Enqueued, SkewNoticed, Started
 from mainspring.model.execution import ExecutionRow
-from mainspring.observe.dispatch import Fanout
+from mainspring.observe.dispatch import Dispatcher
 from mainspring.observe.logs.lines import LogLines
 from mainspring.observe.metrics.process_counters import ProcessCounts
 from mainspring.observe.pings.pings import Pings
@@ -52,62 +52,62 @@ class Broken:
 
 
 def test_nobody_wants_what_nobody_hears() -> None:
-    fanout = Fanout()
-    assert not fanout.wants(Started, PLAIN)
-    fanout.add(print)
-    assert fanout.wants(Started, PLAIN)
+    dispatcher = Dispatcher()
+    assert not dispatcher.wants(Started, PLAIN)
+    dispatcher.add(print)
+    assert dispatcher.wants(Started, PLAIN)
 
 
 @pytest.mark.parametrize("kind", [Started, AttemptEnded])
 def test_everyday_lines_are_wanted_at_info(kind: type) -> None:
-    assert not Fanout(lines(logging.WARNING)).wants(kind, PLAIN)
-    assert Fanout(lines(logging.INFO)).wants(kind, PLAIN)
-    assert not Fanout(lines(logging.INFO)).wants(Enqueued, PLAIN)
-    assert Fanout(lines(logging.DEBUG)).wants(Enqueued, PLAIN)
+    assert not Dispatcher(lines(logging.WARNING)).wants(kind, PLAIN)
+    assert Dispatcher(lines(logging.INFO)).wants(kind, PLAIN)
+    assert not Dispatcher(lines(logging.INFO)).wants(Enqueued, PLAIN)
+    assert Dispatcher(lines(logging.DEBUG)).wants(Enqueued, PLAIN)
 
 
 def test_a_level_that_changes_is_noticed() -> None:
-    logger = logging.getLogger("tests.fanout")
+    logger = logging.getLogger("tests.dispatcher")
     logger.setLevel(logging.WARNING)
-    fanout = Fanout(LogLines(logger))
-    assert not fanout.wants(Started, PLAIN)
+    dispatcher = Dispatcher(LogLines(logger))
+    assert not dispatcher.wants(Started, PLAIN)
     logger.setLevel(logging.INFO)
-    assert fanout.wants(Started, PLAIN)
+    assert dispatcher.wants(Started, PLAIN)
 
 
 def test_pings_want_executions_that_name_an_address() -> None:
-    fanout = Fanout(lines(logging.WARNING), Pings(private=False))
-    assert not fanout.wants(AttemptEnded, PLAIN)
-    assert fanout.wants(AttemptEnded, PINGED)
-    assert not fanout.wants(Enqueued, PINGED)
+    dispatcher = Dispatcher(lines(logging.WARNING), Pings(private=False))
+    assert not dispatcher.wants(AttemptEnded, PLAIN)
+    assert dispatcher.wants(AttemptEnded, PINGED)
+    assert not dispatcher.wants(Enqueued, PINGED)
 
 
 def test_metrics_want_starts_and_endings() -> None:
-    fanout = Fanout(ProcessCounts(10))
-    assert [bool(fanout.wants(kind, PLAIN)) for kind in (Enqueued, Started, AttemptEnded)] == [False, True, True]
+    dispatcher = Dispatcher(ProcessCounts(10))
+    assert [bool(dispatcher.wants(kind, PLAIN)) for kind in (Enqueued, Started, AttemptEnded)] == [False, True, True]
 
 
 def test_observers_get_what_they_hear_and_are_asked_once_for_each_kind() -> None:
     picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
-    fanout = Fanout(picky)
-    assert fanout.wants(Started, PLAIN)
-    assert not fanout.wants(Started, ExecutionRow(id="3", job="other", job_id="1", handler="crawl"))
+    dispatcher = Dispatcher(picky)
+    assert dispatcher.wants(Started, PLAIN)
+    assert not dispatcher.wants(Started, ExecutionRow(id="3", job="other", job_id="1", handler="crawl"))
     started, skew = Started(PLAIN, 0), SkewNoticed(3.0)
     for _ in range(2):
-        fanout(started)
-        fanout(skew)
+        dispatcher(started)
+        dispatcher(skew)
     assert (picky.seen, picky.asked) == ([started] * 2, 2)
-    fanout.add(all_of_it.append)
-    fanout(skew)
+    dispatcher.add(all_of_it.append)
+    dispatcher(skew)
     assert (picky.seen, all_of_it) == ([started] * 2, [skew])
 
 
 def test_those_who_do_not_want_an_event_are_not_told_when_others_do() -> None:
     picky, all_of_it = Picky("crawl"), []  # type: ignore[var-annotated]
-    fanout = Fanout(picky, all_of_it.append)
+    dispatcher = Dispatcher(picky, all_of_it.append)
     for job in ("crawl", "other"):
         started = Started(ExecutionRow(id="3", job=job, job_id="1", handler="crawl"), 0)
-        tell = fanout.wants(Started, started.execution)
+        tell = dispatcher.wants(Started, started.execution)
         assert tell is not None
         tell(started)
     assert [event.execution.job for event in picky.seen] == ["crawl"]
@@ -115,16 +115,16 @@ def test_those_who_do_not_want_an_event_are_not_told_when_others_do() -> None:
 
 
 def test_an_observer_that_cannot_answer_is_told_everything(caplog: pytest.LogCaptureFixture) -> None:
-    fanout = Fanout(Broken())
-    assert fanout.wants(Started, PLAIN)
-    assert fanout.wants(Started, PLAIN)
+    dispatcher = Dispatcher(Broken())
+    assert dispatcher.wants(Started, PLAIN)
+    assert dispatcher.wants(Started, PLAIN)
     assert [record.getMessage() for record in caplog.records] == ["observer Broken failed; jobs go on without it"]
 
 
 @pytest.mark.req("OBS-7")
 def test_an_observer_that_would_end_the_process_only_fails(caplog: pytest.LogCaptureFixture) -> None:
     told: list[object] = []
-    Fanout(lambda event: sys.exit(3), told.append)("event")
+    Dispatcher(lambda event: sys.exit(3), told.append)("event")
     assert (told, len(caplog.records)) == (["event"], 1)
 
 
@@ -154,7 +154,7 @@ BOTH = [Started(PLAIN, 0), Started(OTHER, 0)]
 
 def test_events_told_together_reach_everybody_as_they_want_them() -> None:
     many, picky, one_by_one = Many(), Picky("other"), []  # type: ignore[var-annotated]
-    Fanout(many, picky, one_by_one.append).together(Started, [PLAIN, OTHER], lambda: BOTH)
+    Dispatcher(many, picky, one_by_one.append).dispatch_all(Started, [PLAIN, OTHER], lambda: BOTH)
     assert (many.heard, picky.seen, one_by_one) == ([BOTH], [BOTH[1]], BOTH)
     assert many.asked == [(Started, [PLAIN, OTHER])]
 
@@ -163,8 +163,11 @@ def test_nothing_is_made_that_nobody_wants_together() -> None:
     def make() -> list[object]:
         raise AssertionError("made for nobody")
 
-    for nobody in (Fanout(), Fanout(Many(wanted=False), Picky("third"), lines(logging.WARNING), Pings(private=False))):
-        nobody.together(Started, [PLAIN, OTHER], make)
+    for nobody in (
+        Dispatcher(),
+        Dispatcher(Many(wanted=False), Picky("third"), lines(logging.WARNING), Pings(private=False)),
+    ):
+        nobody.dispatch_all(Started, [PLAIN, OTHER], make)
 
 
 def test_pings_want_a_batch_in_which_any_names_an_address() -> None:
@@ -172,7 +175,7 @@ def test_pings_want_a_batch_in_which_any_names_an_address() -> None:
     pings = Pings(private=False)
     assert not pings.wants_any(AttemptEnded, [PLAIN, PLAIN])
     assert pings.wants_any(AttemptEnded, [PLAIN, PINGED, PLAIN])
-    Fanout(told.append).together(AttemptEnded, [], lambda: told)
+    Dispatcher(told.append).dispatch_all(AttemptEnded, [], lambda: told)
     assert not told
 
 
@@ -182,9 +185,9 @@ def test_who_fails_at_many_events_stops_nobody_and_is_told_of_once(caplog: pytes
             raise RuntimeError("too many")
 
     told: list[object] = []
-    fanout = Fanout(Failing(), Broken(), told.append)
+    dispatcher = Dispatcher(Failing(), Broken(), told.append)
     for _ in range(2):
-        fanout.together(Started, [PLAIN, OTHER], lambda: BOTH)
+        dispatcher.dispatch_all(Started, [PLAIN, OTHER], lambda: BOTH)
     assert told == BOTH * 2
     complaints = [record.getMessage().split()[1].rpartition(".")[2] for record in caplog.records]
     assert complaints == ["Broken", "Failing"]

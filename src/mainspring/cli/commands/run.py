@@ -19,8 +19,8 @@ from ...config.settings import RULES
 from ...model.errors import MainspringError, nearest
 from ...model.events import Event, Running
 from ...model.values.reading import duration
+from ...observe.logs.setup import already_configured, configure_logging
 from ..load import load_app
-from ..log_setup import already_configured, configure_logging
 from ..root import EXIT_CODES
 
 Command = TypeVar("Command", bound=Callable[..., Any])

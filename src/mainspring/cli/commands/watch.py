@@ -17,7 +17,7 @@ from ...core.monitoring.watchdog import Late
 from ...core.render.entities import instant_text, missed_shape
 from ...model.errors import StoreError
 from ...model.values.reading import duration
-from ..log_setup import already_configured, configure_logging
+from ...observe.logs.setup import already_configured, configure_logging
 from ..root import REFUSED
 from ..screens.output import moment
 from ..screens.table import Way, print_table

@@ -1,7 +1,7 @@
-"""Log lines written by a thread of their own: a pipe that nobody reads, or a full disk, holds up no job.
+"""Log lines written by their own thread, so that a pipe that nobody reads or a full disk holds up no job.
 
-The queue in between is bounded. What does not fit, and what cannot be written, is dropped and counted; the count is
-told as soon as a line gets through again. `flush`, and with it the end of the process, waits a moment, not for ever.
+The queue in between is bounded. Lines that do not fit or cannot be written are dropped and counted; the count is logged
+as soon as a line gets through again. `flush`, and with it the end of the process, waits a moment, not for ever.
 """
 
 from __future__ import annotations
@@ -18,49 +18,37 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from .context import add_execution_fields
-from .formats import ConsoleFormatter, JsonFormatter
-from .routine_lines import ConsoleLines, JsonLines, RoutineLines
 
-ROOM = 10_000
+CAPACITY = 10_000
 """Lines that may wait: about 3 MB."""
 LINGER = 0.02
-"""Seconds a line of everyday life waits for others to be written with; a warning or worse waits for nobody."""
+"""Seconds that a line waits for others to be written with; a warning or worse is written at once."""
 LAST_WAIT = 1.0
-"""Seconds that the end of a process waits for lines still on their way; once."""
+"""Seconds that the end of a process waits for lines that are not written yet; once."""
 WRITE_AT_ONCE = 65_536
 BUSY_PAUSE = 0.05
 
 
 class BackgroundHandler(logging.Handler):
-    """As `logging.StreamHandler`, without ever blocking or raising, and with the fields of the execution that runs on
-    every line. `stream` is standard error if none is given."""
+    """Like `logging.StreamHandler`, but it never blocks or raises, and adds the fields of the current execution to
+    every record. `stream` is standard error by default."""
 
-    def __init__(self, stream: TextIO | None = None, room: int = ROOM) -> None:
+    def __init__(self, stream: TextIO | None = None, capacity: int = CAPACITY) -> None:
         super().__init__()
-        self._routine: RoutineLines | None = None
         self.stream = stream or sys.stderr
-        self.lines = Lines(_writer(self.stream), room, self._tell_dropped)
-
-    @property
-    def routine(self) -> RoutineLines | None:
-        """For the lines of every execution, where they need no record: in a format of ours, and seen by no filter."""
-        return self._routine if self.level <= logging.INFO and not self.filters else None
-
-    def setFormatter(self, formatter: logging.Formatter | None) -> None:
-        super().setFormatter(formatter)
-        self._routine = _routine(formatter)
+        self.lines = LineQueue(_writer(self.stream), capacity, self._dropped_line)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             add_execution_fields(record)
             line = self.format(record)
         except Exception:
-            self.lines.dropped += 1  # what logging would print for each of them could be a flood
+            self.lines.dropped += 1  # the complaint of `logging` for each of them could be a flood
             return
         self.lines.put(line, record.levelno >= logging.WARNING)
 
     def createLock(self) -> None:
-        """None is needed: a queue takes lines from any thread."""
+        """The queue accepts lines from any thread without a lock."""
         self.lock = None
 
     def flush(self) -> None:
@@ -70,7 +58,7 @@ class BackgroundHandler(logging.Handler):
         self.lines.close(LAST_WAIT)
         super().close()
 
-    def _tell_dropped(self, count: int) -> str:
+    def _dropped_line(self, count: int) -> str:
         fields = {"event": "log_lines_dropped", "dropped": count}
         text = f"log_lines_dropped dropped={count}"
         record = logging.LogRecord("mainspring", logging.WARNING, __file__, 0, text, (), None)
@@ -78,17 +66,11 @@ class BackgroundHandler(logging.Handler):
         return self.format(record)
 
 
-def _routine(formatter: logging.Formatter | None) -> RoutineLines | None:
-    if type(formatter) is JsonFormatter:
-        return JsonLines(formatter.process)
-    return ConsoleLines(formatter) if type(formatter) is ConsoleFormatter else None
-
-
-class Lines:
+class LineQueue:
     """A bounded queue of lines, and the thread that writes them."""
 
-    def __init__(self, write: Callable[[bytes], None], room: int, tell_dropped: Callable[[int], str]) -> None:
-        self._write, self._room, self._tell_dropped = write, room, tell_dropped
+    def __init__(self, write: Callable[[bytes], None], capacity: int, dropped_line: Callable[[int], str]) -> None:
+        self._write, self._capacity, self._dropped_line = write, capacity, dropped_line
         self._queue: deque[str] = deque()
         self.dropped = 0
         self._begin()
@@ -96,37 +78,26 @@ class Lines:
         os.register_at_fork(after_in_child=lambda: None if (method := begin()) is None else method())
 
     def _begin(self) -> None:
-        """Also in a forked child: the thread, and the lines it had, stayed with the parent."""
+        """Called again in a forked child: the thread and its lines stayed with the parent."""
         self._queue.clear()
         self._some, self._urgent, self._written = threading.Event(), threading.Event(), threading.Event()
         self._written.set()
-        self._closed = self._stuck = self._told = False
+        self._closed = self._stuck = self._notified = False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
     def put(self, line: str, urgent: bool = False) -> None:
-        if len(self._queue) >= self._room:
+        if len(self._queue) >= self._capacity:
             self.dropped += 1
             return
         self._queue.append(line)
         if urgent and not self._urgent.is_set():
             self._urgent.set()
-        if not self._told:
-            self._tell()
+        if not self._notified:
+            self._notify()
 
-    def put_all(self, lines: list[str]) -> None:
-        """Lines of everyday life."""
-        room = self._room - len(self._queue)
-        if room < len(lines):
-            self.dropped += len(lines) - max(room, 0)
-            del lines[max(room, 0) :]
-        self._queue.extend(lines)
-        if lines and not self._told:
-            self._tell()
-
-    def _tell(self) -> None:
-        """There is something to write."""
-        self._told = True
+    def _notify(self) -> None:
+        self._notified = True
         self._written.clear()
         self._some.set()
         if self._thread is None:
@@ -144,7 +115,7 @@ class Lines:
             self._urgent.wait(LINGER)
             self._some.clear()
             self._urgent.clear()
-            self._told = False
+            self._notified = False
             self._write_all()
             if not self._queue:
                 self._written.set()
@@ -154,8 +125,8 @@ class Lines:
             lines = [self._queue.popleft() for _ in range(min(len(self._queue), 1_000))]
             dropped, self.dropped = self.dropped, 0
             try:
-                told = [self._tell_dropped(dropped)] if dropped else []
-                self._write("\n".join([*told, *lines, ""]).encode("utf-8", "backslashreplace"))
+                first = [self._dropped_line(dropped)] if dropped else []
+                self._write("\n".join([*first, *lines, ""]).encode("utf-8", "backslashreplace"))
             except Exception:
                 self.dropped += dropped + len(lines)
 
@@ -172,7 +143,7 @@ class Lines:
 
 
 def _writer(stream: TextIO) -> Callable[[bytes], None]:
-    """Past the buffers of the stream: a thread that hangs in one of those would hang the end of the process too."""
+    """Bypasses the buffers of the stream: a thread stuck in one of them would block the exit of the process."""
     try:
         descriptor = stream.fileno()
     except (AttributeError, OSError, ValueError):
@@ -192,4 +163,4 @@ def _write_bytes(descriptor: int, data: bytes) -> None:
         try:
             view = view[os.write(descriptor, view[:WRITE_AT_ONCE]) :]
         except BlockingIOError:
-            time.sleep(BUSY_PAUSE)  # somebody has made it non-blocking, and it is full
+            time.sleep(BUSY_PAUSE)  # the stream is non-blocking and full

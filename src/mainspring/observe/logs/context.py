@@ -1,4 +1,4 @@
-"""The fields of the execution that runs here, on every log record: also on those of code that knows nothing of jobs."""
+"""Adds the fields of the current execution to every log record, also to those of code that knows nothing of jobs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...model.execution import ExecutionRow
 
 
 class ExecutionFields(logging.Filter):
-    """A filter for a handler of your own: it lets every record pass, and gives it `job`, `trigger`, `trace_id`,
-    `execution_id`, `attempt` and `tenant` if it was logged below a handler.
+    """A filter for a handler of your own: it passes every record, and adds `job`, `trigger`, `trace_id`,
+    `execution_id`, `attempt` and `tenant` to those that were logged below a job's handler.
 
         {"filters": {"execution": {"()": "mainspring.observe.logs.context.ExecutionFields"}}, ...}
 
-    They are found in tasks that the handler starts and in `asyncio.to_thread`; a bare `threading.Thread` begins without
-    them, unless it is run in `contextvars.copy_context()`.
+    This includes tasks that the handler starts and `asyncio.to_thread`; a bare `threading.Thread` has no fields unless
+    it runs in `contextvars.copy_context()`.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

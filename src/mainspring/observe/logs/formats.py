@@ -1,4 +1,4 @@
-"""Two formatters for log records, Mainspring's own and anybody's: JSON lines for programs, one line for people.
+"""Two formatters for log records of Mainspring and of any other code: JSON lines for programs, text for people.
 
 Name them in a `logging.config.dictConfig`:
 
@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Local time, level, and the message; in colour when `colour` is set, with the number of the `process` if given."""
+    """Local time, level and message; in colour if `colour` is set, with the number of the `process` if given."""
 
     def __init__(self, colour: bool = False, process: int | None = None) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class ConsoleFormatter(logging.Formatter):
         return self._dim(moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
 
     def level(self, name: str) -> str:
-        """The level, and which process it is."""
+        """The level and the number of the process."""
         padded = f"{name:<8}"
         if self._colour:
             padded = f"\x1b[{_COLOURS.get(name, '0')}m{padded}\x1b[0m"
@@ -75,7 +75,7 @@ class ConsoleFormatter(logging.Formatter):
         return self._bold(f"{name:<13}")
 
     def _text(self, record: logging.LogRecord) -> str:
-        """Lines of Mainspring begin with the event, lines of handlers with their job; both end with the ids."""
+        """Mainspring's own lines begin with the event, lines of handlers with their job; both end with the ids."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
         if event is not None and record.name.startswith("mainspring"):
             return f"{self.event(event)} {record.message.removeprefix(str(event)).lstrip(': ')}"
@@ -96,7 +96,7 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What a record carries beyond the standard attributes: its `extra`."""
+    """The attributes of a record beyond the standard ones: its `extra`."""
     return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
 
 
@@ -109,7 +109,7 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def message(name: str, fields: Mapping[str, Any]) -> str:
-    """One line of text: the event and its fields, each as `key=value`, ids last; what is not there is left out.
+    """One line of text: the event and its fields, each as `key=value`, ids last, without empty ones.
 
     >>> message("job_end", {"job": "crawl", "tenant": None, "error": "no route"})
     'job_end job=crawl error="no route"'

@@ -7,7 +7,6 @@ for structured formatters such as those of `mainspring.observe.logs.formats`, an
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -35,20 +34,18 @@ from ...model.events import (
 )
 from ...model.execution import ExecutionRow, State
 from ...model.time.instants import to_datetime
-from .background import BackgroundHandler
 from .context import fields_of_execution as _of
 from .formats import message
-from .routine_lines import RoutineLines
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 
-_COMPLETED = State.COMPLETED  # found in a module sooner than in an enumeration
-_DOCUMENTED = {"sweep_interval": "fold_interval"}
+_PUBLIC_NAMES = {"sweep_interval": "fold_interval"}
+"""Settings whose field has another name than users give them."""
 
 
 class LogLines:
-    """Pass it to `Mainspring(observers=[...])` with a logger of your own to have the lines there too.
+    """Pass it to `Mainspring(observers=[...])` with a logger of your own to send the lines there as well.
 
     >>> LogLines(logging.getLogger("billing.jobs"))
     LogLines('billing.jobs')
@@ -56,42 +53,17 @@ class LogLines:
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger(NAME)
-        self._looked = 0
-        self._handler: BackgroundHandler | None = None
-        self._lines: RoutineLines | None = None
 
     def __repr__(self) -> str:
         return f"LogLines({self._logger.name!r})"
 
     def wants(self, kind: type, execution: ExecutionRow) -> bool:
-        """The level of a logger may change at any time."""
         return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
     def wants_any(self, kind: type, executions: Sequence[ExecutionRow]) -> bool:
         return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
-    def hear_all(self, events: Sequence[Started | AttemptEnded]) -> None:
-        """Starts, or endings of what completed. Written by Mainspring's own handler alone they need no record."""
-        if not self._logger.isEnabledFor(INFO):
-            return
-        moment = int(time.time() * 1000)
-        if moment != self._looked:
-            self._look(moment)
-        if self._handler is None or self._lines is None:
-            for event in events:
-                self._told(event)
-        else:
-            self._handler.lines.put_all(self._lines.lines(self._logger.name, moment, events))
-
     def __call__(self, event: Event, /) -> None:
-        if type(event) is Started or (
-            type(event) is AttemptEnded and event.state is _COMPLETED and event.reason == "completed"
-        ):
-            self.hear_all([event])
-        else:
-            self._told(event)
-
-    def _told(self, event: Event) -> None:
         match event:
             case Enqueued():
                 self._line(DEBUG, "job_enqueued", _of(event.execution))
@@ -109,7 +81,7 @@ class LogLines:
                 self._line(WARNING, "write_refused", _of(event.execution), write=event.write)
             case Running():
                 fields = {"worker": event.worker, "roles": ",".join(event.roles)}
-                self._line(INFO, "running", fields, settings=_plain_ones(event.settings, fields))
+                self._line(INFO, "running", fields, settings=_flat_settings(event.settings, fields))
             case Stopping():
                 self._stopping(event)
             case Stopped():
@@ -135,13 +107,6 @@ class LogLines:
             case _:
                 assert_never(event)
 
-    def _look(self, moment: int) -> None:
-        """Where such lines go, for a millisecond: somebody may change the handlers."""
-        self._handler = _only_handler(self._logger)
-        lines = None if self._handler is None else self._handler.routine
-        self._lines = lines if lines is not None and lines.serves(self._logger.name) else None
-        self._looked = moment
-
     def _stopping(self, event: Stopping) -> None:
         fields = {"worker": event.worker, "running": event.running, "seconds": event.seconds}
         words = f"{event.running} running, up to {event.seconds:g} s; Ctrl-C again stops at once"
@@ -157,7 +122,7 @@ class LogLines:
             "duration_ms": round(event.duration_ms, 3),
         }
         if name == "job_end":
-            self._line(level, name, fields, state=event.state.value, reason=_telling(event), error=event.error)
+            self._line(level, name, fields, state=event.state.value, reason=_reason(event), error=event.error)
         elif name == "job_failed":
             self._line(level, name, fields, event.traceback, error=event.error, reason=event.reason)
         else:
@@ -219,21 +184,6 @@ class LogLines:
         logger.handle(record)
 
 
-def _only_handler(logger: logging.Logger) -> BackgroundHandler | None:
-    """The one handler that would see a record of this logger, if it is of our own kind."""
-    if logger.filters:
-        return None
-    found: logging.Handler | None = None
-    here: logging.Logger | None = logger
-    while here is not None:
-        if handlers := here.handlers:
-            if found is not None or len(handlers) > 1:
-                return None
-            found = handlers[0]
-        here = here.parent if here.propagate else None
-    return found if type(found) is BackgroundHandler else None
-
-
 def _ending(event: AttemptEnded) -> tuple[int, str]:
     match event.state:
         case State.FAILED:
@@ -250,19 +200,19 @@ def _ending(event: AttemptEnded) -> tuple[int, str]:
             return INFO, "job_end"
 
 
-def _telling(event: AttemptEnded) -> str | None:
-    """The reason of an ending, where it says more than the state."""
+def _reason(event: AttemptEnded) -> str | None:
+    """The reason of an ending, if it says more than the state."""
     return None if event.reason == event.state.value else event.reason
 
 
-def _plain_ones(settings: Mapping[str, object], told: Mapping[str, Any]) -> dict[str, object]:
-    """Under the names that the settings have for their users."""
-    plain = {key: value for key, value in settings.items() if key not in told and not isinstance(value, Mapping)}
-    return {_DOCUMENTED.get(key, key): value for key, value in plain.items()}
+def _flat_settings(settings: Mapping[str, object], logged: Mapping[str, Any]) -> dict[str, object]:
+    """Settings that hold one value and are not logged already, under the names that users give them."""
+    flat = {key: value for key, value in settings.items() if key not in logged and not isinstance(value, Mapping)}
+    return {_PUBLIC_NAMES.get(key, key): value for key, value in flat.items()}
 
 
 class _Message:
-    """Text that is put together when somebody wants to read it: a formatter for programs does not."""
+    """Text that is rendered when a formatter asks for it: the one for programs does not."""
 
     __slots__ = ("_fields", "_name")
 

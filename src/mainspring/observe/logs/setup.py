@@ -1,4 +1,4 @@
-"""Log lines made visible for a process that Mainspring runs as a whole, if the application set up no logging."""
+"""Logging for a process that Mainspring runs as a whole, if the application has set up none. Imports never do this."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from .background import BackgroundHandler
 from .formats import ConsoleFormatter, JsonFormatter
 
 
-def show_logs(log_format: str, level: str) -> None:
-    """To standard error, unless somebody has configured logging already."""
-    root, ours = logging.getLogger(), logging.getLogger("mainspring")
-    if root.handlers or ours.handlers:
-        return
-    handler = BackgroundHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else ConsoleFormatter(coloured()))
+def already_configured() -> bool:
+    """Whether the application has set up its own logging."""
+    return bool(logging.getLogger().handlers or logging.getLogger("mainspring").handlers)
+
+
+def configure_logging(log_format: str, level: str, process: int | None = None) -> None:
+    """Write log lines to standard error, `json` for programs or `console` for people, in place of the handlers that
+    the root logger has. `process` numbers one of several processes that share the stream."""
+    handler, root = BackgroundHandler(), logging.getLogger()
+    handler.setFormatter(JsonFormatter(process) if log_format == "json" else ConsoleFormatter(_coloured(), process))
+    for each in list(root.handlers):
+        root.removeHandler(each)
+        each.close()
     root.addHandler(handler)
     root.setLevel(logging.INFO if level == "DEBUG" else level)
-    ours.setLevel(level)
+    logging.getLogger("mainspring").setLevel(level)
 
 
-def coloured() -> bool:
+def _coloured() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
