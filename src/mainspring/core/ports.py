@@ -15,25 +15,25 @@ from typing import Any, Protocol
 from ..model.execution import ExecutionRow, Outcome, State
 from ..model.job import Job, JobStats, LiveCounts
 from ..model.store.copy_records import Record, RecordKind
-from ..model.store.entries import Entry, EntryWrite, ShelfKind
+from ..model.store.entries import Entry, EntryKind, EntryWrite
 from ..model.store.messages import (
     Added,
     Audit,
-    Beat,
-    BeatReply,
     CancelRequest,
     Change,
     ClaimRequest,
     DuePage,
     Exchanged,
     ExecutionQuery,
+    HeartbeatReply,
+    HeartbeatRequest,
     JobQuery,
     JobsFound,
     JobWrite,
     JobWritten,
     LockRow,
     LogLine,
-    Note,
+    ProgressReport,
     PruneRule,
     WorkerInfo,
 )
@@ -233,16 +233,16 @@ class Store(LockBackend, Protocol):
     async def cancels(self, owner: str) -> dict[str, str]:
         """Cancel requests for rows this owner runs: execution id to reason."""
 
-    async def cancel_strays(self, limit: int) -> list[ExecutionRow]:
+    async def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
         """Pending or waiting rows that carry a cancel request: asked to stop while running, handed back since."""
 
-    def beat(self, beat: Beat) -> BeatReply:
+    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """Renew leases and the worker's row. Blocking, called from the heartbeat's own thread.
 
         A lease is renewed if the row is running under this owner and token; all others are reported lost.
         """
 
-    async def note(self, notes: Sequence[Note]) -> list[bool]:
+    async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
         """Store progress, counters and log lines of rows still running under that owner and token.
 
         The newest 1,000 log lines of an execution are kept; sequence numbers begin at 1 and go on for ever.
@@ -293,20 +293,20 @@ class Store(LockBackend, Protocol):
         """Delete up to `limit` audit records whose ids are smaller than this, the smallest first; how many it was."""
 
     # --- shelf --------------------------------------------------------------------------------------------
-    async def shelve(self, writes: Sequence[EntryWrite]) -> list[bool]:
+    async def write_entries(self, writes: Sequence[EntryWrite]) -> list[bool]:
         """Compare-and-set each entry on its own, in the order given; a put makes its version the stored one plus 1.
 
         The audit record is stored in the same step, if and only if the write won. To remove what is not there wins
         only with `seen_version` None.
         """
 
-    async def shelf(
-        self, kind: ShelfKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+    async def list_entries(
+        self, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
     ) -> list[Entry]:
         """The entries of one scope whose keys lie between these two (both exclusive), by key in the order of code
         points."""
 
-    async def entries(self, kind: ShelfKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+    async def entries(self, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
         """Those of these entries that exist, by key."""
 
     # --- moving house -------------------------------------------------------------------------------------
