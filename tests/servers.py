@@ -75,7 +75,7 @@ class Postgres:
     def migrated_database(self) -> str:
         """The address of a fresh database with our tables: a copy takes a quarter of the time that making them does."""
         if self._template is None:
-            from mainspring.stores.postgres.schema import script
+            from mainspring.stores.postgres.migrate import script
 
             self._template = self.new_database().rpartition("/")[2]
             self.execute(script("mainspring"), self._template)

@@ -15,7 +15,7 @@ import psycopg
 
 from mainspring.core.ports import Clock, Store
 from mainspring.stores.postgres import PostgresStore
-from mainspring.stores.postgres.schema import script
+from mainspring.stores.postgres.migrate import script
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance import StoreConformance
 from tests.servers import postgres, postgres_versions

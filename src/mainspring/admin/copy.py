@@ -19,7 +19,7 @@ from ..model.errors import ConfigurationError
 from ..model.store.copy_records import RecordKind, key_of
 from ..model.store.messages import ExecutionQuery
 from ..model.values.database_url import parse_url, without_password
-from .schema import standing
+from .schema import status
 
 __all__ = ["Compared", "CopyRefused", "Moved", "copy", "verify"]
 
@@ -89,7 +89,7 @@ async def refuse_nothing(url: str) -> None:
     """A misspelt address must not look like an empty database."""
     if parse_url(url).scheme == "memory":
         raise ConfigurationError("memory:// lives and ends with its process: there is nothing to copy")
-    if (await standing(url)).current == 0:
+    if (await status(url)).current == 0:
         raise ConfigurationError(f"{without_password(url)}: there is no Mainspring database")
 
 

@@ -1,4 +1,4 @@
-"""What an administrator does with a database: see where its schema stands, bring it up to date, read the SQL first."""
+"""What an administrator does to the schema of a database: look at its version, bring it up to date, read the SQL."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from ..model.errors import ConfigurationError
 from ..model.values.database_url import parse_url, without_password
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """`current` is the last migration applied, 0 when there are no tables of ours."""
+class SchemaStatus(msgspec.Struct, frozen=True):
+    """`current` is the version of the tables, 0 when there are none of ours. `outdated` names the functions and views
+    that are missing or differ from those of this release (PostgreSQL)."""
 
     database: str
     schema: str | None
     current: int
     newest: int
     pending: list[int]
+    outdated: list[str] = []
 
 
-async def standing(url: str) -> Standing:
-    """Without changing anything."""
+async def status(url: str) -> SchemaStatus:
+    """Read only: this never creates tables, nor a file."""
     scheme = _scheme(url)
     if scheme == "sqlite":
-        return _sqlite_standing(url)
+        return _sqlite_status(url)
     return await (_mongo if scheme == "mongodb" else _postgres)(url, migrate=False)
 
 
-async def migrate(url: str) -> Standing:
+async def migrate(url: str) -> SchemaStatus:
     """Apply what is missing. Safe while others do the same, and while an application runs."""
     scheme = _scheme(url)
     if scheme != "sqlite":
@@ -41,17 +43,17 @@ async def migrate(url: str) -> Standing:
     store = SqliteStore(parse_url(url).path, SystemClock())
     await store.open()
     await store.close()
-    return _sqlite_standing(url)
+    return _sqlite_status(url)
 
 
 def script(url: str, after: int = 0) -> str:
-    """The SQL of the migrations after that number, for an administrator to read and apply. Nothing is connected to."""
+    """The SQL from that version to the newest, for an administrator to read and apply. Connects to nothing."""
     scheme = _scheme(url)
     if scheme == "mongodb":
         raise ConfigurationError("database_url: MongoDB has no SQL; `mainspring db migrate` creates the indexes")
     if scheme == "postgresql":
         from ..stores.postgres.connection.opening import Place
-        from ..stores.postgres.schema import script as postgres_script
+        from ..stores.postgres.migrate import script as postgres_script
 
         return postgres_script(Place(url, None, None).schema, after)
     from ..stores.sqlite.statements import migrations
@@ -66,8 +68,8 @@ def _scheme(url: str) -> str:
     return scheme
 
 
-async def _postgres(url: str, *, migrate: bool) -> Standing:
-    from ..stores.postgres import schema
+async def _postgres(url: str, *, migrate: bool) -> SchemaStatus:
+    from ..stores.postgres import migrate as schema
     from ..stores.postgres.connection.opening import Place
     from ..stores.postgres.database import Database
 
@@ -80,10 +82,11 @@ async def _postgres(url: str, *, migrate: bool) -> Standing:
             await Database(source, place.schema, place.name).value("keep_partitions")
     finally:
         await source.close()
-    return Standing(without_password(url), found.schema, found.current, found.newest, found.pending)
+    outdated = sorted(found.outdated)
+    return SchemaStatus(without_password(url), found.schema, found.current, found.newest, found.pending, outdated)
 
 
-async def _mongo(url: str, *, migrate: bool) -> Standing:
+async def _mongo(url: str, *, migrate: bool) -> SchemaStatus:
     from ..stores.mongo import schema
     from ..stores.mongo.connection.clock import ServerTime
     from ..stores.mongo.connection.opening import Source
@@ -94,19 +97,19 @@ async def _mongo(url: str, *, migrate: bool) -> Standing:
         found = await (schema.migrate if migrate else schema.status_of)(db)
     finally:
         await source.close(db)
-    return Standing(without_password(url), found.prefix, found.current, found.newest, found.pending)
+    return SchemaStatus(without_password(url), found.prefix, found.current, found.newest, found.pending)
 
 
-def _sqlite_standing(url: str) -> Standing:
+def _sqlite_status(url: str) -> SchemaStatus:
     from ..stores.sqlite.statements import migrations
 
     numbers = [number for number, _ in migrations()]
     current = _sqlite_version(Path(parse_url(url).path))
-    return Standing(url, None, current, numbers[-1], [number for number in numbers if number > current])
+    return SchemaStatus(url, None, current, numbers[-1], [number for number in numbers if number > current])
 
 
 def _sqlite_version(path: Path) -> int:
-    """Opened for reading: looking at a database must not make one."""
+    """Opened read-only, so that it never creates the file."""
     if not path.is_file():
         return 0
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:

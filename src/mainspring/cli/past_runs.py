@@ -8,7 +8,7 @@ import logging
 
 import msgspec
 
-from ..admin.schema import standing
+from ..admin.schema import status
 from ..app.mainspring import Mainspring
 from ..config.settings import parse_url
 from ..core.jobs.calendars import CalendarView
@@ -40,7 +40,7 @@ async def _past(url: str) -> Past:
     """Opening a store would make or migrate its tables: only one that stands as this release wants it is opened."""
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     async with asyncio.timeout(PATIENCE):
-        found = await standing(url)
+        found = await status(url)
         if found.current == 0:
             return Past(why="the database holds no tables of Mainspring yet")
         if found.pending:

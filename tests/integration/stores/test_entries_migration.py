@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pymongo
 import pytest
 
@@ -15,10 +14,8 @@ from mainspring.core.ports import Store
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.entries import Entry, EntryWrite
 from mainspring.model.store.messages import JobFacts, JobQuery, JobsFound, JobWrite
-from mainspring.stores.postgres.statements import migrations as postgres_migrations
 from mainspring.stores.sqlite.statements import migrations as sqlite_migrations
 from tests.mongo_server import mongo
-from tests.servers import postgres
 
 SPEC = JobSpec(handler="work", queue="slow", description="Übersicht")
 JOB = Job(name="job", id="job-1", declared=encode_spec(SPEC), overrides='{"queue":"own"}', next_run=7, paused=5)
@@ -61,22 +58,6 @@ async def test_an_older_sqlite_file(tmp_path: Path) -> None:
         marks = ", ".join("?" * len(columns(0)))
         connection.execute(f"INSERT INTO mainspring_jobs ({COLUMNS}) VALUES ({marks})", columns(0))
     await works(f"sqlite:///{tmp_path}/old.db")
-
-
-@pytest.mark.req("OPS-5")
-async def test_an_older_postgresql_database() -> None:
-    url = postgres().new_database()
-    with psycopg.connect(url) as connection:
-        connection.execute("CREATE SCHEMA mainspring")
-        for number, text in postgres_migrations():
-            if number <= 11:
-                connection.execute(text.encode())
-        connection.execute("UPDATE mainspring.meta SET value = 11 WHERE key = 'schema'")
-        connection.execute("INSERT INTO mainspring.incarnation (job_id, job) VALUES (%s, %s)", (JOB.id, JOB.name))
-        marks = ", ".join(["%s"] * (len(columns(False)) + 1))
-        row = (*columns(False), '{"handler":"work","queue":"own"}')
-        connection.execute(f"INSERT INTO mainspring.job ({COLUMNS}, defaults) VALUES ({marks})".encode(), row)
-    await works(url)
 
 
 @pytest.mark.req("OPS-5")

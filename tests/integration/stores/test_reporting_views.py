@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
@@ -19,6 +20,8 @@ from mainspring.core.ports import Store
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import Change, ClaimRequest, JobWrite
+from mainspring.model.triggers.combined import encode_trigger
+from mainspring.model.triggers.interval import Every
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
@@ -131,6 +134,32 @@ async def test_views_show_what_happened(kind: str, tmp_path: Path) -> None:
         assert [each["status"] for each in states] == ["completed", "failed", "pending"]
         [lock] = ground.ask(f"SELECT * FROM {ground.view('locks')}")
         assert (lock["name"], lock["owner"]) == ("report", "w1")
+
+
+@pytest.mark.req("HIS-4")
+@pytest.mark.parametrize("kind", ["postgres"])
+async def test_a_job_that_does_not_tick_has_no_next_run(kind: str, tmp_path: Path) -> None:
+    """As in the interface: `Job.next_run_at`."""
+    plain = JobSpec(handler="work", trigger=encode_trigger(Every(seconds=60)))
+    jobs = {
+        "ticks": plan("ticks", plain),
+        "paused": plan("paused", plain, paused=2),
+        "resumes": plan("resumes", plain, paused=2, resume=9_000_000),
+        "cancelled": plan("cancelled", plain, cancelled=2),
+        "disabled": plan("disabled", msgspec.structs.replace(plain, enabled=False)),
+        "overridden": plan("overridden", plain, overrides='{"enabled":false}'),
+        "on-demand": plan("on-demand", JobSpec(handler="work"), next_run=None),
+    }
+    async with GROUNDS[kind](tmp_path) as ground:
+        await ground.store.write_jobs([JobWrite(job=job, seen_version=None) for job in jobs.values()])
+        rows = ground.ask(f"SELECT job_name, next_run_at FROM {ground.view('jobs')}")
+        shown = {row["job_name"]: row["next_run_at"] and as_datetime(row["next_run_at"]) for row in rows}
+        assert shown == {name: job.next_run_at for name, job in jobs.items()}
+        assert [name for name, at in shown.items() if at is not None] == ["ticks"]
+
+
+def plan(name: str, spec: JobSpec, **fields: Any) -> Job:
+    return Job(**{"name": name, "id": f"{name}-1", "declared": encode_spec(spec), "next_run": 7_000_000, **fields})
 
 
 @pytest.mark.req("HIS-4")

@@ -35,21 +35,21 @@ def db() -> None:
 @_URL
 @_OUTPUT
 def status(database_url: str | None, output: str) -> None:
-    """Which migrations are applied, and which are not. Changes nothing."""
-    _show(asyncio.run(schema.standing(_url(database_url))), output)
+    """The version of the tables, and what is missing. Changes nothing."""
+    _show(asyncio.run(schema.status(_url(database_url))), output)
 
 
 @db.command()
 @_URL
 @_OUTPUT
 def migrate(database_url: str | None, output: str) -> None:
-    """Apply the migrations that are missing. Safe while applications run, and while others do the same."""
+    """Apply what is missing. Safe while applications run, and while others do the same."""
     _show(asyncio.run(schema.migrate(_url(database_url))), output)
 
 
 @db.command()
 @_URL
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out migrations up to this number.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out what led to this version.")
 def sql(database_url: str | None, after: int) -> None:
     """Print the SQL that `migrate` runs, for an administrator to read and apply. Connects to nothing."""
     click.echo(schema.script(_url(database_url), after), nl=False)
@@ -126,7 +126,7 @@ def _url(given: str | None) -> str:
     return load({"database_url": given}).database_url
 
 
-def _show(found: schema.Standing, output: str) -> None:
+def _show(found: schema.SchemaStatus, output: str) -> None:
     if output == "json":
         print_json(msgspec.structs.asdict(found))
         return
@@ -134,7 +134,8 @@ def _show(found: schema.Standing, output: str) -> None:
     fields: dict[str, Any] = {
         "database": found.database,
         "schema": found.schema,
-        "migration": f"{found.current} of {found.newest}",
+        "version": f"{found.current} of {found.newest}",
         "pending": pending,
+        "functions to replace": f"{len(found.outdated)}: {', '.join(found.outdated)}" if found.outdated else None,
     }
     print_fields(fields)

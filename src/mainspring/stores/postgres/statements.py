@@ -1,13 +1,16 @@
-"""The SQL of this store: one named file per statement under sql/, numbered migrations under migrations/, read once.
+"""The SQL of this store, read from files: one statement per file under sql/; tables, views and functions under schema/.
 
-Files are written for the schema "mainspring"; another name takes its place when they are read.
+The files are written for the schema "mainspring"; another schema name is put in when they are read.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from hashlib import sha256
 from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
 
 from ...model.errors import InvalidValue
 
@@ -48,8 +51,40 @@ def statement_names() -> list[str]:
     return sorted(file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql"))
 
 
-def migrations(schema: str = DEFAULT_SCHEMA) -> list[tuple[int, str]]:
-    """Number and text of every migration, in order."""
-    files = resources.files(__package__).joinpath("migrations").iterdir()
-    found = [(int(file.name[:4]), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
-    return [(number, in_schema(text, schema)) for number, text in sorted(found)]
+# --- the schema -----------------------------------------------------------------------------------------------------
+
+VERSIONS = {1: "tables.sql"}
+"""Each version of the tables and the file under schema/ that leads to it from the one before. A later version adds a
+file of its own, `0002_...sql`."""
+
+
+class Definition(NamedTuple):
+    """A function with its overloads, or the views: what is replaced when its text changes."""
+
+    name: str
+    text: str
+    checksum: str
+
+
+@cache
+def versions(schema: str = DEFAULT_SCHEMA) -> list[tuple[int, str]]:
+    """Number and text of every version, in order."""
+    return [(number, in_schema(_schema_file(name).read_text("utf-8"), schema)) for number, name in VERSIONS.items()]
+
+
+@cache
+def definitions(schema: str = DEFAULT_SCHEMA) -> list[Definition]:
+    """In the order they are applied: the views call functions."""
+    areas = sorted(_schema_file("functions").iterdir(), key=lambda area: area.name)
+    functions = [file for area in areas for file in sorted(area.iterdir(), key=lambda file: file.name)]
+    return [_definition(file, schema) for file in (*functions, _schema_file("views.sql"))]
+
+
+def _definition(file: Traversable, schema: str) -> Definition:
+    """The checksum is that of the file, whatever the schema is called."""
+    text = file.read_text("utf-8")
+    return Definition(file.name.removesuffix(".sql"), in_schema(text, schema), sha256(text.encode()).hexdigest()[:16])
+
+
+def _schema_file(name: str) -> Traversable:
+    return resources.files(__package__).joinpath("schema", name)

@@ -1,5 +1,5 @@
 """Shares, limits and triggers on PostgreSQL, where conformance cannot look: many connections at one key, much that
-waits, rows that come from plain SQL, and databases of earlier releases."""
+waits, and rows that come from plain SQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from mainspring.model.store.messages import Change, ClaimRequest, ExecutionQuery
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.executions.exchange import exchange
-from mainspring.stores.postgres.statements import migrations
 from tests.servers import postgres
 
 CHANCE = random.Random(8)
@@ -184,65 +183,20 @@ async def test_keys_that_plain_sql_fills_in_can_be_read_whatever_is_in_them(url:
         assert sorted(decode_limits(row.limits or "[]")[0].key for row in claimed) == ["-", "a?b", "a?b?", "b" * 200]
 
 
-# --- of earlier releases --------------------------------------------------------------------------------------------
-
-OLD = """
-    INSERT INTO mainspring.incarnation (job_id, job) VALUES ('job-1', 'job');
-    INSERT INTO mainspring.history (id, created, due, started, finished, token, job_key, failures, crashes, alone,
-        staged, todo, keep, stray, state, body)
-    SELECT mainspring.new_id(t), t, t, t, t, 1, 1, 0, 0, false, false, false, true, false, 'completed',
-        '{"job":"job","job_id":"job-1","handler":"crawl"' || CASE n % 2 WHEN 0 THEN ',"trigger":"schedule"' ELSE '' END
-    FROM (SELECT n, mainspring.now_micros() - 1000000 * n AS t FROM generate_series(1, 10) n) x;
-    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, body)
-    SELECT mainspring.new_id(t), t, t, 1, 0, 1, 'default/crawl',
-        '{"job":"job","job_id":"job-1","handler":"crawl"' || told
-    FROM (VALUES (mainspring.now_micros(), ',"trigger":"schedule"'), (mainspring.now_micros(), '')) x (t, told);
-    INSERT INTO mainspring.delta (job_key, completed) VALUES (1, 10);
-"""
+# --- triggers ---------------------------------------------------------------------------------------------------------
 
 
-PARKED = """
-    INSERT INTO mainspring.incarnation (job_id, job) VALUES ('job-1', 'job');
-    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, share, weight, tag, limits, parked,
-        for_token, body)
-    SELECT mainspring.new_id(t), t, t, 1, 0, -1, lane, share, 1, tag, limits, 'k', false,
-        '{"job":"job","job_id":"job-1","handler":"crawl","limits":' || to_json(limits)::text
-    FROM (SELECT mainspring.now_micros() AS t, '[{"key":"k","concurrency":1}]' AS limits) x,
-        (VALUES ('default/crawl//limited', NULL, NULL), ('default/crawl//fair', 'a', 0)) y (lane, share, tag);
-    INSERT INTO mainspring.limit_state (key, running, slot_look) VALUES ('k', 0, 4102444800000000);
-"""
-
-
-def _earlier_release(url: str, schema: int, rows: str) -> None:
-    """A database as that release left it."""
-    with psycopg.connect(url) as connection:
-        connection.execute("CREATE SCHEMA mainspring")
-        for number, text in migrations():
-            if number <= schema:
-                connection.execute(text.encode())
-        connection.execute("UPDATE mainspring.meta SET value = %s WHERE key = 'schema'", [schema])
-        connection.execute(rows.encode())
-
-
-@pytest.mark.req("OPS-5", "FLW-3")
-async def test_rows_that_an_earlier_release_has_parked_are_judged_anew(url: str) -> None:
-    _earlier_release(url, 20, PARKED)
+@pytest.mark.req("HIS-3")
+async def test_rows_are_found_by_their_trigger(url: str) -> None:
     async with opened(url) as [store]:
-        [first] = (await store.exchange([], request())).claimed
-        [second] = (await store.exchange([change(first)], request())).claimed
-        assert first.id != second.id
-
-
-@pytest.mark.req("OPS-5", "HIS-3")
-async def test_rows_of_an_earlier_release_are_found_by_their_trigger(url: str) -> None:
-    _earlier_release(url, 14, OLD)
-    async with opened(url) as [store]:
-        for row in (await store.exchange([], request())).claimed:
-            assert (await store.exchange([change(row)], None)).applied == (True,)
-        await store.add([execution(trigger="schedule"), execution()])
-        for trigger, count in (("schedule", 7), ("enqueue", 7), ("api", 0)):
+        for _ in range(2):
+            await store.add([execution(trigger="schedule"), execution(), execution(share="a")])
+            for row in (await store.exchange([], request(limit=2))).claimed:
+                assert (await store.exchange([change(row)], None)).applied == (True,)
+        for trigger, count in (("schedule", 2), ("enqueue", 4), ("api", 0)):
             query = ExecutionQuery(trigger=trigger)
             assert [row.trigger for row in await store.find(query)] == [trigger] * count
             assert await store.count(query, 100) == count
-        stats = (await store.stats(["job-1"]))["job-1"]
-        assert (stats.completed, stats.by_trigger) == (12, {"schedule:completed": 1, "enqueue:completed": 1})
+        counted = (await store.stats(["job-1"]))["job-1"].by_trigger
+        assert sum(counted.values()) == 4
+        assert set(counted) == {"schedule:completed", "enqueue:completed"}

@@ -25,7 +25,7 @@ from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connection.address import parse_address
 from mainspring.stores.postgres.connection.pool import Connections, PsycopgSession, Row, Startup
-from mainspring.stores.postgres.schema import script
+from mainspring.stores.postgres.migrate import script
 from tests.servers import postgres
 from tests.support import until
 

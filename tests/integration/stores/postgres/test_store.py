@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,9 +18,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from mainspring import InvalidValue, StoreError
-from mainspring.cli.root import run_command
 from mainspring.core.ports import Topic
-from mainspring.model.errors import SchemaMismatch
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import (
@@ -36,7 +33,6 @@ from mainspring.model.store.messages import (
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connection.pool import Startup
-from mainspring.stores.postgres.statements import migrations
 from mainspring.stores.postgres.wakeups import Ear
 from tests.servers import postgres
 from tests.support import until
@@ -97,25 +93,6 @@ async def life(store: PostgresStore) -> None:
 
 
 # --- schema ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.req("OPS-5")
-async def test_any_number_may_migrate_at_once(url: str) -> None:
-    stores = [PostgresStore(url) for _ in range(8)]
-    await asyncio.gather(*(store.open() for store in stores))
-    await life(stores[0])
-    await asyncio.gather(*(store.close() for store in stores))
-
-
-@pytest.mark.req("OPS-5")
-async def test_a_schema_of_a_later_release_is_refused(url: str) -> None:
-    async with opened(url):
-        pass
-    newest = migrations()[-1][0]
-    with psycopg.connect(url) as connection:
-        connection.execute("UPDATE mainspring.meta SET value = value + 1 WHERE key = 'schema'")
-    with pytest.raises(SchemaMismatch, match=f"schema is at {newest + 1}, this release needs {newest}"):
-        await PostgresStore(url).open()
 
 
 @pytest.mark.req("OPS-5")
@@ -423,44 +400,3 @@ async def test_months_are_made_ahead_filled_from_the_default_and_dropped_when_em
 def random_month_id(year: int, month: int) -> str:
     at = datetime(year, month, 15, tzinfo=UTC)
     return random_id(round(at.timestamp() * 1_000_000), random.Random())
-
-
-# --- the command line -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.req("OPS-4", "OPS-5")
-def test_the_command_line_shows_migrates_and_prints(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    place = ["--database-url", f"{url}?schema=jobs"]
-    newest = migrations()[-1][0]
-
-    def standing(command: str) -> dict[str, Any]:
-        assert run_command(["db", command, *place, "-o", "json"]) == 0
-        shown: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return shown
-
-    before = standing("status")
-    assert (before["schema"], before["current"], len(before["pending"])) == ("jobs", 0, newest)
-    after = standing("migrate")
-    assert (after["current"], after["pending"]) == (newest, [])
-    assert standing("status") == standing("migrate") == after
-    assert run_command(["db", "status", *place]) == 0
-    assert f"{newest} of {newest}" in capsys.readouterr().out
-
-
-@pytest.mark.req("OPS-4", "OPS-5")
-async def test_the_printed_sql_is_what_an_administrator_can_apply(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Applied by hand, it leaves nothing to migrate: the application needs no right to create anything."""
-    assert await asyncio.to_thread(run_command, ["db", "sql", "--database-url", url]) == 0
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(capsys.readouterr().out.encode())
-        connection.execute("DROP ROLE IF EXISTS worker")
-        connection.execute("CREATE ROLE worker LOGIN")
-        connection.execute("GRANT USAGE ON SCHEMA mainspring TO worker")
-        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mainspring TO worker")
-        connection.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA mainspring TO worker")
-        connection.execute("UPDATE mainspring.meta SET value = 0 WHERE key = 'partitions'")
-        last_month = r"SELECT max(relname) FROM pg_class WHERE relname ~ '^history_\d{4}_\d\d$' AND relkind = 'r'"
-        [[name]] = connection.execute(last_month.encode()).fetchall()
-        connection.execute(f"DROP TABLE mainspring.{name}".encode())  # which the worker may not make again
-    async with opened(url.replace("postgres@", "worker@")) as store:
-        await life(store)

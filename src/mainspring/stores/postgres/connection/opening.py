@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ...common.event_loops import PerLoop
-from .. import schema
+from .. import migrate
 from ..database import Database, explained
 from ..executions.batching import Gatherer
 from ..heartbeat import Beats, BorrowedBeats, OwnBeats
@@ -85,7 +85,7 @@ async def open_place(place: Place, listeners: Listeners) -> Opened:
         source, own, listen = await place.source()
     except psycopg.Error as error:
         raise explained(error, place.name) from error
-    await schema.migrate(source, place.schema, place.name)
+    await migrate.migrate(source, place.schema, place.name)
     db = Database(source, place.schema, place.name)
     beats: Beats = BorrowedBeats(db) if own is None else OwnBeats(own, place.schema, place.name)
     origin = secrets.token_hex(6)

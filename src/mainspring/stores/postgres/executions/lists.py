@@ -154,11 +154,13 @@ def _filtered(search: Search, query: ExecutionQuery, values: Values) -> list[Sea
         ("x.created >= {}", "bigint", query.created_from),
         ("x.created < {}", "bigint", query.created_to),
         ("x.job_key = (SELECT key FROM mainspring.incarnation WHERE job_id = {})", "text", query.job_id),
+        ("x.trigger = {}", "text", None if query.trigger == "enqueue" else query.trigger),
     )
+    if query.trigger == "enqueue":  # as nearly all are: their column is NULL
+        search = search.where("x.trigger IS NULL")
     for condition, kind, value in terms:
         search = search if value is None else search.where(condition.format(values.add(value, kind)))
-    found = [one for each in _in_time(search, query, values) for one in _traced(each, query.trace_id, values)]
-    return [one for each in found for one in _triggered(each, query.trigger, values)]
+    return [one for each in _in_time(search, query, values) for one in _traced(each, query.trace_id, values)]
 
 
 def _bound(sign: str, cursor: str | None) -> list[tuple[str, str, str | None]]:
@@ -168,30 +170,6 @@ def _bound(sign: str, cursor: str | None) -> list[tuple[str, str, str | None]]:
     if is_id(cursor):
         return [(f"x.id {sign} {{}}", "uuid", cursor)]
     return [(f'x.id::text {sign} {{}} COLLATE "C"', "text", cursor)]
-
-
-_TOLD_LATER = (
-    "x.id >= coalesce((SELECT mainspring.id_at(value) FROM mainspring.meta WHERE key = 'untold_triggers'), "
-    "'00000000-0000-0000-0000-000000000000')"
-)
-
-
-def _triggered(search: Search, trigger: str | None, values: Values) -> list[Search]:
-    """Nearly all are enqueued: their column is NULL. That of rows which ended before there was one is NULL too, and
-    their body tells."""
-    if trigger is None:
-        return [search]
-    if trigger == "enqueue":
-        told = "x.trigger IS NULL"
-        if search.table == "history":
-            told += f" AND ({_TOLD_LATER} OR mainspring.trigger_of(x.body) IS NULL)"
-        return [search.where(told)]
-    wanted = values.add(trigger, "text")
-    told_now = search.where(f"x.trigger = {wanted}")
-    if search.table == "live":
-        return [told_now]
-    early = ("x.trigger IS NULL", _TOLD_LATER.replace(">=", "<"), f"mainspring.trigger_of(x.body) = {wanted}")
-    return [told_now, search.where(*early)]
 
 
 def _in_time(search: Search, query: ExecutionQuery, values: Values) -> list[Search]:

@@ -1,0 +1,27 @@
+-- Attached, not created in place: that lets reads and writes of other partitions go on. Rows of that month that came
+-- too early are moved out of the default partition first. The check spares the server a look at all rows when it attaches
+-- the month; afterwards each row would be checked against it for nothing.
+CREATE OR REPLACE FUNCTION mainspring.make_partition(month date) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    name text := to_char(month, '"history_"YYYY_MM');
+    low uuid;
+    high uuid;
+BEGIN
+    IF to_regclass('mainspring.' || name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    SELECT b.low, b.high INTO low, high FROM mainspring.month_bounds(month) b;
+    EXECUTE format('CREATE TABLE mainspring.%I (LIKE mainspring.history INCLUDING DEFAULTS)', name);
+    EXECUTE format('ALTER TABLE mainspring.%I ADD CONSTRAINT of_month CHECK (id >= %L AND id < %L)', name, low, high);
+    LOCK TABLE mainspring.history_default IN ACCESS EXCLUSIVE MODE;
+    EXECUTE format(
+        'WITH moved AS (DELETE FROM mainspring.history_default WHERE id >= %L AND id < %L RETURNING *)
+         INSERT INTO mainspring.%I SELECT * FROM moved', low, high, name
+    );
+    EXECUTE format(
+        'ALTER TABLE mainspring.history ATTACH PARTITION mainspring.%I FOR VALUES FROM (%L) TO (%L)', name, low, high
+    );
+    EXECUTE format('ALTER TABLE mainspring.%I DROP CONSTRAINT of_month', name);
+    RETURN true;
+END
+$$;

@@ -1,0 +1,36 @@
+-- Notes of rows that still run under that owner and token. Returns the positions of those stored. The newest 1,000
+-- log lines stay.
+CREATE OR REPLACE FUNCTION mainspring.note(notes json) RETURNS integer[] LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    one record;
+    last integer;
+    stored integer[];
+BEGIN
+    FOR one IN
+        SELECT x.* FROM ROWS FROM (
+            json_to_recordset(notes) AS (
+                id uuid, token integer, owner text, progress text, counters text, logs json, n integer
+            )
+        ) x ORDER BY x.id, x.n
+    LOOP
+        UPDATE mainspring.live l SET
+            progress = coalesce(one.progress, l.progress), counters = coalesce(one.counters, l.counters)
+        WHERE l.id = one.id AND l.phase = 2 AND l.token = one.token AND l.owner = one.owner;
+        CONTINUE WHEN NOT FOUND;
+        stored := stored || one.n;
+        IF one.logs IS NOT NULL THEN
+            last := coalesce((SELECT max(g.seq) FROM mainspring.log g WHERE g.execution_id = one.id), 0);
+            INSERT INTO mainspring.log (execution_id, seq, at, level, message)
+            SELECT one.id, last + g.n, (g.line->>0)::bigint, g.line->>1, g.line->>2
+            FROM json_array_elements(one.logs) WITH ORDINALITY g (line, n)
+            WHERE g.n > json_array_length(one.logs) - 1000;
+            DELETE FROM mainspring.log g
+            WHERE g.execution_id = one.id AND g.seq <= last + json_array_length(one.logs) - 1000;
+        END IF;
+    END LOOP;
+    RETURN stored;
+END
+$$;

@@ -1,0 +1,86 @@
+-- Views for reporting: read-only, and their columns stay as they are across releases.
+-- `due` is NULL for a job that does not tick, and the end of the pause for a paused one: see Job.due.
+
+CREATE OR REPLACE VIEW mainspring.jobs AS
+SELECT
+    j.name AS job_name,
+    j.defaults::json->>'handler' AS handler,
+    j.defaults::json->>'queue' AS queue,
+    (j.defaults::json->>'priority')::integer AS priority,
+    j.declared::json->'trigger' AS trigger,
+    (j.declared::jsonb || j.overrides::jsonb)->>'description' AS description,
+    j.origin,
+    j.release,
+    j.version,
+    j.paused IS NOT NULL AS paused,
+    j.paused_by,
+    j.cancelled IS NOT NULL AS cancelled,
+    mainspring.as_time(CASE WHEN j.paused IS NULL AND j.due IS NOT NULL THEN j.next_run END) AS next_run_at,
+    mainspring.as_time(j.last_tick) AS last_tick_at,
+    coalesce(i.last_number, 0) AS last_number,
+    t.last_state AS last_status,
+    mainspring.as_time(t.last_finished) AS last_finished_at,
+    coalesce(t.completed, 0) AS completed,
+    coalesce(t.partial, 0) AS partial,
+    coalesce(t.failed, 0) AS failed,
+    coalesce(t.cancelled, 0) AS cancelled_count,
+    coalesce(t.skipped, 0) AS skipped,
+    mainspring.as_time(j.created) AS created_at,
+    mainspring.as_time(j.updated) AS updated_at
+FROM mainspring.job j
+LEFT JOIN mainspring.incarnation i ON i.job_id = j.id
+LEFT JOIN mainspring.totals t ON t.job_key = i.key;
+
+CREATE OR REPLACE VIEW mainspring.job_executions AS
+SELECT
+    x.id AS execution_id,
+    x.body->>'job' AS job_name,
+    x.body->>'handler' AS handler,
+    coalesce(x.body->>'queue', 'default') AS queue,
+    coalesce(nullif(x.body->>'trace_id', ''), replace(x.id::text, '-', '')) AS trace_id,
+    x.status,
+    coalesce(x.body->>'trigger', 'enqueue') AS trigger_type,
+    coalesce(x.body->>'triggered_by', 'system') AS triggered_by,
+    coalesce(x.number, mainspring.number_of(x.job_key, x.id)) AS number,
+    coalesce(x.body->>'params', '{}') AS params,
+    x.tenant,
+    x.parent_id,
+    mainspring.as_time((x.body->>'tick')::bigint) AS scheduled_at,
+    mainspring.as_time((x.body->>'window_begin')::bigint) AS window_begin,
+    mainspring.as_time((x.body->>'window_end')::bigint) AS window_end,
+    coalesce((x.body->>'priority')::integer, 0) AS priority,
+    greatest(x.failures + (x.status <> 'failed')::integer, 1) AS attempt,
+    x.reason,
+    x.error AS error_message,
+    x.result,
+    x.counters,
+    x.metadata,
+    mainspring.as_time(x.created) AS created_at,
+    mainspring.as_time(x.started) AS started_at,
+    mainspring.as_time(x.finished) AS finished_at,
+    (x.finished - x.started) / 1000.0 AS duration_ms,
+    x.worker
+FROM (
+    SELECT l.id, l.job_key, (l.body || '}')::json AS body,
+        CASE l.phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END AS status,
+        l.number, l.tenant, l.parent_id, l.failures, l.reason, l.error, l.result, l.counters, l.metadata,
+        l.created, l.started, NULL::bigint AS finished, l.owner AS worker
+    FROM mainspring.live l
+    UNION ALL
+    SELECT h.id, h.job_key, (h.body || '}')::json, h.state, h.number, h.tenant, h.parent_id, h.failures, h.reason,
+        h.error, h.result, h.counters, h.metadata, h.created, h.started, h.finished, NULL
+    FROM mainspring.history h
+) x;
+
+-- One row per tenant of a run: executions that have both a tenant and a parent.
+CREATE OR REPLACE VIEW mainspring.tenant_executions AS
+SELECT execution_id, parent_id AS parent_execution_id, tenant, job_name, trace_id, status, trigger_type, attempt,
+    error_message, started_at, finished_at, duration_ms, window_begin, window_end
+FROM mainspring.job_executions
+WHERE tenant IS NOT NULL AND parent_id IS NOT NULL;
+
+CREATE OR REPLACE VIEW mainspring.locks AS
+SELECT l.name, l.owner, l.token, mainspring.as_time(l.acquired) AS acquired_at, mainspring.as_time(l.expires) AS expires_at
+FROM mainspring.lock l
+WHERE l.expires > mainspring.now_micros()
+OFFSET 0;

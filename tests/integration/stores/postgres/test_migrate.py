@@ -1,0 +1,155 @@
+"""The schema of a PostgreSQL database: created, kept up to date, refused when newer, shown and printed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from mainspring.cli.root import run_command
+from mainspring.model.errors import SchemaMismatch
+from mainspring.stores.postgres import PostgresStore, migrate
+from mainspring.stores.postgres.statements import VERSIONS, definitions
+from tests.integration.stores.postgres.test_store import life, opened
+from tests.servers import postgres
+
+NEWEST = max(VERSIONS)
+OURS = "SELECT mainspring.backlog()"
+OTHERS = "CREATE OR REPLACE FUNCTION mainspring.backlog() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 7'"
+
+
+@pytest.fixture
+def url() -> str:
+    return postgres().new_database()
+
+
+def ask(url: str, text: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(text.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+async def open_once(url: str) -> None:
+    async with opened(url):
+        pass
+
+
+@pytest.mark.req("OPS-5")
+async def test_any_number_may_migrate_at_once(url: str) -> None:
+    stores = [PostgresStore(url) for _ in range(8)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await life(stores[0])
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+@pytest.mark.req("OPS-5")
+async def test_a_current_database_is_left_alone(url: str) -> None:
+    await open_once(url)
+    before = ask(
+        url, "SELECT oid, xmin::text FROM pg_proc WHERE pronamespace = 'mainspring'::regnamespace ORDER BY oid"
+    )
+    await open_once(url)
+    after = ask(url, "SELECT oid, xmin::text FROM pg_proc WHERE pronamespace = 'mainspring'::regnamespace ORDER BY oid")
+    assert before == after
+
+
+@pytest.mark.req("OPS-5")
+async def test_a_schema_of_a_later_release_is_refused(url: str) -> None:
+    await open_once(url)
+    ask(url, "UPDATE mainspring.meta SET value = value + 1 WHERE key = 'schema'")
+    with pytest.raises(SchemaMismatch, match=f"schema is at {NEWEST + 1}, this release needs {NEWEST}"):
+        await PostgresStore(url).open()
+
+
+@pytest.mark.req("OPS-5")
+async def test_a_changed_function_is_applied_again(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As after an upgrade: what an earlier release has put there differs from what this one ships."""
+    await open_once(url)
+    ask(url, OTHERS)
+    ask(url, "UPDATE mainspring.definition SET checksum = 'other', release = '{0,0,9}' WHERE name = 'backlog'")
+    shown = await asyncio.to_thread(status_of, url, capsys)
+    assert (shown["current"], shown["pending"], shown["outdated"]) == (NEWEST, [], ["backlog"])
+    await asyncio.gather(*(open_once(url) for _ in range(4)))
+    assert ask(url, OURS) == [(50,)]
+    assert (await asyncio.to_thread(status_of, url, capsys))["outdated"] == []
+
+
+@pytest.mark.req("OPS-5")
+async def test_a_function_of_a_newer_release_stays(url: str) -> None:
+    """Of two releases that share a database during a deployment, the newer one wins, whichever starts last."""
+    await open_once(url)
+    ask(url, OTHERS)
+    ask(url, "UPDATE mainspring.definition SET checksum = 'other', release = '{0,10}' WHERE name = 'backlog'")
+    await open_once(url)
+    assert ask(url, OURS) == [(7,)]
+
+
+@pytest.mark.req("OPS-5")
+async def test_a_failed_migration_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = [*definitions(), definitions()[0]._replace(name="broken", text="CREATE FUNCTION nonsense")]
+    monkeypatch.setattr(migrate, "definitions", lambda schema: broken)
+    with pytest.raises(Exception, match="syntax error"):
+        await PostgresStore(url).open()
+    assert ask(url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'mainspring'") == [(0,)]
+    monkeypatch.undo()
+    await open_once(url)
+
+
+def test_definitions_have_names_of_their_own() -> None:
+    names = [one.name for one in definitions()]
+    assert len(set(names)) == len(names)
+    assert all(f"FUNCTION mainspring.{one.name}(" in one.text for one in definitions() if one.name != "views")
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def status_of(url: str, capsys: pytest.CaptureFixture[str], command: str = "status") -> dict[str, Any]:
+    assert run_command(["db", command, "--database-url", url, "-o", "json"]) == 0
+    shown: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return shown
+
+
+@pytest.mark.req("OPS-4", "OPS-5")
+def test_the_command_line_shows_migrates_and_prints(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"{url}?schema=jobs"
+    before = status_of(url, capsys)
+    assert (before["schema"], before["current"], before["pending"]) == ("jobs", 0, list(VERSIONS))
+    assert before["outdated"] == sorted(one.name for one in definitions())
+    after = status_of(url, capsys, "migrate")
+    assert (after["current"], after["pending"], after["outdated"]) == (NEWEST, [], [])
+    assert status_of(url, capsys) == status_of(url, capsys, "migrate") == after
+    assert run_command(["db", "status", "--database-url", url]) == 0
+    assert f"{NEWEST} of {NEWEST}" in capsys.readouterr().out
+
+
+@pytest.mark.req("OPS-4", "OPS-5")
+async def test_the_printed_sql_is_what_an_administrator_can_apply(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Applied by hand, it leaves nothing to migrate: the application needs no right to create anything."""
+    assert await asyncio.to_thread(run_command, ["db", "sql", "--database-url", url]) == 0
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(capsys.readouterr().out.encode())
+        connection.execute("DROP ROLE IF EXISTS worker")
+        connection.execute("CREATE ROLE worker LOGIN")
+        connection.execute("GRANT USAGE ON SCHEMA mainspring TO worker")
+        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mainspring TO worker")
+        connection.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA mainspring TO worker")
+        connection.execute("UPDATE mainspring.meta SET value = 0 WHERE key = 'partitions'")
+        last_month = r"SELECT max(relname) FROM pg_class WHERE relname ~ '^history_\d{4}_\d\d$' AND relkind = 'r'"
+        [[name]] = connection.execute(last_month.encode()).fetchall()
+        connection.execute(f"DROP TABLE mainspring.{name}".encode())  # which the worker may not make again
+    async with opened(url.replace("postgres@", "worker@")) as store:
+        await life(store)
+
+
+@pytest.mark.req("OPS-4", "OPS-5")
+def test_the_printed_sql_may_be_applied_again(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Functions and views are replaced; the version that the database has is left out."""
+    for after in (0, NEWEST):
+        assert run_command(["db", "sql", "--database-url", url, "--after", str(after)]) == 0
+        ask(url, capsys.readouterr().out)
+    shown = status_of(url, capsys)
+    assert (shown["current"], shown["outdated"]) == (NEWEST, [])
