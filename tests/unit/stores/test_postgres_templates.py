@@ -11,8 +11,8 @@ import pytest
 from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.batches import ExecutionTemplate, TemplatedBatch, batch_of, merged
 from mainspring.model.values.ids import RandomIds
+from mainspring.stores.common.ids import SLACK
 from mainspring.stores.postgres.executions.insert import all_bare, literals, literals_alike, single
-from mainspring.stores.postgres.executions.rows import SLACK
 
 NOW = 1_794_000_000_123_456
 BODIES = 2  # the place of the bodies among the fields of `bare`

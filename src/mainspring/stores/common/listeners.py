@@ -1,60 +1,74 @@
-"""Wake-ups inside one process: each listener is called on the event loop it registered from."""
+"""Wake-ups inside one process: each listener is called on the event loop it subscribed from."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from threading import Lock
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias
 
 from ...core.ports import Topic, Unsubscribe
 
+Delivery: TypeAlias = tuple[asyncio.AbstractEventLoop, Callable[[], None]]
+"""An event loop, and the call that wakes one listener there."""
+
 
 class Listeners:
+    """Subscribers to wake-ups. Every method may be called from any thread."""
+
     def __init__(self) -> None:
-        self._listeners: set[_Listener] = set()
+        self._lock = threading.Lock()
+        self._callbacks: dict[object, tuple[asyncio.AbstractEventLoop, Callable[[Topic], None]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
 
     def add(self, callback: Callable[[Topic], None]) -> Unsubscribe:
-        listener = _Listener(callback, asyncio.get_running_loop())
-        self._listeners.add(listener)
-        return lambda: self._remove(listener)
+        """Call back on the running event loop until unsubscribed."""
+        key = object()
+        with self._lock:
+            self._callbacks[key] = (asyncio.get_running_loop(), callback)
+        return partial(self._remove, key)
 
-    def tell(self, *topics: Topic) -> None:
-        for listener in tuple(self._listeners):
+    def wake(self, topics: Iterable[Topic]) -> None:
+        """Call the listeners of the running loop at once, and schedule the calls of all others on their own loops."""
+        if not self._callbacks:
+            return
+        here = _running_loop()
+        for loop, deliver in self.deliveries(topics):
+            if loop is here:
+                deliver()
+                continue
             try:
-                listener.wake(topics)
-            except RuntimeError:  # its loop is closed: nobody listens any more
-                self._remove(listener)
+                loop.call_soon_threadsafe(deliver)
+            except RuntimeError:  # the loop was closed: `deliveries` drops its listeners next time
+                continue
 
-    def _remove(self, listener: _Listener) -> None:
-        listener.stopped = True
-        self._listeners.discard(listener)
-
-
-class _Listener:
-    """One callback. Wake-ups about the same topic that have not been delivered yet become one."""
-
-    def __init__(self, callback: Callable[[Topic], None], loop: asyncio.AbstractEventLoop) -> None:
-        self.stopped = False
-        self._callback = callback
-        self._loop = loop
-        self._pending: dict[Topic, None] = {}
-        self._lock = Lock()
-
-    def wake(self, topics: tuple[Topic, ...]) -> None:
+    def deliveries(self, topics: Iterable[Topic]) -> list[Delivery]:
+        """The calls that wake everybody, for a store that sends them to each loop along with something else."""
+        wanted = sorted(set(topics))
         with self._lock:
-            scheduled = bool(self._pending)
-            self._pending.update(dict.fromkeys(topics))
-        if not scheduled:
-            here = _running_loop() is self._loop
-            schedule = self._loop.call_soon if here else self._loop.call_soon_threadsafe
-            schedule(self._deliver)
+            closed = [key for key, (loop, _) in self._callbacks.items() if loop.is_closed()]
+            for key in closed:
+                del self._callbacks[key]
+            return [(loop, partial(self._deliver, key, wanted)) for key, (loop, _) in self._callbacks.items()]
 
-    def _deliver(self) -> None:
-        with self._lock:
-            topics, self._pending = self._pending, {}
+    def _deliver(self, key: object, topics: list[Topic]) -> None:
+        """A failing listener must not fail the operation that woke it: the loop's exception handler gets the error."""
         for topic in topics:
-            if not self.stopped:
-                self._callback(topic)
+            subscribed = self._callbacks.get(key)
+            if subscribed is None:
+                return
+            loop, callback = subscribed
+            try:
+                callback(topic)
+            except Exception as error:
+                loop.call_exception_handler({"message": f"a listener failed on wake-up {topic!r}", "exception": error})
+
+    def _remove(self, key: object) -> None:
+        with self._lock:
+            self._callbacks.pop(key, None)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ...model.execution import Attempt, ExecutionRow, State
+from ...model.execution import Attempt, ExecutionRow, State, lane
 from ...model.job import Job, JobStats
 from ...model.store.messages import Change
 from ...model.time.instants import Micros, seconds_to_micros
@@ -111,6 +111,17 @@ def _with_attempt(attempts: str, attempt: Attempt | None) -> str:
 
 
 # --- claiming ---------------------------------------------------------------------------------------------------
+
+
+def lane_name(row: ExecutionRow, kind: str = "") -> str:
+    """The lane in which a row is claimed. Exclusive rows, and rows of a `kind` that is claimed in another way, have
+    lanes of their own beside the lane of their queue and handler.
+    """
+    name = lane(row.queue, row.handler)
+    exclusive = "alone" if row.alone else ""
+    if kind:
+        return f"{name}/{exclusive}/{kind}"
+    return f"{name}/{exclusive}" if exclusive else name
 
 
 def claimed(row: ExecutionRow, owner: str, lease: Micros, now: Micros) -> ExecutionRow:

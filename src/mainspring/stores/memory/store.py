@@ -80,7 +80,7 @@ class MemoryStore:
     async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
         with self._lock:
             written = [self._write_job(write) for write in writes]
-            self._listeners.tell(Topic.JOBS)
+            self._listeners.wake([Topic.JOBS])
             return written
 
     def _write_job(self, write: JobWrite) -> JobWritten:
@@ -99,7 +99,7 @@ class MemoryStore:
             if purge:
                 self._executions.forget(self._executions.history.of_job(job.id))
                 self._statistics.purge(job.id)
-            self._listeners.tell(Topic.JOBS)
+            self._listeners.wake([Topic.JOBS])
             return True
 
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
@@ -154,7 +154,7 @@ class MemoryStore:
         added = [self._executions.add(execution) for execution in executions]
         self._executions.live.share_out([item.id for item in added if item.outcome == "added"], self._clock.now())
         if added:
-            self._listeners.tell(Topic.WORK)
+            self._listeners.wake([Topic.WORK])
         return added
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
@@ -162,7 +162,7 @@ class MemoryStore:
             now = self._clock.now()
             applied = tuple(self._settle(change, now) for change in changes)
             if any(applied):
-                self._listeners.tell(Topic.ENDED, Topic.WORK)
+                self._listeners.wake([Topic.ENDED, Topic.WORK])
             next_due = self._executions.live.promote(now)
             if claim is None:
                 return Exchanged(applied=applied, next_due=next_due, now=now)
@@ -191,7 +191,7 @@ class MemoryStore:
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
         with self._lock:
             asked = [self._ask_to_stop(request) for request in requests]
-            self._listeners.tell(Topic.CANCEL)
+            self._listeners.wake([Topic.CANCEL])
             return asked
 
     def _ask_to_stop(self, request: CancelRequest) -> bool:

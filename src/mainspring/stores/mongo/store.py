@@ -130,7 +130,7 @@ class MongoStore:
     def _tell(self, topics: set[Topic]) -> None:
         """Here at once, elsewhere very soon."""
         if topics:
-            self._listeners.tell(*sorted(topics))
+            self._listeners.wake(topics)
             self._open_parts.announcers.here().announce(topics)
 
     # --- jobs ---------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from ...model.job import Job
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
 from ...model.store.entries import Entry
 from ...model.store.messages import Audit, LogLine
+from ..common.ids import first_id
 from . import entries
 from .database import Database
 from .executions.literals import numbers, storable, texts
-from .executions.rows import as_json, first_id, incoming
+from .executions.rows import as_json, incoming
 from .jobs.rows import job_row, jobs_after, stats
 
 

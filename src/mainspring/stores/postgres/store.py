@@ -33,6 +33,7 @@ from ...model.store.messages import (
     WorkerInfo,
 )
 from ...model.time.instants import Micros, seconds_to_micros
+from ..common.listeners import Listeners
 from . import copying, locks_audit
 from . import entries as shelf
 from .connection import caller_transaction
@@ -42,7 +43,6 @@ from .executions import exchange as exchanging
 from .executions import insert, lists, live
 from .jobs import lists as job_lists
 from .jobs import rows as jobs
-from .wakeups import Listeners
 
 
 class PostgresStore:
@@ -101,7 +101,7 @@ class PostgresStore:
     def _tell(self, topics: set[Topic]) -> None:
         """Here at once, elsewhere very soon."""
         if topics:
-            self._listeners.tell(topics)
+            self._listeners.wake(topics)
             self._open_parts.announcers.here().announce(topics)
 
     # --- jobs ---------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class PostgresStore:
     async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         if executions and not audit and insert.all_bare(executions):
             added = await self._open_parts.gatherers.here().add(executions)
-            self._listeners.tell([Topic.WORK])
+            self._listeners.wake([Topic.WORK])
         else:
             added = await insert.add(self._db, executions, audit)
             self._tell({Topic.WORK} if added else set())

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import psycopg
 
-from ...core.ports import Topic, Unsubscribe
+from ...core.ports import Topic
 from ...model.errors import StoreError
 from ..common.event_loops import end_task
 from .connection.pool import Options, connect
@@ -30,46 +30,6 @@ PING_PATIENCE = 4.0
 PING_LOOK = 0.1
 _RETRY_AT_MOST = 2.0
 _TOPICS = {topic.value: topic for topic in Topic}
-
-
-class Listeners:
-    """Who wants to be woken, and on which event loop."""
-
-    def __init__(self) -> None:
-        self._callbacks: dict[object, tuple[asyncio.AbstractEventLoop, Callable[[Topic], None]]] = {}
-
-    def add(self, callback: Callable[[Topic], None]) -> Unsubscribe:
-        key = object()
-        self._callbacks[key] = (asyncio.get_running_loop(), callback)
-        return lambda: self._remove(key)
-
-    def tell(self, topics: Iterable[Topic]) -> None:
-        if not self._callbacks:
-            return
-        here, wanted = asyncio.get_running_loop(), sorted(topics)
-        for key, (loop, _) in list(self._callbacks.items()):
-            if loop is here:
-                self._wake(key, wanted)
-                continue
-            try:
-                loop.call_soon_threadsafe(self._wake, key, wanted)
-            except RuntimeError:  # its loop is closed: nobody listens any more
-                self._remove(key)
-
-    def _wake(self, key: object, topics: list[Topic]) -> None:
-        """Whoever tells has done what it tells of: a listener that fails is no failure of that."""
-        for topic in topics:
-            entry = self._callbacks.get(key)
-            if entry is None:
-                return
-            try:
-                entry[1](topic)
-            except Exception as error:
-                words = {"message": f"a listener failed when told of {topic!r}", "exception": error}
-                entry[0].call_exception_handler(words)
-
-    def _remove(self, key: object) -> None:
-        self._callbacks.pop(key, None)
 
 
 class Announcer:

@@ -41,13 +41,13 @@ from ...model.store.messages import (
     WorkerInfo,
 )
 from ...model.time.instants import Micros
+from ..common.listeners import Listeners
 from . import caller_transaction, copying, job_lists, jobs, locks_audit, schema
 from . import entries as shelf
 from .executions import claim as claiming
 from .executions import insert, live, pruning
 from .executions import lists as finding
 from .executions.claimed import ClaimedRows
-from .listeners import Listeners
 from .threads import forks
 from .threads.calls import Call, Work
 from .threads.connect import Hurry, checked_path, checked_synchronous, connect
@@ -121,8 +121,7 @@ class SqliteStore:
             self._clock,
             patience=self._busy_timeout,
             watch_interval=self._watch_interval,
-            tell=self._listeners.tell,
-            watched=lambda: bool(self._listeners),
+            listeners=self._listeners,
         )
 
         reader, lists = (

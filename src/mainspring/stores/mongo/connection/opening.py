@@ -73,7 +73,7 @@ class Opened:
         self.beats = source.beats(self.databases, time)
         origin = secrets.token_hex(8)
         self.announcers = PerLoop(lambda: Announcer(self.databases.here, origin))
-        self.ear = Ear(self.databases.here, origin, lambda topics: listeners.tell(*topics))
+        self.ear = Ear(self.databases.here, origin, listeners.wake)
         self.incarnations = Incarnations()
         self.leftovers = Leftovers()
         self.transactions = False

@@ -12,13 +12,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ...common.event_loops import PerLoop
+from ...common.listeners import Listeners
 from .. import migrate
 from ..database import Database, explained
 from ..executions.batching import Gatherer
 from ..heartbeat import Beats, BorrowedBeats, OwnBeats
 from ..maintenance import Tidying
 from ..statements import DEFAULT_SCHEMA, checked_schema
-from ..wakeups import Announcer, Ear, Listeners
+from ..wakeups import Announcer, Ear
 from .address import Address, connection_options, parse_address, with_defaults
 from .foreign_pools import handed
 from .pool import Connections, Options, Source, Startup, made_ours
@@ -89,7 +90,7 @@ async def open_place(place: Place, listeners: Listeners) -> Opened:
     db = Database(source, place.schema, place.name)
     beats: Beats = BorrowedBeats(db) if own is None else OwnBeats(own, place.schema, place.name)
     origin = secrets.token_hex(6)
-    ear = Ear(listen, place.schema, origin, listeners.tell)
+    ear = Ear(listen, place.schema, origin, listeners.wake)
     tidying = Tidying(db, may_vacuum=isinstance(source, Connections))
     return Opened(db, beats, ear, lambda: Announcer(db, place.schema, origin), tidying)
 

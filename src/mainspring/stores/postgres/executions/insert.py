@@ -15,9 +15,10 @@ import msgspec
 from ....model.execution import ExecutionRow
 from ....model.store.batches import TemplatedBatch
 from ....model.store.messages import Added, Audit
+from ...common.ids import foreign_trace
 from ..database import Database
 from .literals import numbers, texts
-from .rows import are_bare, as_json, bodies, body, foreign_trace, incoming, is_bare, is_plain, lane_of
+from .rows import are_bare, as_json, bodies, body, incoming, is_bare, is_plain, lane_of
 from .templates import are_bare_alike, pattern_of
 
 

@@ -7,14 +7,14 @@ of which returns ids in order; the server cuts the page from their merge and rea
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from ....model.execution import FINAL, LIVE, ExecutionRow, State
 from ....model.store.messages import ExecutionQuery, LogLine, PruneRule
+from ...common.ids import id_in_trace, id_range
 from ..database import Database
 from ..statements import in_schema
 from .literals import numbers
-from .rows import SLACK, executions, first_id, is_id
+from .rows import executions, is_id
 
 _PHASES = {State.PENDING: (-1, 0, 1), State.RUNNING: (2,), State.WAITING: (3,)}
 _ALL_LIVE = ("phase < 2", "phase >= 2")
@@ -174,14 +174,14 @@ def _bound(sign: str, cursor: str | None) -> list[tuple[str, str, str | None]]:
 
 def _in_time(search: Search, query: ExecutionQuery, values: Values) -> list[Search]:
     """A range of creation times is a range of ids, give or take; those whose ids tell another time come apart."""
-    begin, end = query.created_from, query.created_to
-    if begin is None and end is None:
+    lowest, end = id_range(query.created_from, query.created_to)
+    if lowest is None and end is None:
         return [search]
     told = search.where("NOT x.stray")
-    if begin is not None:
-        told = told.where(f"x.id >= {values.add(first_id(begin // 1000 - SLACK), 'uuid')}")
+    if lowest is not None:
+        told = told.where(f"x.id >= {values.add(lowest, 'uuid')}")
     if end is not None:
-        told = told.where(f"x.id < {values.add(first_id(end // 1000 + SLACK + 1), 'uuid')}")
+        told = told.where(f"x.id < {values.add(end, 'uuid')}")
     return [told, search.where("x.stray")]
 
 
@@ -190,17 +190,10 @@ def _traced(search: Search, trace_id: str | None, values: Values) -> list[Search
     if trace_id is None:
         return [search]
     foreign = search.where(f"x.foreign_trace = {values.add(trace_id, 'text')}")
-    own = _as_id(trace_id)
+    own = id_in_trace(trace_id)
     if own is None:
         return [foreign]
     return [foreign, search.where(f"x.id = {values.add(own, 'uuid')}", "x.foreign_trace IS NULL")]
-
-
-def _as_id(trace_id: str) -> str | None:
-    try:
-        return str(UUID(hex=trace_id))
-    except ValueError:
-        return None
 
 
 # --- retention ------------------------------------------------------------------------------------------------------

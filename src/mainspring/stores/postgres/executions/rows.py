@@ -13,14 +13,12 @@ from operator import attrgetter
 
 import msgspec
 
-from ....model.execution import ExecutionRow, State, lane
+from ....model.execution import ExecutionRow, State
 from ....model.time.instants import Micros
-
-SLACK = 2_000
-"""Milliseconds by which the time in an id may differ from its creation: a search by time walks over as many."""
+from ...common.ids import foreign_trace, is_stray, is_stray_id
+from ...common.rows import lane_name
 
 NO_PARAMS = "{}"
-_LAST_MILLI = (1 << 48) - 1
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -153,24 +151,9 @@ def are_bare(executions: Sequence[ExecutionRow]) -> bool:
     """The same of many, no id twice. Most of a batch were made within a few milliseconds: each is looked at once."""
     if not all(map(_BARE.__eq__, map(_rest, executions))):
         return False
-    if any(starmap(_strays, {(row.id[:13], row.created // 1000) for row in executions})):
+    if any(starmap(is_stray_id, {(row.id[:13], row.created // 1000) for row in executions})):
         return False
     return len({row.id for row in executions}) == len(executions)
-
-
-def is_stray(execution: ExecutionRow) -> bool:
-    """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
-    return _strays(execution.id[:13], execution.created // 1000)
-
-
-def _strays(beginning: str, created: int) -> bool:
-    return abs(int(beginning[:8] + beginning[9:13], 16) - created) > SLACK
-
-
-def first_id(millis: int) -> str:
-    """The smallest id of that millisecond."""
-    digits = f"{min(max(millis, 0), _LAST_MILLI):012x}"
-    return f"{digits[:8]}-{digits[8:]}-0000-0000-000000000000"
 
 
 def incoming(e: ExecutionRow) -> Incoming:
@@ -263,16 +246,7 @@ def body_of(e: ExecutionRow) -> Body:
 
 
 def lane_of(execution: ExecutionRow) -> str:
-    """Rows to be run alone have lanes of their own, so that other claims never meet them; so have those with a share
-    or limits, which are claimed in another way."""
-    name = lane(execution.queue, execution.handler)
-    alone = "alone" if execution.alone else ""
+    """Rows with a share or limits are claimed in another way and have lanes of their own."""
     if execution.share is None and execution.limits is None:
-        return f"{name}/{alone}" if alone else name
-    return f"{name}/{alone}/{'limited' if execution.share is None else 'fair'}"
-
-
-def foreign_trace(execution: ExecutionRow) -> str | None:
-    """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
-    own = execution.trace_id == execution.id.replace("-", "")
-    return None if own or not execution.trace_id else execution.trace_id
+        return lane_name(execution)
+    return lane_name(execution, "limited" if execution.share is None else "fair")

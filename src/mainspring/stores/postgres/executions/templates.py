@@ -8,7 +8,8 @@ import msgspec
 
 from ....model.execution import ExecutionRow
 from ....model.store.batches import ExecutionTemplate, TemplatedBatch
-from .rows import NO_PARAMS, SLACK, as_json, body, is_bare_blank, json_texts, lane_of
+from ...common.ids import SLACK
+from .rows import NO_PARAMS, as_json, body, is_bare_blank, json_texts, lane_of
 
 
 class Pattern:

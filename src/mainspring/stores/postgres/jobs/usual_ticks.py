@@ -13,9 +13,10 @@ from msgspec.structs import astuple
 
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added, JobWrite, JobWritten
+from ...common.ids import foreign_trace, is_stray
 from ..database import Database
 from ..executions.literals import numbers, texts
-from ..executions.rows import body, foreign_trace, is_stray, lane_of
+from ..executions.rows import body, lane_of
 from ..statements import sql
 
 _FIELDS = ExecutionRow.__struct_fields__

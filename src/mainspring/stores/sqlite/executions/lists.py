@@ -13,13 +13,13 @@ import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from ....model.execution import FINAL, LIVE, ExecutionRow, State
 from ....model.store.messages import ExecutionQuery, LogLine
+from ...common.ids import id_in_trace, id_range
 from ..statements import sql
 from ..transaction import Transaction, as_json
-from .rows import FUTURE, PARKED, READY, RUNNING, SLACK, WAITING, first_id
+from .rows import FUTURE, PARKED, READY, RUNNING, WAITING
 
 _PHASES = {State.PENDING: (FUTURE, READY, PARKED), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
 _PAGE = 50  # executions read per statement
@@ -92,21 +92,12 @@ def _ids(tx: Transaction, query: ExecutionQuery, limit: int) -> Iterator[str]:
 
 
 def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
-    lowest, end = _id_range(query)
+    lowest, end = id_range(query.created_from, query.created_to)
     found = [_in_order(search, query, lowest, end) for search in _by_state(query, narrow=_narrow(query))]
     if lowest is not None or end is not None:
         found += [_stray(search, query, lowest, end) for search in _by_state(query, narrow=True)]
     filtered = [_filtered(search._replace(order="ASC" if query.oldest_first else "DESC"), query) for search in found]
     return [one for search in filtered for traced in _traced(search, query) for one in _of_job(tx, traced, query)]
-
-
-def _id_range(query: ExecutionQuery) -> tuple[str | None, str | None]:
-    """Where the ids of what was created in this range of time begin and end, but for the strays."""
-    begin, end = query.created_from, query.created_to
-    return (
-        None if begin is None else first_id(begin // 1000 - SLACK),
-        None if end is None else first_id(end // 1000 + SLACK + 1),
-    )
 
 
 def _by_state(query: ExecutionQuery, narrow: bool) -> list[Search]:
@@ -175,17 +166,10 @@ def _traced(search: Search, query: ExecutionQuery) -> list[Search]:
     if query.trace_id is None:
         return [search]
     foreign = search.where("execution.foreign_trace = ?", query.trace_id)
-    own = _as_id(query.trace_id)
+    own = id_in_trace(query.trace_id)
     if own is None:
         return [foreign]
     return [foreign, search.where("@.id = ?", own).where("execution.foreign_trace IS NULL")]
-
-
-def _as_id(trace_id: str) -> str | None:
-    try:
-        return str(UUID(hex=trace_id))
-    except ValueError:
-        return None
 
 
 def _of_job(tx: Transaction, search: Search, query: ExecutionQuery) -> list[Search]:

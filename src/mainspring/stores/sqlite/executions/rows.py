@@ -8,22 +8,20 @@ decodes into an `Execution` in one go.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import astuple
 
-from ....model.execution import ExecutionRow, State, lane
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change
 from ....model.time.instants import Micros
+from ...common.ids import foreign_trace, is_stray
+from ...common.rows import lane_name
 
 Row: TypeAlias = tuple[Any, ...]
 
 FUTURE, READY, RUNNING, WAITING, PARKED = range(5)
-SLACK = 600_000  # milliseconds by which the time in an id may differ from that of its creation
-_TIME_IN_ID = 13  # characters
-_LAST_MILLI = (1 << 48) - 1
 _PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
 
 
@@ -239,35 +237,8 @@ def phase_of(execution: ExecutionRow, now: Micros) -> int:
 
 
 def lane_of(execution: ExecutionRow) -> str:
-    """Rows to be run alone have lanes of their own, so that other claims never meet them; and so have rows with a
-    share, so that the others need no tags."""
-    name = lane(execution.queue, execution.handler)
-    if execution.share is not None:
-        return f"{name}/alone/fair" if execution.alone else f"{name}//fair"
-    return f"{name}/alone" if execution.alone else name
-
-
-def foreign_trace(execution: ExecutionRow) -> str | None:
-    """A trace id that came from elsewhere; one that is the execution's own id needs no index."""
-    own = execution.trace_id == execution.id.replace("-", "")
-    return None if own or not execution.trace_id else execution.trace_id
-
-
-def is_stray(execution: ExecutionRow) -> bool:
-    """Whether its id tells another time than that of its creation: a tick made up for late, for instance."""
-    first, last = _near(execution.created // 1000)
-    return not first <= execution.id[:_TIME_IN_ID] <= last
-
-
-@lru_cache(maxsize=256)
-def _near(millis: int) -> tuple[str, str]:
-    return first_id(millis - SLACK), first_id(millis + SLACK)
-
-
-def first_id(millis: int) -> str:
-    """What all ids of this millisecond begin with."""
-    within = min(max(millis, 0), _LAST_MILLI)
-    return f"{within >> 16:08x}-{within & 0xFFFF:04x}"
+    """Rows with a share have lanes of their own, so that the others need no tags."""
+    return lane_name(execution, "" if execution.share is None else "fair")
 
 
 def body(e: ExecutionRow, number: int) -> str:

@@ -11,7 +11,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from ....core.ports import Topic
 from ....model.errors import StoreError
+from ...common.listeners import Listeners
 from ..transaction import Transaction
 
 T = TypeVar("T")
@@ -60,9 +62,13 @@ class Post:
         if call.loop is None:
             call.answer()
         else:
-            self.add(call.loop, call.answer)
+            self._add(call.loop, call.answer)
 
-    def add(self, loop: asyncio.AbstractEventLoop, step: Callable[[], None]) -> None:
+    def wake(self, listeners: Listeners, topics: set[Topic]) -> None:
+        for loop, deliver in listeners.deliveries(topics):
+            self._add(loop, deliver)
+
+    def _add(self, loop: asyncio.AbstractEventLoop, step: Callable[[], None]) -> None:
         self._by_loop.setdefault(loop, []).append(step)
 
     def send(self) -> None:
@@ -72,13 +78,9 @@ class Post:
 
 
 def _run_all(steps: list[Callable[[], None]]) -> None:
-    """On the loop. A callback that fails must not keep the answers behind it."""
+    """On the loop."""
     for step in steps:
-        try:
-            step()
-        except Exception as error:
-            context = {"message": "a wake-up callback failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+        step()
 
 
 class Mailbox:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
 from ....core.ports import Clock, Topic
+from ...common.listeners import Listeners
 from ..executions.insert import Add, add_all
 from ..transaction import Transaction
 from .calls import Call, Post
@@ -22,8 +22,6 @@ from .connection_thread import CALLS_AT_ONCE, Connect, ConnectionThread, Forking
 
 _YIELD = 0.001  # seconds a writer steps back after a commit when others want the lock
 _CONTENDED_FOR = 1.0  # seconds after which contention is forgotten
-
-Tell = Callable[[Post, set[Topic]], None]
 
 
 class Reader(ConnectionThread):
@@ -53,15 +51,14 @@ class Writer(ConnectionThread):
         *,
         patience: float,
         watch_interval: float,
-        tell: Tell,
-        watched: Callable[[], bool],
+        listeners: Listeners,
     ) -> None:
         super().__init__(name, path, connect, clock)
         self._patience, self._watch_interval = patience, watch_interval
-        self._tell, self._watched = tell, watched
+        self._listeners = listeners
         self._data_version: int | None = None
         self._news = False
-        self._tell_again = 0.0
+        self._wake_again = 0.0
         self._contended_until = 0.0
 
     def _open(self) -> sqlite3.Connection:
@@ -69,13 +66,13 @@ class Writer(ConnectionThread):
         return super()._open()
 
     def _idle_wait(self) -> float | None:
-        return self._watch_interval if self._watched() else None
+        return self._watch_interval if self._listeners else None
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         if len(self.mailbox):
             self._commit_batch(connection)
         self._look(connection)
-        if self._news and self._watched() and time.monotonic() >= self._tell_again:
+        if self._news and self._listeners and time.monotonic() >= self._wake_again:
             self._spread_news()
 
     def _look(self, connection: sqlite3.Connection) -> None:
@@ -83,7 +80,7 @@ class Writer(ConnectionThread):
         try:
             [version] = connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error:
-            return  # the next call will tell what is wrong
+            return  # the next call fails with the same error
         if version != self._data_version:
             if self._data_version is not None:
                 self._contended_until = time.monotonic() + _CONTENDED_FOR
@@ -92,9 +89,9 @@ class Writer(ConnectionThread):
 
     def _spread_news(self) -> None:
         self._news = False
-        self._tell_again = time.monotonic() + self._watch_interval
+        self._wake_again = time.monotonic() + self._watch_interval
         post = Post()
-        self._tell(post, {Topic.ANY})
+        post.wake(self._listeners, {Topic.ANY})
         post.send()
 
     def _commit_batch(self, connection: sqlite3.Connection) -> None:
@@ -151,7 +148,7 @@ class Writer(ConnectionThread):
         for call in calls:
             post.answer(call)
         if topics:
-            self._tell(post, topics)
+            post.wake(self._listeners, topics)
         post.send()
 
 
