@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -9,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mainspring.model.calendars.calendar import Calendar, calendar, decode_calendar, encode_calendar
-from mainspring.model.calendars.recurrence import begins, parse_rule
-from mainspring.model.errors import InvalidValue
+from mainspring.model.calendars.recurrence import begins, check_rule
+from mainspring.model.errors import ConfigurationError, InvalidValue
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -104,6 +105,7 @@ def test_events_with_times_in_a_zone_in_utc_and_without() -> None:
 def test_folded_lines_escapes_and_other_components() -> None:
     text = (
         "\ufeffBEGIN:VCALENDAR\r\nBEGIN:VTIMEZONE\r\nTZID:X\r\nBEGIN:STANDARD\r\nDTSTART:19701025T030000\r\n"
+        "TZOFFSETFROM:+0200\r\nTZOFFSETTO:+0100\r\n"
         "END:STANDARD\r\nEND:VTIMEZONE\r\nBEGIN:VEVENT\r\nSUMMARY:Bread\\, cheese\\; \r\n and\\nwine\r\n"
         "DTSTART;VALUE=\r\n DATE:2026\r\n\t1225\r\nBEGIN:VALARM\r\nTRIGGER:-PT15M\r\nEND:VALARM\r\n"
         "END:VEVENT\r\nEND:VCALENDAR"
@@ -134,6 +136,10 @@ def test_folded_lines_escapes_and_other_components() -> None:
         ("20260105", "FREQ=WEEKLY;INTERVAL=2;COUNT=3;BYDAY=MO,TU", 2026, ["01-05", "01-06", "01-19"]),
         ("20261228", "FREQ=DAILY;INTERVAL=2", 2026, ["12-28", "12-30"]),
         ("20260101", "FREQ=DAILY;BYMONTH=2;BYDAY=SU", 2026, ["02-01", "02-08", "02-15", "02-22"]),
+        ("19000101", "FREQ=DAILY;INTERVAL=1000", 2025, ["12-11"]),
+        ("19000101", "FREQ=WEEKLY;INTERVAL=50;BYDAY=MO,TU", 2026, ["06-29", "06-30"]),
+        ("20260101", "FREQ=YEARLY;BYWEEKNO=3;BYDAY=MO", 2027, ["01-18"]),
+        ("20260101", "FREQ=MONTHLY;INTERVAL=6;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", 2026, ["01-30", "07-31"]),
     ],
 )
 def test_repeating_events(start: str, rule: str, year: int, expected: list[str]) -> None:
@@ -156,39 +162,51 @@ def test_a_repeated_event_may_leave_dates_out_and_cross_new_year() -> None:
 
 
 def test_a_rule_that_never_matches_ends() -> None:
-    rule = parse_rule("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30")
-    assert list(begins(datetime(2026, 1, 1), rule, None, datetime(2026, 1, 1), datetime(2030, 1, 1))) == []
+    rule = "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"
+    assert begins(datetime(2026, 1, 1), rule, None, datetime(2026, 1, 1), datetime(2030, 1, 1)) == []
+    with pytest.raises(InvalidValue, match="at least one day"):
+        check_rule("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", datetime(2026, 1, 1))
+    with pytest.raises(InvalidValue, match="at least one day"):
+        check_rule("FREQ=DAILY;INTERVAL=7;BYDAY=MO", datetime(2026, 1, 1))
 
 
 @pytest.mark.req("WIN-8")
 @pytest.mark.parametrize(
-    ("lines", "line"),
+    ("lines", "named"),
     [
-        (["DTSTART;VALUE=DATE:20261325"], 4),
-        (["DTSTART:tomorrow"], 4),
-        (["DTSTART:20260101T100000Z"], 4),
-        (["SUMMARY:nothing"], 3),
-        (["DTSTART;TZID=Middle/Earth:20260101T100000", "DURATION:PT1H"], 4),
-        (["DTSTART:20260101T100000Z", "DTEND:20260101T090000Z"], 5),
-        (["DTSTART:20260101T100000Z", "DTEND;VALUE=DATE:20260102"], 5),
-        (["DTSTART:20260101T100000", "DTEND:20260101T110000Z"], 5),
-        (["DTSTART:20260101T100000Z", "DURATION:soon"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=SECONDLY"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=YEARLY;BYWEEKNO=3"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=YEARLY;BYSETPOS=1"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=WEEKLY;BYDAY=2MO"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=DAILY;COUNT=2;UNTIL=20270101"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RDATE;VALUE=DATE:20260201"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RECURRENCE-ID:20260201"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "nonsense"], 5),
-        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=DAILY", "RRULE:FREQ=DAILY"], 6),
+        (["DTSTART;VALUE=DATE:20261325"], "DTSTART"),
+        (["DTSTART:tomorrow"], "DTSTART"),
+        (["DTSTART:20260101T100000Z"], "no length"),
+        (["SUMMARY:nothing"], "DTSTART"),
+        (["DTSTART;TZID=Middle/Earth:20260101T100000", "DURATION:PT1H"], "Middle/Earth"),
+        (["DTSTART:20260101T100000Z", "DTEND:20260101T090000Z"], "DTEND"),
+        (["DTSTART:20260101T100000Z", "DTEND;VALUE=DATE:20260102"], "DTEND"),
+        (["DTSTART:20260101T100000", "DTEND:20260101T110000Z"], "DTEND"),
+        (["DTSTART:20260101T100000Z", "DURATION:soon"], "soon"),
+        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=SECONDLY"], "RRULE"),
+        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=DAILY;BYHOUR=3"], "BYHOUR"),
+        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=DAILY;BYEASTER=1"], "RRULE"),
+        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=YEARLY;BYMONTH=13"], "BYMONTH"),
+        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=WEEKLY;BYDAY=2MO"], "2MO"),
+        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=DAILY;COUNT=2;UNTIL=20270101"], "COUNT or UNTIL"),
+        (["DTSTART;VALUE=DATE:20260101", "RDATE;VALUE=DATE:20260201"], "RDATE"),
+        (["DTSTART;VALUE=DATE:20260101", "RECURRENCE-ID:20260201T000000"], "RECURRENCE-ID"),
+        (["DTSTART;VALUE=DATE:20260101", "nonsense"], "nonsense"),
+        (["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=DAILY", "RRULE:FREQ=DAILY"], "one RRULE"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_line(lines: list[str], line: int) -> None:
-    with pytest.raises(InvalidValue, match=rf"^\.ics line {line}: "):
+def test_an_event_that_is_not_understood_is_refused(lines: list[str], named: str) -> None:
+    with pytest.raises(InvalidValue, match=r"^\.ics event 1\b") as caught:
         made(*lines)
+    assert named in str(caught.value)
 
 
 def test_a_file_that_is_cut_off_is_refused() -> None:
     with pytest.raises(InvalidValue, match="cut off"):
         calendar("x", ics("DTSTART;VALUE=DATE:20260101").rpartition("END:VEVENT")[0])
+
+
+def test_a_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "icalendar", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'mainspring\[calendars\]'"):
+        made("DTSTART;VALUE=DATE:20260101")

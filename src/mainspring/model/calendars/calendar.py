@@ -19,7 +19,7 @@ import msgspec
 from ..errors import InvalidValue
 from ..time.zones import known_zone
 from ..values.reading import WEEKDAYS, weekday
-from .recurrence import DAYS, begins, parse_rule
+from .recurrence import DAYS, begins
 
 MOST_BLOCKS = 10_000
 YEARS = (1900, 9000)
@@ -148,7 +148,7 @@ def _occurrences(
     if block.rule is None:
         return [(block.begin, block.end, block.label)]
     size = block.end - block.begin
-    found = begins(block.begin, parse_rule(block.rule), tz, begin - size, end)
+    found = begins(block.begin, block.rule, tz, begin - size, end)
     return [(at, at + size, block.label) for at in found if at not in block.without]
 
 
