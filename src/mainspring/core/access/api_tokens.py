@@ -1,8 +1,8 @@
-"""API tokens: made, listed, revoked, found again. An entry of the shelf each, which holds no secret.
+"""API tokens: created, listed, revoked, looked up. Each is an entry that holds no secret.
 
-A token is `mainspring_<id>_<secret>`: the id finds the entry, the secret proves it. Stored is the SHA-256 of that.
-It is enough, and a slow password hash would be wrong here: the secret is 256 random bits, so there is nothing to
-guess however fast one can try, while a slow hash on every request would let anybody keep the server busy.
+A token is `mainspring_<id>_<secret>`: the id finds the entry, the secret proves possession. Only the SHA-256 of the
+secret is stored. That is enough, and a slow password hash would be wrong here: the secret has 256 random bits, so it
+cannot be guessed at any speed, while a slow hash on every request would let anybody keep the server busy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TokenNotFound(NotFound):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a token. `digest` is of the secret; `last_used` is right to a minute or so."""
+    """A stored token. `digest` is the hash of the secret; `last_used` is accurate to about a minute."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
     def proven_by(self, secret: str) -> bool:
-        """In constant time, so that how long it takes tells nothing of how much was right."""
+        """Compares in constant time, so that the duration reveals nothing about the secret."""
         return hmac.compare_digest(self.digest, digest_of(secret))
 
     def state(self, now: Micros) -> str:
@@ -83,14 +83,14 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewToken(msgspec.Struct, frozen=True):
-    """A token just made, and the only time its text is known."""
+    """A token that was just created, with its text, which is never available again."""
 
     token: Token
     text: Secret
 
 
 def parts_of(text: str) -> tuple[str, str] | None:
-    """Id and secret; None for what is no API token."""
+    """The id and the secret; None if the text is not an API token."""
     match = _TEXT.fullmatch(text)
     return None if match is None else (match[1], match[2])
 
@@ -104,7 +104,7 @@ class Tokens:
         self._store, self._chance, self._entropy = store, chance, entropy
 
     async def create(self, name: str, role_name: str, *, expires: Any = None, by: str) -> NewToken:
-        """`expires` is how long it is good for; without it, until it is revoked."""
+        """Create a token that is valid for `expires`, or until it is revoked."""
         now = await self._store.now()
         id, secret = self._entropy(8).hex(), self._entropy(32).hex()
         token = Token(
@@ -122,7 +122,7 @@ class Tokens:
         return NewToken(token, Secret(f"mainspring_{id}_{secret}"))
 
     async def all(self) -> list[Token]:
-        """Every token there is or was, oldest first."""
+        """Every token, including expired and revoked ones, oldest first."""
         tokens: list[Token] = []
         after = ""
         while page := await self._store.list_entries("token", "", after=after, limit=PAGE):
@@ -135,7 +135,7 @@ class Tokens:
         return _decoded(entries[0]) if entries else None
 
     async def revoke(self, ref: str, *, by: str) -> Token:
-        """By id, or by a name that only one active token has."""
+        """Revoke a token by id, or by a name that only one active token has."""
         words("by", by)
         while True:
             now = await self._store.now()
@@ -148,7 +148,7 @@ class Tokens:
                 return revoked
 
     async def revoke_id(self, id: str, *, by: str) -> Token:
-        """By id alone."""
+        """Revoke a token by id only."""
         if await self.find(id) is None:
             raise TokenNotFound(id)
         return await self.revoke(id, by=by)
@@ -184,7 +184,7 @@ class Tokens:
 
 
 def token_shape(token: Token, now: Micros) -> dict[str, Any]:
-    """As plain data, with the field names of the HTTP API; the digest stays inside."""
+    """The JSON form of a token; the digest is left out."""
     return {
         "id": token.id,
         "name": token.name,
@@ -207,7 +207,7 @@ def _life(expires: Any) -> float:
 
 
 def _decoded(entry: Entry) -> Token | None:
-    """None for one this release cannot read, such as with a role it does not know: then it opens nothing."""
+    """None for a token that this release cannot read, such as one with an unknown role: it grants nothing."""
     try:
         token = msgspec.json.decode(entry.body, type=Token)
     except msgspec.MsgspecError:

@@ -1,8 +1,7 @@
-"""Failed logins that all processes of one store count together, so that more servers do not mean more guesses.
+"""Failed logins, counted together by all processes of one store, so that more servers do not allow more guesses.
 
-Only failures come here. They lie on the shelf in a fixed number of entries, each for many addresses, from which what is
-older than a minute goes with the next write: there is nothing to clean up, and no stranger can make it grow. Addresses
-are kept as hashes.
+Failures are kept in a fixed number of entries, each shared by many addresses. Every write drops what is older than a
+minute, so there is nothing to clean up and no attacker can make them grow. Addresses are stored as hashes.
 """
 
 from __future__ import annotations
@@ -21,17 +20,19 @@ WINDOW = 60 * SECOND
 ENTRIES = 256
 MOST_PER_ENTRY = 50
 TRIES = 5
-"""Writes of one entry that may be lost to others at the same instant. Then this failure is not counted together."""
+"""How often a write may lose to another process. After that the failure is not counted across processes."""
 
 _Times = dict[str, list[Micros]]
 
 
 class LoginFailures:
+    """Counts failed logins by address across processes."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def add(self, address: str, limit: int) -> float:
-        """Count one more; the seconds for which nobody may log in from there, 0 while there were fewer than `limit`."""
+        """Count a failure. Returns how many seconds logins from there are blocked; 0 below `limit` failures."""
         digest = hashlib.sha256(address.encode("utf-8", "surrogatepass")).hexdigest()
         key, name = f"{int(digest[:8], 16) % ENTRIES:03d}", digest[8:40]
         for _ in range(TRIES):
@@ -47,7 +48,7 @@ class LoginFailures:
 
 
 def _with_one_more(known: _Times, name: str, now: Micros, limit: int) -> _Times:
-    """Of more addresses than there is room for, those that failed longest ago go."""
+    """When there are too many addresses, those whose last failure is oldest are dropped."""
     recent = {each: kept for each, times in known.items() if (kept := [at for at in times if now - WINDOW < at <= now])}
     recent[name] = [*recent.get(name, ()), now][-limit:]
     newest = sorted(recent, key=lambda each: recent[each][-1], reverse=True)[:MOST_PER_ENTRY]

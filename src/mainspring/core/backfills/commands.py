@@ -1,4 +1,4 @@
-"""Starting and steering backfills. Every change leaves its audit record in the same write."""
+"""Starting and steering backfills. Every change writes its audit record in the same step."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ _ALLOWED = {
 
 
 class Backfills:
+    """The commands and queries behind `app.backfills`, the CLI and the HTTP interface."""
+
     def __init__(
         self,
         store: Store,
@@ -65,7 +67,7 @@ class Backfills:
         note: str | None = None,
         by: str = "system",
     ) -> Backfill:
-        """Run the windows inside [begin, end) that are not done, or list them."""
+        """Run the windows inside [begin, end) that are not done; with `dry_run`, only list them."""
         job = await self._job_cache.read(name)
         if job.cancelled is not None:
             raise CommandRefused("backfill", "cancelled", ["the job is reactivated"], f"job {name!r}")
@@ -94,8 +96,8 @@ class Backfills:
         return await self._begin(backfill, job)
 
     async def _begin(self, backfill: Backfill, job: Job) -> Backfill:
-        """The record stands first, as one that is being planned: if this process dies, a driver ends it. Then
-        the list of windows; and only then it begins, here and at once."""
+        """Write the record first, in state `planning`: if this process dies, a driver ends it. Then write the list of
+        windows. Only then does the backfill start, driven by this process at once."""
         plan = [(to_micros(window.begin), to_micros(window.end)) for window in backfill.windows]
         backfill = msgspec.structs.replace(backfill, windows=())
         audit = self._enqueuer.audit(
@@ -103,7 +105,7 @@ class Backfills:
         )
         if not plan:
             nothing = msgspec.structs.replace(backfill, state="completed", finished=backfill.created)
-            await records.file_away(self._store, nothing, audit)
+            await records.close_record(self._store, nothing, audit)
             return nothing
         await records.write_record(self._store, backfill, 0)
         await records.write_plan(self._store, backfill.id, plan)
@@ -116,19 +118,19 @@ class Backfills:
 
     # --- steering -----------------------------------------------------------------------------------------
     async def pause(self, id: str, *, by: str) -> Backfill:
-        """Hand out no more windows; those handed out end as usual."""
+        """Start no more windows; those that have started end as usual."""
         return await self._command("pause", id, by, lambda record: msgspec.structs.replace(record, state="paused"))
 
     async def resume(self, id: str, *, by: str) -> Backfill:
         return await self._command("resume", id, by, lambda record: msgspec.structs.replace(record, state="running"))
 
     async def cancel(self, id: str, *, by: str, reason: str | None = None) -> Backfill:
-        """Hand out no more windows, and cancel those that are alive."""
+        """Start no more windows, and cancel those that are live."""
         why = f"the backfill was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         return await self._command("cancel", id, by, lambda record: rules.cancelling(record, why))
 
     async def _command(self, command: str, id: str, by: str, change: Callable[[Backfill], Backfill]) -> Backfill:
-        """Who loses a race looks again. What follows is done here and now, as far as it goes."""
+        """A lost race is tried again. The consequences are carried out at once, as far as possible."""
         while True:
             found = await records.open_record(self._store, id)
             record = (await self.get(id)) if found is None else found[0]
@@ -148,7 +150,7 @@ class Backfills:
         return found
 
     async def list(self, job: str | None = None, limit: int = RECENT) -> list[Backfill]:
-        """Open ones and the newest of those that are over, newest first."""
+        """All open backfills and the newest finished ones, newest first."""
         opened = await records.all_records(self._store, records.OPEN)
         closed = await records.all_records(self._store, records.CLOSED)
         by_id = {each.id: each for each in [*closed, *opened] if job in (None, each.job)}
@@ -156,7 +158,7 @@ class Backfills:
         return sorted([*over, *(each for each in by_id.values() if not each.over)], key=lambda each: each.id)[::-1]
 
     async def wait(self, id: str, timeout: float | None = None) -> Backfill:
-        """The backfill once it is over; `TimeoutError` when it is not by then."""
+        """The backfill once it has finished; `TimeoutError` if it has not by then."""
         changed = asyncio.Event()
         unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
         patience = asyncio.timeout(timeout)
@@ -184,7 +186,7 @@ class Backfills:
 
 
 def chosen(backfill: Backfill, windows: Windows) -> Backfill:
-    """The backfill with the windows it is to run, in their order, and how many were left out."""
+    """The backfill with the windows that it will run, in order, and the counts of those left out."""
     wanted = {"holes": ("missing", "failed"), "missing": ("missing",), "failed": ("failed",)}[backfill.only]
     states = (*wanted, "done") if backfill.force else wanted
     plan = [each.window for each in windows if each.state in states]

@@ -1,15 +1,14 @@
-"""Moving backfills on: count what has ended, hand out the next windows, file away what is over.
+"""Driving backfills: count endings, start the next windows, close what has finished.
 
-Any number of processes may drive one backfill at once, and each may die between any two calls to the store:
+Any number of processes may drive one backfill concurrently, and each may die between any two calls to the store:
 
-- A step inserts the rows of the next windows first and compares-and-sets the record after that. The rows have ids that
-  depend on the backfill and the number of the window alone. Whoever repeats a step after a crash, or with an old record
-  in hand, inserts nothing new: no window is handed out twice. The record moves on only past windows that have rows:
-  none is left out.
-- A window leaves `in_flight` only in a step that saw its row final, and a final row stays final. So nobody inserts the
-  row of window n before n + 1 - concurrency earlier ones have ended, however old the record in hand: never more than
-  `concurrency` are alive.
-- Endings are counted in the same write that takes the window out of `in_flight`: each exactly once.
+- A step inserts the rows of the next windows first and compares-and-sets the record afterwards. The id of a row depends
+  only on the backfill and the number of the window, so a step that is repeated after a crash, or with a stale record,
+  inserts nothing new: no window runs twice. The record advances only past windows that have rows: none is left out.
+- A window leaves `in_flight` only in a step that saw its row final, and a final row stays final. So no process inserts
+  the row of window n before n + 1 - concurrency earlier ones have ended, however stale its record: never more than
+  `concurrency` rows are live.
+- An ending is counted in the same write that takes the window out of `in_flight`: exactly once.
 """
 
 from __future__ import annotations
@@ -35,26 +34,27 @@ from . import records, rules
 __all__ = ["BackfillDriver", "drive"]
 
 POLL = 2.0
-"""Seconds between looks at an open backfill. Mostly the follow-up of a child moves it on before."""
+"""Seconds between checks of an open backfill. Usually the follow-up of a child drives it sooner."""
 IDLE = 10.0
 STOPPING_POLL = 0.5
 STEPS_AT_ONCE = 20
-"""Steps of one backfill in a row: others have their turn after that."""
+"""Steps of one backfill in a row before the others get their turn."""
 BATCH = 500
 ALIVE = 1_000
 PLANNING_PATIENCE = 600.0
-"""Seconds after which a backfill that is still being planned has lost the process that planned it."""
+"""Seconds after which the process that was planning a backfill is considered dead."""
 PRUNE_EVERY = 60
-"""Looks between two at the backfills that are over: ten minutes where none is open."""
+"""Checks between two prunings of closed backfills: ten minutes while none is open."""
 
 
 class BackfillDriver:
-    """The net under the follow-ups: looks at every open backfill now and then. Where none is, that is one read."""
+    """The safety net under the follow-ups: checks every open backfill now and then. While none is open, that is one
+    read."""
 
     def __init__(self, store: Store, emit: Emit) -> None:
         self._store, self._emit = store, emit
         self._loop = Loop("backfills", self.step, emit)
-        self._looks = 0
+        self._checks = 0
 
     def start(self) -> None:
         self._loop.start()
@@ -63,15 +63,15 @@ class BackfillDriver:
         await stop_all([self._loop], timeout)
 
     async def step(self) -> float:
-        """One look at all open backfills; returns the seconds until the next one."""
+        """Check all open backfills once; returns the seconds until the next check."""
         delays = [await self._drive(entry.key) for entry in await self._store.list_entries("backfill", records.OPEN)]
-        self._looks += 1
-        if self._looks % PRUNE_EVERY == 0:
+        self._checks += 1
+        if self._checks % PRUNE_EVERY == 0:
             await records.prune_closed(self._store, await self._store.now())
         return min((delay for delay in delays if delay is not None), default=IDLE)
 
     async def _drive(self, id: str) -> float | None:
-        """One that cannot be read holds up no other."""
+        """A backfill that cannot be read does not block the others."""
         try:
             return await drive(self._store, id, self._emit)
         except StoreError:
@@ -82,8 +82,7 @@ class BackfillDriver:
 
 
 async def drive(store: Store, id: str, emit: Emit) -> float | None:
-    """Move one backfill on as far as it goes now. Returns the seconds until it should be looked at again; None when
-    it is over."""
+    """Advance one backfill as far as possible now. Returns the seconds until the next check; None once it finished."""
     for _ in range(STEPS_AT_ONCE):
         found = await records.open_record(store, id)
         if found is None:
@@ -96,10 +95,10 @@ async def drive(store: Store, id: str, emit: Emit) -> float | None:
 
 
 async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> float | None:
-    """One compare-and-set at most. 0: look again at once."""
+    """At most one compare-and-set. Returns 0 for "again at once"."""
     now = await store.now()
     if record.over:
-        await records.file_away(store, record)
+        await records.close_record(store, record)
         return None
     if record.state == "planning":
         return await _planning(store, record, version, now)
@@ -119,7 +118,7 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
 
 
 async def _planning(store: Store, record: Backfill, version: int, now: Micros) -> float:
-    """Nothing of it has begun. Whoever makes it goes on, or is dead: then it never begins."""
+    """Nothing has started yet. The planning process either continues or has died; then the backfill is cancelled."""
     if now - record.created <= seconds_to_micros(PLANNING_PATIENCE):
         return POLL
     reason = "the process that planned it ended before it began"
@@ -133,7 +132,7 @@ async def _planning(store: Store, record: Backfill, version: int, now: Micros) -
 
 
 async def _counted(store: Store, record: Backfill, alive: list[ExecutionRow], now: Micros) -> Backfill:
-    """The record with the endings that came since. Only what is not among the living is looked at one by one."""
+    """The record with new endings counted. Only rows that are no longer live are read one by one."""
     living = {each.id for each in alive}
     ended, lost = [], []
     for position in record.in_flight:
@@ -148,12 +147,12 @@ async def _counted(store: Store, record: Backfill, alive: list[ExecutionRow], no
 
 
 async def _alive(store: Store, record: Backfill, before: str | None = None) -> list[ExecutionRow]:
-    """What its job has alive, which is little: the children that have ended may be a hundred thousand."""
+    """The live executions of its job, which are few: a hundred thousand children may have ended."""
     return await store.find(ExecutionQuery(job_id=record.job_id, states=LIVE, limit=ALIVE, before=before))
 
 
 async def _lost(store: Store, record: Backfill, positions: list[int], now: Micros) -> list[tuple[int, str]]:
-    """Rows that retention has taken in the meantime: the ledger remembers how they ended."""
+    """Rows that retention has removed in the meantime: the window ledger records how they ended."""
     if not positions:
         return []
     windows = await records.planned(store, record.id, positions)
@@ -179,7 +178,7 @@ async def _entries(
 async def _moved_on(
     store: Store, record: Backfill, alive: list[ExecutionRow], now: Micros, emit: Emit
 ) -> tuple[Backfill, bool]:
-    """The record with the next windows handed out, and whether more can be done at once."""
+    """The record with the next windows started, and whether more can be done at once."""
     jobs = await store.jobs([record.job])
     job = jobs[0] if jobs else None
     if (reason := rules.gone(record, job)) is not None:
@@ -204,33 +203,33 @@ async def _hand_out(
     now: Micros,
     emit: Emit,
 ) -> tuple[Micros | None, bool]:
-    """Insert a row for each of these windows. Returns when the last of those that run is due, and whether some were
-    passed over."""
+    """Insert a row for each of these windows. Returns when the last one that runs is due, and whether some were
+    skipped."""
     rows = []
     starts = iter(rules.due_times(record, now, len(windows)))
     last_due = None
     for position, window in windows.items():
         reason, by = taken.get(window, (None, None))
-        if reason is None or by == rules.child_id(record.id, position):  # handed out by a step whose record was lost
+        if reason is None or by == rules.child_id(record.id, position):  # started by a step whose record write was lost
             last_due = next(starts)
             rows.append(rules.child(record, job, position, window, now, last_due))
         else:
-            rows.append(rules.passed_over(rules.child(record, job, position, window, now, now), reason, now))
+            rows.append(rules.skipped_window(rules.child(record, job, position, window, now, now), reason, now))
     added = await store.add(rows)
     tell_enqueued(emit, rows, added)
     held = [row for row, each in zip(rows, added, strict=True) if each.outcome == "unique_taken"]
     if held:
-        await store.add([rules.passed_over(row, rules.RUNNING_ELSEWHERE, now) for row in held])
+        await store.add([rules.skipped_window(row, rules.RUNNING_ELSEWHERE, now) for row in held])
     return last_due, bool(taken or held)
 
 
 async def _taken(
     store: Store, record: Backfill, windows: list[window_ledger.Stretch], alive: list[ExecutionRow]
 ) -> dict[window_ledger.Stretch, tuple[str, str]]:
-    """Those of these windows that need no run: why, and the execution that runs or ran them.
+    """The windows that need no run: the reason, and the execution that runs or ran each.
 
-    What is alive was looked at before; then comes what has ended and is not entered yet, then the ledger: an execution
-    that ends meanwhile is seen in one of them.
+    Live executions were read first; then endings that are not in the ledger yet, then the ledger: an execution that
+    ends in between is seen in one of them.
     """
     job, wanted = record.job, set(windows)
     taken = {
@@ -254,10 +253,10 @@ async def _taken(
 
 
 async def _stop(store: Store, record: Backfill, now: Micros, emit: Emit) -> bool:
-    """Cancel what is alive; true once nothing is.
+    """Cancel the live children; true once there are none.
 
-    A process that has not heard of it yet could hand out `concurrency` more windows at most. They get rows that are
-    final from the start, so that it cannot.
+    A process with a stale record could start at most `concurrency` more windows. Inserting final rows for those windows
+    prevents it.
     """
     last = min(record.total, record.position + record.concurrency)
     positions = range(record.position, last)
@@ -271,7 +270,7 @@ async def _stop(store: Store, record: Backfill, now: Micros, emit: Emit) -> bool
 
 
 async def _children(store: Store, record: Backfill) -> list[ExecutionRow]:
-    """All that it has alive, however much else its job has."""
+    """All live children, however many other executions the job has."""
     found: list[ExecutionRow] = []
     before: str | None = None
     while page := await _alive(store, record, before):
@@ -281,9 +280,9 @@ async def _children(store: Store, record: Backfill) -> list[ExecutionRow]:
 
 
 def _never(record: Backfill, position: int, now: Micros) -> ExecutionRow:
-    """A row in the place of a child; the job may not even exist any more."""
+    """A final row in place of a child; the job may not even exist any more."""
     id = rules.child_id(record.id, position)
-    blank = ExecutionRow(
+    placeholder = ExecutionRow(
         id=id,
         job=record.job,
         job_id=record.job_id,
@@ -295,4 +294,4 @@ def _never(record: Backfill, position: int, now: Micros) -> ExecutionRow:
         created=now,
         due=now,
     )
-    return rules.passed_over(blank, rules.NEVER_STARTED, now)
+    return rules.skipped_window(placeholder, rules.NEVER_STARTED, now)

@@ -1,7 +1,8 @@
-"""Backfills on the shelf: one record each, and the list of its windows in chunks that never change.
+"""Backfills as entries: one record each, and the list of its windows in chunks that never change.
 
-A record is in scope "open" until the backfill is over. Then its last state is written there, a copy put into scope
-"closed", the chunks removed and the open record last: whoever finds an open record that is over does the rest.
+A record is in scope "open" until the backfill has finished. Then its last state is written there, a copy is put into
+scope "closed", the chunks are removed, and the open record is removed last: any process that finds an open record of a
+finished backfill completes these steps.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ def decode_record(entry: Entry) -> Backfill:
 
 
 async def open_record(store: Store, id: str) -> tuple[Backfill, int] | None:
-    """The record of a backfill that is not filed away yet, and its version."""
+    """The record of a backfill that is still in scope "open", and its version."""
     found = await store.entries("backfill", OPEN, [id])
     return (decode_record(found[0]), found[0].version) if found else None
 
 
 async def record(store: Store, id: str) -> Backfill | None:
-    """The open one first: it is removed only after the closed one is there."""
+    """Reads the open scope first: an open record is removed only after the closed one exists."""
     found = await open_record(store, id)
     if found is not None:
         return found[0]
@@ -53,8 +54,8 @@ async def write_record(store: Store, backfill: Backfill, seen_version: int, audi
     return (await store.write_entries([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
 
 
-async def file_away(store: Store, backfill: Backfill, audit: Audit | None = None) -> None:
-    """Any number of processes may do this, at once or after each other."""
+async def close_record(store: Store, backfill: Backfill, audit: Audit | None = None) -> None:
+    """Idempotent: any number of processes may do this, concurrently or one after another."""
     closed = Entry(kind="backfill", scope=CLOSED, key=backfill.id, body=encode_record(backfill))
     await store.write_entries([EntryWrite(entry=closed, seen_version=0, audit=audit)])
     await remove_open(store, backfill)
@@ -76,7 +77,7 @@ def chunk_key(number: int) -> str:
 
 
 async def write_plan(store: Store, id: str, windows: Sequence[Stretch]) -> None:
-    """Chunks go in a few at a time: none of them is large, and there may be hundreds."""
+    """Writes a few chunks at a time: each is small, but there may be hundreds."""
     chunks = [
         Entry(
             kind="backfill_plan",
@@ -91,7 +92,7 @@ async def write_plan(store: Store, id: str, windows: Sequence[Stretch]) -> None:
 
 
 async def planned(store: Store, id: str, positions: Sequence[int]) -> dict[int, Stretch]:
-    """The windows at these places of a backfill's plan."""
+    """The windows at these positions of a backfill's plan."""
     numbers = sorted({position // CHUNK for position in positions})
     chunks = await store.entries("backfill_plan", id, [chunk_key(number) for number in numbers])
     windows = {int(chunk.key): msgspec.json.decode(chunk.body, type=list[Stretch]) for chunk in chunks}
@@ -104,7 +105,7 @@ async def planned(store: Store, id: str, positions: Sequence[int]) -> dict[int, 
 
 
 async def all_records(store: Store, scope: str) -> list[Backfill]:
-    """Oldest first: ids are in the order of time."""
+    """Oldest first: ids are time-ordered."""
     found: list[Backfill] = []
     after = ""
     while page := await store.list_entries("backfill", scope, after=after, limit=PAGE):
@@ -114,7 +115,7 @@ async def all_records(store: Store, scope: str) -> list[Backfill]:
 
 
 async def prune_closed(store: Store, now: Micros) -> int:
-    """Forget backfills that are over for long and not among the newest."""
+    """Remove closed backfills that are old and not among the newest."""
     old = await store.list_entries("backfill", CLOSED, limit=PAGE)
     limit = now - seconds_to_micros(KEPT_FOR)
     spare = [entry for entry in old[:-KEPT] if (decode_record(entry).finished or 0) < limit]

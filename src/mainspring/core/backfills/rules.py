@@ -1,8 +1,8 @@
-"""What a backfill does next: pure functions. Its windows run as executions whose ids depend on nothing but the
-backfill and the number of the window, so whoever repeats a step repeats it into the same rows.
+"""What a backfill does next: pure functions. Its windows run as executions whose ids depend only on the backfill and
+the number of the window, so a repeated step meets the same rows.
 
-Every window that is handed out gets a row, once: a live one, or one that is final from the start and says why the
-window is passed over. Which of the two it is, is decided by whoever inserts first, and for good.
+Every window that is started gets exactly one row: a live one, or one that is final from the start and gives the reason
+for skipping the window. Whichever is inserted first counts, for good.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...model.backfill import Backfill, BackfillState
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.time.instants import Micros, seconds_to_micros, to_datetime
-from ...model.values.ids import follow_up_id
+from ...model.values.ids import NO_CHANCE, follow_up_id
 from ...model.windows import Window
 from ..rules.new_execution import new_execution
 from ..rules.window_ledger import LedgerEntry, Stretch
@@ -27,20 +27,7 @@ RUNNING_ELSEWHERE = "running_elsewhere"
 NEVER_STARTED = "backfill_cancelled"
 
 FORGOTTEN_AFTER = 3_600.0
-"""Seconds after which a handed-out window of which there is no trace is no longer waited for."""
-
-
-class _Nothing:
-    """Children have ids of their own: nothing about them is left to chance."""
-
-    def randbytes(self, n: int, /) -> bytes:
-        raise AssertionError("the child of a backfill has an id of its own")
-
-    def random(self) -> float:
-        raise AssertionError("the child of a backfill has an id of its own")
-
-
-_NOTHING = _Nothing()
+"""Seconds after which a started window without any trace is given up."""
 
 
 def child_id(backfill_id: str, position: int) -> str:
@@ -48,12 +35,12 @@ def child_id(backfill_id: str, position: int) -> str:
 
 
 def unique_key(job: str, window: Stretch) -> str:
-    """Two backfills never have the same window of a job alive."""
+    """Two backfills never run the same window of a job at the same time."""
     return f"job:{job}:{Window(to_datetime(window[0]), to_datetime(window[1])).key()}"
 
 
 def child(backfill: Backfill, job: Job, position: int, window: Stretch, now: Micros, due: Micros) -> ExecutionRow:
-    """The execution of one window, with the rules and, unless others were given, the parameters the job has now."""
+    """The execution of one window, with the job's present policy and, unless the backfill has its own, parameters."""
     return new_execution(
         job,
         id=child_id(backfill.id, position),
@@ -61,7 +48,7 @@ def child(backfill: Backfill, job: Job, position: int, window: Stretch, now: Mic
         triggered_by=backfill.created_by,
         now=now,
         due=due,
-        chance=_NOTHING,
+        chance=NO_CHANCE,
         params=backfill.params,
         window=window,
         unique=unique_key(job.name, window),
@@ -69,8 +56,8 @@ def child(backfill: Backfill, job: Job, position: int, window: Stretch, now: Mic
     )
 
 
-def passed_over(execution: ExecutionRow, reason: str, now: Micros) -> ExecutionRow:
-    """The same, final from the start: nobody can make it run any more."""
+def skipped_window(execution: ExecutionRow, reason: str, now: Micros) -> ExecutionRow:
+    """The same row, final from the start, so that it can never run."""
     return msgspec.structs.replace(
         execution, state=State.SKIPPED, reason=reason, finished=now, unique_key=None, running_unique_key=None
     )
@@ -81,7 +68,7 @@ def room(backfill: Backfill) -> int:
 
 
 def due_times(backfill: Backfill, now: Micros, count: int) -> list[Micros]:
-    """When the next windows start: with a pace one after another, never sooner than the last one allows."""
+    """When the next windows start: with a pace, one after another and never before the last one allows."""
     if backfill.pace is None:
         return [now] * count
     first, step = max(now, backfill.next_at), seconds_to_micros(backfill.pace)
@@ -89,7 +76,7 @@ def due_times(backfill: Backfill, now: Micros, count: int) -> list[Micros]:
 
 
 def handed_out(backfill: Backfill, count: int, last_due: Micros | None, now: Micros) -> Backfill:
-    """The record once that many more have their rows; `last_due` is the start of the last that will run."""
+    """The record after `count` more windows have rows; `last_due` is the start of the last one that will run."""
     positions = range(backfill.position, backfill.position + count)
     next_at = backfill.next_at
     if last_due is not None and backfill.pace is not None:
@@ -105,7 +92,7 @@ def handed_out(backfill: Backfill, count: int, last_due: Micros | None, now: Mic
 
 
 def counted(backfill: Backfill, ended: Iterable[tuple[int, str]], now: Micros) -> Backfill:
-    """The record with these windows counted: each number with the field that counts it."""
+    """The record with these endings counted: each position with the field that counts it."""
     over = dict(ended)
     if not over:
         return backfill
@@ -117,7 +104,7 @@ def counted(backfill: Backfill, ended: Iterable[tuple[int, str]], now: Micros) -
 
 
 def field_for(child: ExecutionRow) -> str | None:
-    """Which number counts this child; None while it is alive."""
+    """The field that counts this child; None while it is live."""
     match child.state:
         case State.COMPLETED:
             return "completed"
@@ -134,7 +121,7 @@ def field_for(child: ExecutionRow) -> str | None:
 
 
 def field_for_lost(backfill: Backfill, id: str, entry: LedgerEntry | None, now: Micros) -> str | None:
-    """The same for a child whose row is gone: pruned, after its ending was entered in the ledger."""
+    """The same for a child whose row was pruned after its ending was recorded in the window ledger."""
     if entry is not None and (id in entry.ids or entry.runs > len(entry.ids)):
         return {"done": "completed", "failed": "failed", "cancelled": "cancelled"}[entry.state]
     waited = now - backfill.moved
@@ -142,7 +129,7 @@ def field_for_lost(backfill: Backfill, id: str, entry: LedgerEntry | None, now: 
 
 
 def verdict(backfill: Backfill) -> BackfillState:
-    """How a backfill ends whose windows have all ended."""
+    """The final state of a backfill whose windows have all ended."""
     if backfill.state == "cancelling":
         return "cancelled"
     good = backfill.completed + backfill.skipped + backfill.held
@@ -157,7 +144,7 @@ def cancelling(backfill: Backfill, reason: str) -> Backfill:
 
 
 def gone(backfill: Backfill, job: Job | None) -> str | None:
-    """Why the job cannot be backfilled any more."""
+    """Why the job can no longer be backfilled; None if it can."""
     if job is None or job.id != backfill.job_id:
         return "the job was removed"
     return "the job was cancelled" if job.cancelled is not None else None

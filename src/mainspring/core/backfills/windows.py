@@ -1,4 +1,4 @@
-"""Which windows of a job are done, failed, missing or running: what its schedule asks for, beside the ledger."""
+"""Which windows of a job are done, failed, missing or running: the schedule compared with the window ledger."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from ..rules.timing_history import Era, Timing, eras, expected
 from ..rules.window_ledger import LedgerEntry, LedgerState, Stretch
 
 MOST = 100_000
-"""Windows that are looked at in one go."""
+"""The most windows that one request may cover."""
 PAGE = 1_000
 ALIVE = 200
 FEW = 25
-"""Windows that are found in one go, up to 0.1 ms each: then others have their turn."""
+"""Windows computed before other tasks get a turn; each takes up to 0.1 ms."""
 MANY = 500
-"""Windows, or entries of the ledger, that are read or compared in one go: a few microseconds each."""
+"""Windows or ledger entries handled before other tasks get a turn; each takes a few microseconds."""
 _STATES: dict[LedgerState, WindowState] = {"done": "done", "failed": "failed", "cancelled": "missing"}
 
 
 class WindowPage(NamedTuple):
-    """`counts` are those of the whole range, `total` is how many are in the state that was asked for."""
+    """`counts` covers the whole range, `total` the windows in the requested state."""
 
     items: Windows
     counts: dict[WindowState, int]
     total: int
 
 
-class _Standing(msgspec.Struct, frozen=True):
-    """The windows a schedule asks for, what the ledger knows of them, and the executions of those alive."""
+class _WindowStates(msgspec.Struct, frozen=True):
+    """The windows that the schedule asks for, their ledger entries, and the live executions among them."""
 
     wanted: list[Stretch]
     known: dict[Stretch, LedgerEntry]
@@ -80,12 +80,12 @@ class WindowQueries:
         self._store, self._job_cache, self._calendars = store, job_cache, calendars
 
     async def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
-        """What became of every window inside [begin, end) that the schedule has asked for so far."""
+        """The status of every window inside [begin, end) that the schedule has asked for so far."""
         job = await self._job_cache.read(name)
         return await self.of_job(job, *await self.range(job, begin, end))
 
     async def range(self, job: Job, begin: Any, end: Any) -> tuple[Micros, Micros]:
-        """The range somebody asked for, checked. By itself it is from the first that is known of the job to now."""
+        """The requested range, checked. By default it reaches from the first known instant of the job to now."""
         first = await self._first(job) if begin is None else _instant("begin", begin, job)
         last = await self._store.now() if end is None else _instant("end", end, job)
         if first >= last:
@@ -94,40 +94,40 @@ class WindowQueries:
         return first, last
 
     async def of_job(self, job: Job, begin: Micros, end: Micros, *, dealt_with: bool = False) -> Windows:
-        """With `dealt_with`, only windows whose ticks the scheduler has dealt with."""
-        standing = await self._standing(job, begin, end, dealt_with)
+        """With `dealt_with`, only windows whose ticks the scheduler has handled."""
+        found = await self._states(job, begin, end, dealt_with)
         statuses = Windows()
-        for some in standing.batches():
-            statuses += [standing.status(window) for window in some]
+        for some in found.batches():
+            statuses += [found.status(window) for window in some]
             await asyncio.sleep(0)
         return statuses
 
     async def page(
         self, name: str, begin: Any, end: Any, *, state: WindowState | None, limit: int, offset: int
     ) -> WindowPage:
-        """One page of the same, with how many there are in each state."""
+        """One page of the same, with the number of windows in each state."""
         job = await self._job_cache.read(name)
-        standing = await self._standing(job, *await self.range(job, begin, end), False)
+        found = await self._states(job, *await self.range(job, begin, end), False)
         counts: dict[WindowState, int] = dict.fromkeys(STATES, 0)
         shown: list[Stretch] = []
         matching = 0
-        for some in standing.batches():
+        for some in found.batches():
             for window in some:
-                found = standing.state(window)
-                counts[found] += 1
-                if state in (None, found):
+                each = found.state(window)
+                counts[each] += 1
+                if state in (None, each):
                     matching += 1
                     if offset < matching <= offset + limit:
                         shown.append(window)
             await asyncio.sleep(0)
-        return WindowPage(Windows(map(standing.status, shown)), counts, matching)
+        return WindowPage(Windows(map(found.status, shown)), counts, matching)
 
-    async def _standing(self, job: Job, begin: Micros, end: Micros, dealt_with: bool) -> _Standing:
-        """What is alive is looked at first, then what has ended and is not entered yet, then the ledger: an execution
-        that ends meanwhile is seen in one of them."""
-        found = _telling(job, await self._eras(job))
+    async def _states(self, job: Job, begin: Micros, end: Micros, dealt_with: bool) -> _WindowStates:
+        """Live executions are read first, then endings that are not in the ledger yet, then the ledger: an execution
+        that ends in between is seen in one of them."""
+        timings = _with_windows(job, await self._eras(job))
         now = await self._store.now()
-        wanted = await self._expected(found, begin, end, _before_next_tick(job, now) if dealt_with else now)
+        wanted = await self._expected(timings, begin, end, _before_next_tick(job, now) if dealt_with else now)
         alive = await self._alive(job.name)
         fresh = [
             each for each in await self._store.todo(PAGE) if each.job == job.name and window_ledger.is_entered(each)
@@ -137,10 +137,10 @@ class WindowQueries:
             if (window := window_ledger.window_of(execution)) is not None:
                 entry = window_ledger.entered(known.get(window), execution)
                 known |= {} if entry is None else {window: entry}
-        return _Standing(wanted, known, alive)
+        return _WindowStates(wanted, known, alive)
 
     async def _expected(self, found: list[Era], begin: Micros, end: Micros, now: Micros) -> list[Stretch]:
-        """A hundred thousand take seconds: others have their turn meanwhile."""
+        """A hundred thousand windows take seconds, so other tasks get a turn in between."""
         wanted: list[Stretch] = []
         for number, window in enumerate(expected(found, begin, end, now)):
             if window is not None:
@@ -162,7 +162,7 @@ class WindowQueries:
         return [msgspec.structs.replace(era, calendars=calendars) for era in found]
 
     async def _first(self, job: Job) -> Micros:
-        """The first that is known: when the job was made, the first window in the ledger, or an older revision."""
+        """The earliest of: the job's creation, the first window in the ledger, an older revision of its timing."""
         entered = await self._store.list_entries("window", job.name, limit=1)
         revised = await self._store.list_entries("revision", job.name, limit=1)
         known = [job.created]
@@ -184,7 +184,7 @@ class WindowQueries:
             if len(entries) < MANY:
                 return
             after = entries[-1].key
-            await asyncio.sleep(0)  # a store in memory answers at once
+            await asyncio.sleep(0)  # the memory store never yields by itself
 
     async def _alive(self, job: str) -> dict[Stretch, str]:
         alive: dict[Stretch, str] = {}
@@ -198,7 +198,7 @@ class WindowQueries:
 
 
 def _before_next_tick(job: Job, now: Micros) -> Micros:
-    """The ticks from the planned one on are the scheduler's to make, also when it comes late."""
+    """Ticks from the planned one on belong to the scheduler, even if it is late."""
     return min(now, job.next_run - 1) if job.ticking and job.next_run is not None else now
 
 
@@ -206,8 +206,8 @@ def _by_window(executions: list[ExecutionRow]) -> dict[Stretch, str]:
     return {window: each.id for each in executions if (window := window_ledger.window_of(each)) is not None}
 
 
-def _telling(job: Job, found: list[Era]) -> list[Era]:
-    """Refuse a job whose schedule says nothing about windows, and never did."""
+def _with_windows(job: Job, found: list[Era]) -> list[Era]:
+    """Refuse a job whose schedule never defined windows."""
     if any(era.rule is not None for era in found):
         return found
     if job.spec.window is None:
@@ -218,7 +218,7 @@ def _telling(job: Job, found: list[Era]) -> list[Era]:
 
 
 def _instant(field: str, value: Any, job: Job) -> Micros:
-    """Without an offset it is read in the job's zone."""
+    """A value without an offset is read in the job's zone."""
     at = to_micros(instant(field, value, tz=job.spec.tz))
     if at < 0:
         raise InvalidValue(field, value, "an instant from 1970 on")

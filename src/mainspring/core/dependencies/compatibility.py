@@ -1,7 +1,7 @@
-"""Whether the endings of several parents can ever meet: pure rules, and reading what they look at.
+"""Whether the endings of several parents can ever belong together: pure rules, and the reads they need.
 
-Endings belong together by window, else by tick, else by the flow they come from (`joins.py`). Parents that start on
-their own, one with a window and the other without, share none of these: a job after both would wait for ever.
+Endings belong together by window, else by tick, else by flow (`joins.py`). Two parents that start on their own, one
+with a window and the other without, share none of these: a job after both would wait for ever.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..ports import Store
 
 
 class Origins(msgspec.Struct, frozen=True):
-    """Where runs of a job come from: the jobs that start on their own, and what their runs are known by. Nothing is
-    known by `marks` of a job that does not exist, or that runs on demand: a caller may choose the window."""
+    """Where runs of a job come from: the jobs that start the flow, and what identifies their runs (window or tick).
+    `marks` is empty for a job that does not exist or runs on demand, because a caller may choose the window."""
 
     jobs: frozenset[str]
     marks: frozenset[str]
@@ -30,8 +30,8 @@ class Origins(msgspec.Struct, frozen=True):
 
 
 def never_meet(name: str, specs: Mapping[str, JobSpec]) -> tuple[str, str] | None:
-    """Two parents of this job whose endings have nothing in common, if there are such: first the one with a window.
-    `specs` are the job and all that it comes after, as far up as it goes."""
+    """Two parents of this job whose endings can never belong together, the one with a window first; None if there
+    are no such two. `specs` holds the job and all its ancestors."""
     origins = {parent: _origins(parent, specs) for parent in specs[name].after}
     for one, other in combinations(origins, 2):
         if not origins[one].can_meet(origins[other]):
@@ -57,7 +57,7 @@ def _origins(name: str, specs: Mapping[str, JobSpec]) -> Origins:
     return Origins(frozenset(jobs), frozenset() if on_demand else frozenset(marks))
 
 
-def told(pair: tuple[str, str]) -> str:
+def describe_conflict(pair: tuple[str, str]) -> str:
     with_window, without = pair
     return (
         f"its parents {with_window!r} and {without!r} never meet: runs of {with_window!r} have a window and those of "
@@ -66,7 +66,7 @@ def told(pair: tuple[str, str]) -> str:
 
 
 async def ancestry(store: Store, known: Mapping[str, JobSpec], names: Iterable[str]) -> dict[str, JobSpec]:
-    """These jobs and all that they come after, as `known` has them, else as they are stored."""
+    """These jobs and all their ancestors, from `known` or else as stored."""
     found: dict[str, JobSpec] = {}
     asked: set[str] = set()
     wanted = set(names)
@@ -82,7 +82,7 @@ async def ancestry(store: Store, known: Mapping[str, JobSpec], names: Iterable[s
 
 
 def _readable(job: Job) -> JobSpec | None:
-    """A job of a newer release counts as one that nothing is known of."""
+    """None for a job of a newer release: it counts as unknown."""
     try:
         return job.spec
     except InvalidValue:

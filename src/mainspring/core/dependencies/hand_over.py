@@ -1,10 +1,10 @@
-"""Handing an ending over to the jobs that come after it: part of the follow-ups.
+"""Handing an ending over to the jobs that depend on it: one of the follow-ups.
 
-What is made has an id that follows from the parents' executions, so that a hand-over which is repeated after a crash
-makes nothing twice. The mark on the ending goes only after everything was handed over: nothing is lost.
+The id of a dependent execution is derived from the parents' executions, so a hand-over that is repeated after a crash
+creates nothing twice. The `todo` mark on the ending is cleared only after everything was handed over: nothing is lost.
 
-A job with several parents has a record on the shelf for each window, tick or flow (`joins.py`), in which their
-endings are entered one after another. Each is handed over with those that came before it, once none is missing.
+A job with several parents has a record for each window, tick or flow (`joins.py`) that collects their endings. Each
+ending is handed over together with those recorded before it, once no parent is missing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .joins import Join
 from .links import Dependents
 
 ROUNDS = 20
-"""Skips that follow from skips at once. Each has a mark of its own, so that others go on from there."""
+"""How many skips in a row are handed over at once. Each carries its own mark, so a sweep continues from there."""
 
 
 async def hand_over(
     store: Store, dependents: Dependents, executions: Sequence[ExecutionRow], now: Micros, emit: Emit
 ) -> dict[str, Exception]:
-    """Make what follows from these endings, and from skips that follow at once. Returns the ids of those that could
-    not be handed over, and why: they keep their mark."""
+    """Create the executions that follow from these endings, and from skips that result at once. Returns the endings
+    that could not be handed over, by id, with the error: they keep their mark."""
     failed: dict[str, Exception] = {}
     following = _Following(dependents, emit)
     ended = list(executions)
@@ -54,7 +54,7 @@ async def hand_over(
 
 
 class _Following:
-    """The jobs that come after each of those that are handed over, read once."""
+    """The dependents of each job, read once."""
 
     def __init__(self, dependents: Dependents, emit: Emit) -> None:
         self._dependents, self._emit = dependents, emit
@@ -77,17 +77,17 @@ async def _made_after(store: Store, execution: ExecutionRow, following: _Followi
 
 
 async def _after_ending(store: Store, job: Job, execution: ExecutionRow, now: Micros) -> list[ExecutionRow]:
-    """What follows from it in this job: one execution, none while parents are missing; and those of single tenants for
-    which it was the last ending that was missing."""
+    """The executions of this job that follow: one for the whole job, none while parents are missing; and one for each
+    single tenant for which this was the last missing ending."""
     if len(job.spec.after) == 1:
         alone = joins.joined(None, job, execution, now)
         return _rows(await _after_whole(store, job, execution, alone, {}, now))
     group = joins.group_of(execution)
     if execution.tenant is not None:
         key = joins.single_key(group, execution.tenant)
-        entered = await joins.enter(store, job, key, execution, now)
-        if entered.find(execution.id) is None:
-            return []  # a newer one counts
+        recorded = await joins.enter(store, job, key, execution, now)
+        if recorded.find(execution.id) is None:
+            return []  # a newer run counts
         return _rows(await _after_single(store, job, execution, execution.job, execution.tenant, now))
     join = await joins.enter(store, job, group, execution, now)
     own = join.find(execution.id)
@@ -95,7 +95,7 @@ async def _after_ending(store: Store, job: Job, execution: ExecutionRow, now: Mi
     if own is not None:
         singles = {} if job.spec.fan_out is None else await joins.singles(store, job, group)
         rows = _rows(await _after_whole(store, job, execution, join.as_of(own), singles, now))
-    for tenant, single in (await joins.singles(store, job, group)).items():  # some may have come meanwhile
+    for tenant, single in (await joins.singles(store, job, group)).items():  # some may have been added since
         for parent, run in single.parents.items():
             covers = single.handed.get(run.id)
             if covers is None or any(each.id == execution.id for each in covers.values()):
@@ -110,13 +110,13 @@ def _rows(row: ExecutionRow | None) -> list[ExecutionRow]:
 async def _after_whole(
     store: Store, job: Job, execution: ExecutionRow, seen: Join, singles: Mapping[str, Join], now: Micros
 ) -> ExecutionRow | None:
-    """The run of the whole job that follows from this ending and those that had come before it.
+    """The execution of the whole job that follows from this ending and those recorded before it.
 
-    Whether it runs for anybody is decided by the list that is stored first, an empty one too: two who hand over at once
-    may not have seen the same runs of single tenants.
+    The roster that is stored first decides which tenants it runs for, even if that roster is empty: two processes that
+    hand over at once may not have seen the same runs of single tenants.
     """
     own = seen.find(execution.id)
-    assert own is not None, "it was entered"
+    assert own is not None, "the ending was recorded"
     if isinstance(rules.after_parents(job, seen.parents), rules.Wait):
         return None
     handed = None
@@ -129,7 +129,7 @@ async def _after_whole(
     parents = {**seen.parents, execution.job: own}
     row = _dependent(job, execution, parents, dict.fromkeys(handed.parents, True), now, handed.some)
     if row.state.final or not (handed.names or handed.failed):
-        return row  # without names, they ended before they knew who: the job finds out by itself
+        return row  # no names: the parents ended before listing their tenants, so the job lists its own
     names = [
         tenant
         for tenant in handed.names
@@ -148,7 +148,7 @@ async def _after_whole(
 def _dependent(
     job: Job,
     execution: ExecutionRow,
-    parents: Mapping[str, joins.Ended],
+    parents: Mapping[str, joins.ParentEnding],
     judged: Mapping[str, bool],
     now: Micros,
     some: bool = False,
@@ -164,9 +164,9 @@ def _dependent(
 async def _after_single(
     store: Store, job: Job, last: ExecutionRow, parent: str, tenant: str, now: Micros
 ) -> ExecutionRow | None:
-    """What follows from the run of one parent for one tenant alone: with the endings of the other parents for that
-    tenant. With which ones is decided once, since whole runs look after the same tenant. Whoever decided may have died
-    before it was made: so whoever comes with one of those endings makes it, again if need be."""
+    """The execution that follows from one parent's run for one tenant, together with the other parents' endings for
+    that tenant. Which endings those are is decided once, because whole runs cover the same tenant. The process that
+    decided may have died before it added the row, so every process that holds one of those endings adds it again."""
     group = joins.group_of(last)
     key = joins.single_key(group, tenant)
     while True:
@@ -176,9 +176,9 @@ async def _after_single(
         run = single.parents[parent].id
         covers = single.handed.get(run)
         if covers is None:
-            if run in single.seen_to and await _sees_to(store, single.seen_to[run], tenant):
+            if run in single.covered_by and await _covers_tenant(store, single.covered_by[run], tenant):
                 return None
-            covers = await _covers(store, job, group, parent, tenant, single, now)
+            covers = await _endings_for(store, job, group, parent, tenant, single, now)
             if isinstance(rules.after_parents(job, covers), rules.Wait):
                 return None
             included = {each.id for each in covers.values()} & {each.id for each in single.parents.values()}
@@ -188,9 +188,9 @@ async def _after_single(
         return None if isinstance(verdict, rules.Wait) else rules.dependent(job, last, covers, verdict, now, tenant)
 
 
-async def _covers(
+async def _endings_for(
     store: Store, job: Job, group: str, parent: str, tenant: str, single: Join, now: Micros
-) -> dict[str, joins.Ended]:
+) -> dict[str, joins.ParentEnding]:
     whole, _ = await joins.read(store, job, group)
     if whole is None or whole.job_id != job.id:
         whole = Join(job_id=job.id, moved=now)
@@ -198,8 +198,8 @@ async def _covers(
 
 
 async def _was_handed(store: Store, job: Job, execution: ExecutionRow, tenant: str, row: str) -> bool:
-    """Whether the run of a single tenant was handed over with this very ending. If not, it is left to this row, which
-    runs for the tenant anyway."""
+    """Whether the run of a single tenant was handed over with this very ending. If not, this row, which runs for the
+    tenant anyway, is recorded as covering it."""
     key = joins.single_key(joins.group_of(execution), tenant)
     while True:
         single, version = await joins.read(store, job, key)
@@ -209,14 +209,14 @@ async def _was_handed(store: Store, job: Job, execution: ExecutionRow, tenant: s
         decided = [single.handed[id] for id in others if id in single.handed]
         if any(execution.id == each.id for covers in decided for each in covers.values()):
             return True
-        left = [id for id in others if id not in single.handed and single.seen_to.get(id) != row]
-        if not left or await joins.leave_to(store, job, key, (single, version), left, row):
+        left = [id for id in others if id not in single.handed and single.covered_by.get(id) != row]
+        if not left or await joins.cover(store, job, key, (single, version), left, row):
             return False
 
 
-async def _sees_to(store: Store, row: str, tenant: str) -> bool:
-    """Whether this execution runs for the tenant. Two who hand over at once may not have seen the same; the first list
-    counts. While there is none, whoever makes it looks at all single tenants after that."""
+async def _covers_tenant(store: Store, row: str, tenant: str) -> bool:
+    """Whether this execution runs for the tenant: the roster that was stored first decides. While there is none, the
+    process that stores it looks at all single tenants afterwards."""
     known = await rosters.stored(store, row)
     if known is None:
         return True
@@ -224,11 +224,11 @@ async def _sees_to(store: Store, row: str, tenant: str) -> bool:
 
 
 async def _added(store: Store, rows: list[ExecutionRow], emit: Emit) -> list[ExecutionRow]:
-    """Insert these; returns those that have ended already and are handed over in their turn. What somebody else has
-    inserted may differ in its time: they go on from there, or whoever finds the mark.
+    """Insert these rows; returns the skipped ones, which are handed over next. If another process inserted a row first,
+    that process, or a sweep that finds its mark, continues from there.
 
-    A job may have been cancelled or removed after it was read, and swept before this was added: then nobody else would
-    cancel what was.
+    The job may have been cancelled or removed, and its executions swept, between the read and this insert: then nothing
+    else would cancel these rows.
     """
     added = await store.add(rows)
     tell_enqueued(emit, rows, added)

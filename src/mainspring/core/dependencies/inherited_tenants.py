@@ -1,8 +1,8 @@
-"""Which tenants a job runs for that comes after one with tenants: those of its parents, so that each of them has the
-same window after the same window. A tenant that did not complete there is left out, unless the job runs anyway.
+"""The tenants of a job whose parents have tenants: it runs for theirs, each with the same window. Tenants that did not
+complete in a parent are left out, unless the job runs anyway.
 
-Of each parent that execution counts for a tenant which is the newest that ran for it: a parent that was run again for
-some of its tenants says nothing new about the others, and they do not run again.
+For each tenant, the newest execution of a parent that ran for it counts: re-running a parent for some of its tenants
+says nothing new about the others, and they do not run again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ...model.store.messages import ExecutionQuery
 from ...model.values.ids import tenant_id
 from ..ports import Store
 from ..tenants import rosters
-from .joins import Ended, Join
+from .joins import Join, ParentEnding
 
 PAGE = 500
 SOME_COMPLETED = (State.COMPLETED, State.PARTIAL)
 
 
 class Handed(NamedTuple):
-    """The tenants that are handed over, the parents that they come from, and those of these that did not complete for
-    everybody. `some`: it is not about all tenants, since a parent was run for some that somebody chose."""
+    """The tenants that are handed over, the parents they come from, and which of those parents did not complete for all
+    tenants. `some`: a parent ran only for tenants that a caller chose."""
 
     names: list[str]
     parents: list[str]
@@ -36,13 +36,13 @@ class Handed(NamedTuple):
 
 
 async def tenants_after(
-    store: Store, job: Job, parent: str, own: Ended, seen: Join, singles: Mapping[str, Join]
+    store: Store, job: Job, parent: str, own: ParentEnding, seen: Join, singles: Mapping[str, Join]
 ) -> Handed | Literal["nobody"] | None:
-    """Whom the job runs for now that this ending of this parent has come; None if it is not for its parents to say,
-    "nobody" while parents are missing for all of them, or if newer runs have seen to them.
+    """The tenants that the job runs for after this ending; None if its parents do not decide that; "nobody" while
+    parents are missing for every tenant, or if newer runs cover them.
 
-    The first run of a parent makes it known for everybody whom the parents have; a later one for those that it had, and
-    so does one for tenants that somebody chose.
+    The first run of a parent counts for all tenants of the parents. A later run, and a run for tenants that a caller
+    chose, counts only for the tenants it ran for.
     """
     if job.spec.fan_out is None:
         return None
@@ -50,22 +50,22 @@ async def tenants_after(
     sources = {name: runs[name] for name in job.spec.after if seen.parents[name].tenants}
     if not sources:
         return None
-    lists = _Lists(store)
+    rosters_read = _Rosters(store)
     again = own.some or any(run.id != own.id and not run.some for run in seen.runs(parent))
     if own.tenants and again:
-        newer = {name for run in runs[parent] if run.age > own.age for name in await lists.names(run)}
-        wanted = [name for name in await lists.names(own) if name not in newer]
+        newer = {name for run in runs[parent] if run.age > own.age for name in await rosters_read.names(run)}
+        wanted = [name for name in await rosters_read.names(own) if name not in newer]
         if newer and not wanted:
             return "nobody"
     else:
-        wanted = [name for some in sources.values() for run in some for name in await lists.names(run)]
+        wanted = [name for some in sources.values() for run in some for name in await rosters_read.names(run)]
     wanted = list(dict.fromkeys(wanted))
     anyway = job.spec.on_failed_parent == "run"
     bad = {name for name in sources if not (anyway or wanted) and seen.parents[name].state not in SOME_COMPLETED}
     names = []
     for tenant in wanted:
         single = singles[tenant].parents if tenant in singles else {}
-        done = {name: await lists.completed(tenant, some, single.get(name)) for name, some in sources.items()}
+        done = {name: await rosters_read.completed(tenant, some, single.get(name)) for name, some in sources.items()}
         if None not in done.values():
             left_out = set() if anyway else {name for name, each in done.items() if not each}
             bad |= left_out
@@ -77,26 +77,26 @@ async def tenants_after(
 
 
 def writer_of(names: list[str]) -> str:
-    """Two who hand over at once may not have seen the same: each list is kept apart, and the first one counts."""
+    """Two processes that hand over at once may not agree: each roster is kept apart, and the first one counts."""
     return f"handed-over-{hashlib.sha256(msgspec.json.encode(names)).hexdigest()[:16]}"
 
 
-class _Lists:
-    """The tenants of parents, each read once."""
+class _Rosters:
+    """The tenants of parents, each roster read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._names: dict[str, dict[str, None]] = {}
         self._incomplete: dict[str, set[str]] = {}
 
-    async def names(self, run: Ended) -> dict[str, None]:
+    async def names(self, run: ParentEnding) -> dict[str, None]:
         if run.id not in self._names:
             self._names[run.id] = dict.fromkeys(await _names(self._store, run))
         return self._names[run.id]
 
-    async def completed(self, tenant: str, runs: list[Ended], single: Ended | None) -> bool | None:
-        """Whether the newest execution of a parent that ran for this tenant completed for it; None if none did. A
-        parent that has run, but never had it, has nothing against it, unless it failed as a whole."""
+    async def completed(self, tenant: str, runs: list[ParentEnding], single: ParentEnding | None) -> bool | None:
+        """Whether the newest execution of a parent that ran for this tenant completed for it; None if none ran. A
+        parent that ran without this tenant does not hold it back, unless the parent failed as a whole."""
         for run in runs:
             if single is not None and single.age > run.age:
                 break
@@ -107,7 +107,7 @@ class _Lists:
         whole = next((run for run in runs if not run.some), None)
         return None if whole is None else whole.state in SOME_COMPLETED
 
-    async def _unfinished(self, run: Ended) -> set[str]:
+    async def _unfinished(self, run: ParentEnding) -> set[str]:
         if run.id not in self._incomplete:
             left = FINAL - {State.COMPLETED}
             none = run.state is State.COMPLETED
@@ -115,10 +115,12 @@ class _Lists:
         return self._incomplete[run.id]
 
 
-async def covers_of(store: Store, job: Job, parent: str, tenant: str, single: Join, whole: Join) -> dict[str, Ended]:
-    """With which endings the run of one tenant belongs together, each with the state it has for that tenant. Parents
-    without any are missing; so is the one itself, if a newer run of the same parent saw to the tenant."""
-    covers: dict[str, Ended] = {}
+async def covers_of(
+    store: Store, job: Job, parent: str, tenant: str, single: Join, whole: Join
+) -> dict[str, ParentEnding]:
+    """The endings that belong with one tenant's run, each with its state for that tenant. Parents without an ending are
+    missing; so is `parent` itself if a newer run of it covers the tenant."""
+    covers: dict[str, ParentEnding] = {}
     for name in job.spec.after:
         found = await _newest_for(store, tenant, single.parents.get(name), whole.runs(name))
         if found is not None and (name != parent or found.id == single.parents[parent].id):
@@ -126,7 +128,9 @@ async def covers_of(store: Store, job: Job, parent: str, tenant: str, single: Jo
     return covers
 
 
-async def _newest_for(store: Store, tenant: str, single: Ended | None, runs: list[Ended]) -> Ended | None:
+async def _newest_for(
+    store: Store, tenant: str, single: ParentEnding | None, runs: list[ParentEnding]
+) -> ParentEnding | None:
     for run in runs:
         if single is not None and single.age > run.age:
             return single
@@ -142,15 +146,15 @@ async def _newest_for(store: Store, tenant: str, single: Ended | None, runs: lis
     return msgspec.structs.replace(whole, state=state, tenants=False)
 
 
-async def _names(store: Store, parent: Ended) -> list[str]:
-    """In the order in which they were listed. The list goes a day after the end; the executions stay longer."""
+async def _names(store: Store, parent: ParentEnding) -> list[str]:
+    """In roster order. The roster is removed a day after the end; the executions stay longer."""
     known = await rosters.stored(store, parent.id)
     if known is None:
         return sorted([name async for name in _children(store, parent, FINAL)])
     return [name async for some in rosters.names_of(store, parent.id, known) for name in some]
 
 
-async def _children(store: Store, parent: Ended, states: frozenset[State]) -> AsyncIterator[str]:
+async def _children(store: Store, parent: ParentEnding, states: frozenset[State]) -> AsyncIterator[str]:
     before: str | None = None
     while page := await store.find(ExecutionQuery(parent_id=parent.id, states=states, limit=PAGE, before=before)):
         for child in page:

@@ -1,8 +1,8 @@
-"""Endings that wait for each other: what the parents of one job have come to, in records on the shelf.
+"""Fan-in: the endings of a job's parents, collected in entries until none is missing.
 
-Endings belong together when they share their window; without windows, their tick; without ticks, the flow they come
-from. Whole runs are entered under that, the run of a single tenant in a record of its own behind it, so that a thousand
-tenants do not write to one record. Every record is written by compare-and-set.
+Endings belong together when they share a window; without windows, a tick; without ticks, the flow they come from.
+A whole run is recorded under that key. A run for a single tenant has a record of its own behind it, so that a thousand
+tenants do not contend for one record. Every record is written by compare-and-set.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..ports import Store
 
 KIND: EntryKind = "join"
 KEPT_FOR = 14 * 86_400 * SECOND
-"""How long the endings of several parents wait for each other, counted from the last one."""
+"""How long a record waits for the missing parents, counted from the latest ending."""
 _WINDOW = re.compile(r"window:(-?\d+)-(-?\d+)")
 _TICK = re.compile(r"tick:(-?\d+)")
 PRUNED_AT_ONCE = 500
 PAGE = 1_000
 EARLIER_KEPT = 50
-"""Runs of one parent for some of its tenants, in one window, of which each still counts for those that it had."""
+"""Runs of one parent for some of its tenants in one window. Each still counts for the tenants it ran for."""
 
 
-class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of the ending of one parent. `tenants`: it had a part for each of its tenants; `some`: those were
-    chosen by somebody. `place`: how many had been entered when it was."""
+class ParentEnding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The ending of one parent. `tenants`: it ran once per tenant; `some`: for tenants that a caller chose; `place`:
+    its place in the order in which endings were recorded."""
 
     id: str
     state: State
@@ -48,36 +48,36 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Join(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Endings that belong together: the newest of each parent, and earlier ones that had tenants of their own.
+    """Endings that belong together: the newest of each parent, and earlier ones that ran for tenants of their own.
 
-    The rest is for runs of a single tenant. `handed`: with which endings each was handed over; that is decided once.
-    `seen_to`: the execution for many tenants that is meant to see to this one; it does if its list names the tenant.
+    The last two fields concern runs of a single tenant. `handed`: the endings each run was handed over with, which is
+    decided once. `covered_by`: the execution for many tenants that covers this tenant, if its roster names it.
     """
 
     job_id: str
     moved: Micros
-    parents: dict[str, Ended] = {}
-    earlier: dict[str, tuple[Ended, ...]] = {}
-    handed: dict[str, dict[str, Ended]] = {}
-    seen_to: dict[str, str] = {}
+    parents: dict[str, ParentEnding] = {}
+    earlier: dict[str, tuple[ParentEnding, ...]] = {}
+    handed: dict[str, dict[str, ParentEnding]] = {}
+    covered_by: dict[str, str] = {}
 
-    def runs(self, parent: str) -> list[Ended]:
-        """Those of one parent that count, newest first."""
+    def runs(self, parent: str) -> list[ParentEnding]:
+        """The runs of one parent that count, newest first."""
         newest = self.parents.get(parent)
         return [] if newest is None else [newest, *self.earlier.get(parent, ())]
 
-    def find(self, id: str) -> Ended | None:
+    def find(self, id: str) -> ParentEnding | None:
         return next((each for parent in self.parents for each in self.runs(parent) if each.id == id), None)
 
-    def as_of(self, ended: Ended) -> Join:
-        """What had been entered when this one was. Whoever repeats a hand-over later decides as it was decided then."""
-        runs = {name: [each for each in self.runs(name) if each.place <= ended.place] for name in self.parents}
+    def as_of(self, ending: ParentEnding) -> Join:
+        """The join as it was when this ending was recorded: a repeated hand-over decides as the first one did."""
+        runs = {name: [each for each in self.runs(name) if each.place <= ending.place] for name in self.parents}
         return _with_runs(self, runs)
 
 
-def ended(execution: ExecutionRow) -> Ended:
+def ending_of(execution: ExecutionRow) -> ParentEnding:
     finished = execution.finished or execution.created
-    return Ended(
+    return ParentEnding(
         id=execution.id,
         state=execution.state,
         created=execution.created,
@@ -88,12 +88,12 @@ def ended(execution: ExecutionRow) -> Ended:
 
 
 def flow_of(execution: ExecutionRow) -> str:
-    """The id of the execution from which it all follows."""
+    """The id of the execution that started the flow."""
     return execution.flow or execution.id
 
 
 def group_of(execution: ExecutionRow) -> str:
-    """What endings of different parents must share to belong together, as the key of their record."""
+    """The key that endings of different parents share if they belong together."""
     if execution.window_begin is not None and execution.window_end is not None:
         return f"window:{execution.window_begin:017d}-{execution.window_end:017d}"
     if execution.tick is not None:
@@ -102,7 +102,7 @@ def group_of(execution: ExecutionRow) -> str:
 
 
 def group_words(key: str) -> str:
-    """The key of a record as people read it.
+    """The key of a record in words.
 
     >>> group_words("tick:01772359200000000#acme")
     "the tick 2026-03-01T10:00:00Z of tenant 'acme'"
@@ -113,7 +113,7 @@ def group_words(key: str) -> str:
     elif found := _TICK.fullmatch(words):
         words = f"the tick {_instant(found[1])}"
     elif words.startswith("flow:"):
-        words = f"what follows from execution {words[5:]}"
+        words = f"the flow of execution {words[5:]}"
     return f"{words} of tenant {tenant!r}" if tenant else words
 
 
@@ -126,11 +126,11 @@ def single_key(group: str, tenant: str) -> str:
 
 
 def joined(known: Join | None, job: Job, execution: ExecutionRow, now: Micros) -> Join:
-    """The record with this ending. Only the newest execution of each parent counts, and for tenants that it was not run
-    for, the newest that was."""
+    """The record with this ending added. Of each parent the newest execution counts; for tenants that it did not run
+    for, the newest one that did."""
     if known is None or known.job_id != job.id:
         known = Join(job_id=job.id, moved=now)
-    runs, this = known.runs(execution.job), ended(execution)
+    runs, this = known.runs(execution.job), ending_of(execution)
     if known.find(this.id) is not None or (runs and this.age < runs[0].age and not this.tenants):
         return known
     last = max((each.place for name in known.parents for each in known.runs(name)), default=0)
@@ -139,9 +139,9 @@ def joined(known: Join | None, job: Job, execution: ExecutionRow, now: Micros) -
     return msgspec.structs.replace(_with_runs(known, all_runs), moved=now)
 
 
-def _with_runs(known: Join, runs: Mapping[str, list[Ended]]) -> Join:
-    parents: dict[str, Ended] = {}
-    earlier: dict[str, tuple[Ended, ...]] = {}
+def _with_runs(known: Join, runs: Mapping[str, list[ParentEnding]]) -> Join:
+    parents: dict[str, ParentEnding] = {}
+    earlier: dict[str, tuple[ParentEnding, ...]] = {}
     for name, unordered in runs.items():
         if unordered:
             parents[name], *others = sorted(unordered, key=lambda each: each.age, reverse=True)
@@ -149,15 +149,15 @@ def _with_runs(known: Join, runs: Mapping[str, list[Ended]]) -> Join:
                 earlier[name] = kept
     newest = {each.id for each in parents.values()}
     handed = {id: covers for id, covers in known.handed.items() if id in newest}
-    seen_to = {id: row for id, row in known.seen_to.items() if id in newest}
-    return msgspec.structs.replace(known, parents=parents, earlier=earlier, handed=handed, seen_to=seen_to)
+    covered_by = {id: row for id, row in known.covered_by.items() if id in newest}
+    return msgspec.structs.replace(known, parents=parents, earlier=earlier, handed=handed, covered_by=covered_by)
 
 
 # ---------------------------------------------------------------- records
 
 
 async def read(store: Store, job: Job, key: str) -> tuple[Join | None, int]:
-    """A record, and the version by which it can be written."""
+    """A record, and the version to compare when writing it."""
     entry = next(iter(await store.entries(KIND, job.name, [key])), None)
     return (None, 0) if entry is None else (_decoded(entry), entry.version)
 
@@ -171,25 +171,25 @@ async def enter(store: Store, job: Job, key: str, execution: ExecutionRow, now: 
 
 
 async def hand(
-    store: Store, job: Job, key: str, seen: tuple[Join, int], ids: Iterable[str], covers: dict[str, Ended]
+    store: Store, job: Job, key: str, seen: tuple[Join, int], ids: Iterable[str], covers: dict[str, ParentEnding]
 ) -> bool:
-    """Say with which endings these runs of a tenant are handed over; false if the record has changed since seen."""
+    """Record the endings that these runs of a tenant are handed over with; false if the record has changed since."""
     join, version = seen
     handed = {**join.handed, **{id: covers for id in ids if id not in join.handed}}
     return await _write(store, job, key, msgspec.structs.replace(join, handed=handed), version)
 
 
-async def leave_to(store: Store, job: Job, key: str, seen: tuple[Join, int], ids: Iterable[str], row: str) -> bool:
-    """Say that this execution is meant to see to the tenant; false if the record has changed since seen."""
+async def cover(store: Store, job: Job, key: str, seen: tuple[Join, int], ids: Iterable[str], row: str) -> bool:
+    """Record that this execution covers the tenant; false if the record has changed since."""
     join, version = seen
-    seen_to = {**join.seen_to, **dict.fromkeys(ids, row)}
-    return await _write(store, job, key, msgspec.structs.replace(join, seen_to=seen_to), version)
+    covered_by = {**join.covered_by, **dict.fromkeys(ids, row)}
+    return await _write(store, job, key, msgspec.structs.replace(join, covered_by=covered_by), version)
 
 
 async def singles(store: Store, job: Job, group: str) -> dict[str, Join]:
-    """The records of single tenants of this group, by tenant. Mostly there is none."""
+    """The records of single tenants in this group, by tenant. Usually there are none."""
     found: dict[str, Join] = {}
-    after, before = single_key(group, ""), f"{group}$"  # "$" is what follows "#"
+    after, before = single_key(group, ""), f"{group}$"  # "$" follows "#" in ASCII
     while True:
         page = await store.list_entries(KIND, job.name, after=after, before=before, limit=PAGE)
         found |= {entry.key[len(group) + 1 :]: _decoded(entry) for entry in page}
@@ -208,7 +208,7 @@ def _decoded(entry: Entry) -> Join:
 
 
 def readable(entry: Entry) -> Join | None:
-    """For who only looks: a record of a newer release is passed over."""
+    """For readers: None for a record of a newer release."""
     try:
         return _decoded(entry)
     except msgspec.MsgspecError:
@@ -216,8 +216,8 @@ def readable(entry: Entry) -> Join | None:
 
 
 async def prune_joins(store: Store, job: Job, up_to: str, now: Micros, emit: Emit) -> str:
-    """Remove what has waited too long, some at a time; returns where to go on next time. What this release cannot read
-    stays, and holds up nothing."""
+    """Remove records that have waited too long, one batch at a time; returns the key to continue from. Records that
+    this release cannot read stay and block nothing."""
     found = await store.list_entries(KIND, job.name, after=up_to, limit=PRUNED_AT_ONCE)
     known = one_by_one(f"joins of {job.name}", found, _decoded, emit)
     old = [
@@ -231,7 +231,7 @@ async def prune_joins(store: Store, job: Job, up_to: str, now: Micros, emit: Emi
 
 
 async def forget_joins(store: Store, name: str, before: Micros) -> None:
-    """The records of a job that comes after several others no more, but for young ones: the job may be back."""
+    """Remove the records of a job that no longer has several parents. Recent ones stay: the job may come back."""
     after = ""
     while page := await store.list_entries(KIND, name, after=after, limit=PAGE):
         known = [(entry, readable(entry)) for entry in page]

@@ -1,8 +1,8 @@
-"""Jobs that come after other jobs: pure rules.
+"""Dependencies between jobs: pure rules.
 
-An execution that ends for good is handed over to each job that names its job in `after`: that job gets an execution
-with the same window, tick, tenant and trace once all its parents have ended. Which endings of several parents belong
-together says `core.dependencies.joins`; `core.dependencies.hand_over` does what is decided here.
+The final ending of an execution is handed over to each job that names its job in `after`. That job gets an execution
+with the same window, tick, tenant and trace once all its parents have ended. `joins.py` decides which endings of
+several parents belong together; `hand_over.py` carries out what is decided here.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.time.timeline import localise
-from ...model.values.ids import follow_up_id
+from ...model.values.ids import NO_CHANCE, follow_up_id
 from ...model.values.reading import time_of_day, zone
 from ..rules.new_execution import DEPENDENCY, for_chosen, new_execution
-from .joins import Ended, flow_of
+from .joins import ParentEnding, flow_of
 
 FAILED_PARENT = "dependency_failed"
 HELD_BACK = ("paused", "disabled")
-"""Other reasons for which an execution that a dependency asked for is recorded as skipped."""
-_NOBODY: Mapping[str, bool] = {}
+"""Further reasons for recording a dependent execution as skipped."""
+_NOT_JUDGED: Mapping[str, bool] = {}
 
 
 def is_whole(execution: ExecutionRow) -> bool:
-    """Whether it is a run of its job, and not the part of one tenant in it."""
+    """Whether this is a run of the whole job rather than the child of one tenant."""
     return execution.parent_id is None or (execution.from_backfill and execution.tenant is None)
 
 
 def is_handed_over(execution: ExecutionRow) -> bool:
-    """Whether others follow from this ending. What was skipped for reasons of its own (an overlap, a missed tick) has
-    not taken place; what was skipped because of a parent passes that on."""
+    """Whether dependents follow from this ending. An execution that was skipped for its own reasons (an overlap, a
+    missed tick) did not take place; one that was skipped because of a parent passes the skip on."""
     if not execution.rules.feeds or not is_whole(execution):
         return False
     return execution.state is not State.SKIPPED or execution.reason in (FAILED_PARENT, *HELD_BACK)
 
 
 def concerns(job: Job, execution: ExecutionRow) -> bool:
-    """Whether this ending is one that the job waits for. A run for tenants that somebody chose is followed by what runs
-    for these tenants, and not by a job that is about all of them at once."""
+    """Whether the job waits for this ending. A run for tenants that a caller chose is followed by jobs that run per
+    tenant, not by a job that concerns all tenants at once."""
     return job.spec.tenants or not execution.for_some
 
 
@@ -55,8 +55,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """All parents have ended, and it is recorded why the job does not run: `parent` did not complete, if one is
-    named."""
+    """All parents have ended, and the job is skipped for this reason: `parent`, if named, did not complete."""
 
     reason: str
     parent: str | None = None
@@ -68,9 +67,11 @@ class Wait(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def after_parents(job: Job, parents: Mapping[str, Ended], judged: Mapping[str, bool] = _NOBODY) -> Run | Skip | Wait:
-    """What follows from these endings. `judged` says of parents whose tenants the job runs for whether one of those is
-    left; of the others it counts whether they completed."""
+def after_parents(
+    job: Job, parents: Mapping[str, ParentEnding], judged: Mapping[str, bool] = _NOT_JUDGED
+) -> Run | Skip | Wait:
+    """What follows from these endings. For parents whose tenants the job runs for, `judged` says whether any tenant is
+    left; the other parents must have completed."""
     spec = job.spec
     missing = tuple(name for name in spec.after if name not in parents)
     if missing:
@@ -83,9 +84,9 @@ def after_parents(job: Job, parents: Mapping[str, Ended], judged: Mapping[str, b
     return Run() if spec.enabled else Skip("disabled")
 
 
-def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:
-    """It follows from the job's incarnation and the parents' executions alone: whoever hands over again, hands over
-    into the same row."""
+def dependent_id(job: Job, parents: Mapping[str, ParentEnding]) -> str:
+    """Derived from the job's incarnation and the parents' executions alone, so that a repeated hand-over meets the same
+    row."""
     ids = sorted(parent.id for parent in parents.values())
     return follow_up_id(ids[-1], DEPENDENCY, job.id, *ids)
 
@@ -93,17 +94,17 @@ def dependent_id(job: Job, parents: Mapping[str, Ended]) -> str:
 def dependent(
     job: Job,
     last: ExecutionRow,
-    parents: Mapping[str, Ended],
+    parents: Mapping[str, ParentEnding],
     verdict: Run | Skip,
     now: Micros,
     tenant: str | None = None,
     some: bool = False,
 ) -> ExecutionRow:
-    """The execution that follows from these parents; `last` is the one that it takes window, tick and trace from. It is
-    for `tenant`, if one is given, else for that of `last`; with `some`, for tenants that somebody chose."""
+    """The execution that follows from these parents, with the window, tick and trace of `last`. It runs for
+    `tenant`, or else for the tenant of `last`; with `some`, for tenants that a caller chose."""
     window = None if last.window_begin is None or last.window_end is None else (last.window_begin, last.window_end)
     wanted = {name: parents[name] for name in job.spec.after}
-    now = max(now, *(parent.finished for parent in wanted.values()))  # one may have ended since `now` was asked for
+    now = max(now, *(parent.finished for parent in wanted.values()))  # a parent may have ended since `now` was read
     words: dict[str, Any] = {"after": {name: parent.id for name, parent in wanted.items()}}
     execution = new_execution(
         job,
@@ -112,7 +113,7 @@ def dependent(
         triggered_by=last.triggered_by,
         now=now,
         due=due_time(job, last.tick, now),
-        chance=_NOTHING,
+        chance=NO_CHANCE,
         window=window,
         tick=last.tick,
         tenant=tenant or last.tenant,
@@ -128,9 +129,9 @@ def dependent(
 
 
 def _skipped(
-    verdict: Skip, parents: Mapping[str, Ended], words: dict[str, Any], feeds: bool, now: Micros
+    verdict: Skip, parents: Mapping[str, ParentEnding], words: dict[str, Any], feeds: bool, now: Micros
 ) -> dict[str, Any]:
-    """Final from the start; the mark stays, so that the skip is handed over in its turn."""
+    """Final from the start. It keeps the mark, so that the skip is handed over as well."""
     error = None
     if verdict.parent is not None:
         parent = parents[verdict.parent]
@@ -148,24 +149,11 @@ def _skipped(
 
 
 def due_time(job: Job, tick: Micros | None, now: Micros) -> Micros:
-    """Now, or at the time of day before which the job must not run, on the day of the tick or else today. A time that
-    a clock change leaves out is over when the change is."""
+    """Now, or the time of day before which the job must not run, on the day of the tick or else today. A time that
+    falls into a clock change's gap counts as reached when the gap ends."""
     if job.spec.not_before is None:
         return now
     local = zone("tz", job.spec.tz, warn=False)
     day = to_datetime(now if tick is None else tick).astimezone(local).date()
     earliest = datetime.combine(day, time_of_day("not_before", job.spec.not_before))
     return max(now, to_micros(localise(earliest, local)))
-
-
-class _Nothing:
-    """What follows has an id of its own: nothing about it is left to chance."""
-
-    def randbytes(self, n: int, /) -> bytes:
-        raise AssertionError("a dependent has an id of its own")
-
-    def random(self) -> float:
-        raise AssertionError("a dependent has an id of its own")
-
-
-_NOTHING = _Nothing()

@@ -19,7 +19,7 @@ from ...model.time.instants import SECOND, Micros, seconds_to_micros
 from ...model.values.ids import Chance, first_id
 from ..cancelling import cancel_all, sweep_job
 from ..dependencies.joins import prune_joins
-from ..dependencies.link_upkeep import LinkCare
+from ..dependencies.links import LinkUpkeep
 from ..loops import Emit, Loop, one_by_one, stop_all
 from ..ports import Clock, Store
 from ..rules import transitions
@@ -62,7 +62,7 @@ class Janitor:
         self._trust = ClockTrust(clock, heartbeat, rescue_interval)
         self._pruned_up_to = ""
         self._joins_up_to: dict[str, str] = {}
-        self._links = LinkCare(store, emit)
+        self._links = LinkUpkeep(store, emit)
         self._endings = FollowUps(store, emit)
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
@@ -170,7 +170,7 @@ class Janitor:
                 self._joins_up_to[job.id] = await prune_joins(
                     self._store, job, self._joins_up_to.get(job.id, ""), now, self._emit
                 )
-        await self._links.tend(jobs, now)
+        await self._links.run(jobs, now)
         await self._store.prune_workers(WORKER_SILENCE)
         await self._prune_audits(now)
         return pruned

@@ -16,7 +16,7 @@ from ...model.limits import decode_limits
 from ...model.store.messages import ExecutionQuery, WorkerInfo
 from ...model.time.instants import Micros, maybe_datetime
 from ...model.values.reading import duration_text
-from ..dependencies.compatibility import told
+from ..dependencies.compatibility import describe_conflict
 from ..dependencies.joins import group_words
 from ..ports import Store
 from ..queries.job_view import JobView
@@ -251,7 +251,9 @@ def _in_vain(waits: WaitingFor) -> list[Reason]:
         message = f"it comes after job {name!r}, which is paused by {by or 'somebody'}; resume or trigger that"
         found.append(Reason("parent_paused", message, details={"job": name, "paused_by": by}))
     if waits.never_meet is not None:
-        found.append(Reason("parents_never_meet", told(waits.never_meet), details={"jobs": list(waits.never_meet)}))
+        found.append(
+            Reason("parents_never_meet", describe_conflict(waits.never_meet), details={"jobs": list(waits.never_meet)})
+        )
     return found
 
 

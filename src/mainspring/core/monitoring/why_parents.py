@@ -63,7 +63,7 @@ async def waiting_for(store: Store, job: Job) -> WaitingFor:
 
 def _waits(join: Join, after: Sequence[str]) -> bool:
     """What one tenant alone has come to waits until it has been handed over with what others had come to."""
-    waiting = [each for each in join.parents.values() if each.id not in join.handed and each.id not in join.seen_to]
+    waiting = [each for each in join.parents.values() if each.id not in join.handed and each.id not in join.covered_by]
     return bool(waiting) and bool(set(after) - join.parents.keys())
 
 

@@ -23,6 +23,19 @@ class Chance(Protocol):
     def random(self) -> float: ...
 
 
+class NoChance:
+    """For executions whose id is derived from their cause: asking for randomness is a mistake."""
+
+    def randbytes(self, n: int, /) -> bytes:
+        raise AssertionError("this execution has a derived id")
+
+    def random(self) -> float:
+        raise AssertionError("this execution has a derived id")
+
+
+NO_CHANCE = NoChance()
+
+
 def random_id(now: Micros, chance: Chance) -> str:
     millis, micros = divmod(now, 1000)
     time, luck = f"{millis & 0xFFFFFFFFFFFF:012x}", chance.randbytes(8)

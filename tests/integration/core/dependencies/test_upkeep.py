@@ -10,8 +10,7 @@ import pytest
 from mainspring import Mainspring
 from mainspring.app.parts import SystemClock
 from mainspring.core.dependencies.joins import KEPT_FOR
-from mainspring.core.dependencies.link_upkeep import KEPT_USELESS, LinkCare
-from mainspring.core.dependencies.links import Dependents, Link, link_body, with_feeds
+from mainspring.core.dependencies.links import KEPT_USELESS, Dependents, Link, LinkUpkeep, link_body, with_feeds
 from mainspring.core.engine.janitor import Janitor
 from mainspring.core.expiry import EntryExpiry
 from mainspring.model.events import Trouble
@@ -125,21 +124,21 @@ async def test_who_lays_a_link_while_the_mark_is_taken_away_wins() -> None:
         store: Any = (await flow.app.engine()).store
         await flow.app.update_job("end", after=["load"])
         await flow.app.update_job("end", after=[])
-        care = LinkCare(store, print)
+        care = LinkUpkeep(store, print)
         now = await store.now()
-        await care.tend([], now)
+        await care.run([], now)
         write, laid = store.write_jobs, []
 
         async def late(writes: Any) -> Any:
             if not laid:
                 laid.append(True)
                 other = Dependents(store)
-                await other.lay({("load", "end")})
+                await other.add_links({("load", "end")})
                 await other.mark({"load"})
             return await write(writes)
 
         store.write_jobs = late
-        await care.tend([], now + KEPT_USELESS + SECOND)
+        await care.run([], now + KEPT_USELESS + SECOND)
         store.write_jobs = write
         assert (laid, set(await links(store)), await feeds(store, "load")) == ([True], {"load/end"}, True)
 

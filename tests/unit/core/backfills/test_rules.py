@@ -40,7 +40,7 @@ def test_a_child_is_the_same_row_whoever_makes_it() -> None:
     assert first.id == again.id != other.id
     assert first.unique_key == "job:report:1970-01-01T00:00:00Z/1970-01-02T00:00:00Z"
     assert (first.overlap_key, first.parent_id, first.trigger, first.triggered_by) == (None, "b", "backfill", "ada")
-    never = rules.passed_over(first, "already_done", NOW)
+    never = rules.skipped_window(first, "already_done", NOW)
     assert (never.id, never.state, never.unique_key, never.finished) == (first.id, State.SKIPPED, None, NOW)
 
 
