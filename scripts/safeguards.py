@@ -89,7 +89,7 @@ class Safeguard:
         return ", ".join(dict.fromkeys(edit.file for edit in self.edits))
 
 
-SCHEMA = "stores/sqlite/migrations/0001_initial.sql"
+SCHEMA = "stores/sqlite/schema/tables.sql"
 SETTLE = "applied = settle(tx, changes, ours)"
 AS_SEEN = "(row.state, row.token, row.owner) == (change.expect, change.token, change.owner)"
 NEW_ID = "follow_up_id(backfill_id, TRIGGER, str(position), str(id(object())))"

@@ -56,9 +56,9 @@ def script(url: str, after: int = 0) -> str:
         from ..stores.postgres.migrate import script as postgres_script
 
         return postgres_script(Place(url, None, None).schema, after)
-    from ..stores.sqlite.statements import migrations
+    from ..stores.sqlite.statements import versions
 
-    return "\n".join(text for number, text in migrations() if number > after)
+    return "\n".join(text for number, text in versions() if number > after)
 
 
 def _scheme(url: str) -> str:
@@ -101,9 +101,9 @@ async def _mongo(url: str, *, migrate: bool) -> SchemaStatus:
 
 
 def _sqlite_status(url: str) -> SchemaStatus:
-    from ..stores.sqlite.statements import migrations
+    from ..stores.sqlite.statements import versions
 
-    numbers = [number for number, _ in migrations()]
+    numbers = [number for number, _ in versions()]
     current = _sqlite_version(Path(parse_url(url).path))
     return SchemaStatus(url, None, current, numbers[-1], [number for number in numbers if number > current])
 
@@ -112,9 +112,7 @@ def _sqlite_version(path: Path) -> int:
     """Opened read-only, so that it never creates the file."""
     if not path.is_file():
         return 0
+    from ..stores.sqlite.migrate import version_of
+
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'").fetchone()
-        found = (
-            connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone() if known else None
-        )
-    return int(found[0]) if found else 0
+        return version_of(connection)

@@ -137,7 +137,7 @@ async def test_views_show_what_happened(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("HIS-4")
-@pytest.mark.parametrize("kind", ["postgres"])
+@pytest.mark.parametrize("kind", GROUNDS)
 async def test_a_job_that_does_not_tick_has_no_next_run(kind: str, tmp_path: Path) -> None:
     """As in the interface: `Job.next_run_at`."""
     plain = JobSpec(handler="work", trigger=encode_trigger(Every(seconds=60)))

@@ -23,36 +23,36 @@ def _written(tx: Transaction, write: EntryWrite) -> bool:
 
 def _removed(tx: Transaction, write: EntryWrite) -> bool:
     entry, seen = write.entry, write.seen_version
-    removed = tx.run("shelf_remove", entry.kind, entry.scope, entry.key, seen)
+    removed = tx.run("entries_remove", entry.kind, entry.scope, entry.key, seen)
     return removed == 1 or seen is None
 
 
 def _put(tx: Transaction, write: EntryWrite) -> bool:
     entry, seen = write.entry, write.seen_version
     if seen == 0:
-        return tx.run("shelf_insert", entry.kind, entry.scope, entry.key, 1, entry.body) == 1
+        return tx.run("entries_insert", entry.kind, entry.scope, entry.key, 1, entry.body) == 1
     if seen is None:
-        return tx.run("shelf_put", entry.kind, entry.scope, entry.key, entry.body) == 1
-    return tx.run("shelf_update", entry.kind, entry.scope, entry.key, entry.body, seen) == 1
+        return tx.run("entries_put", entry.kind, entry.scope, entry.key, entry.body) == 1
+    return tx.run("entries_update", entry.kind, entry.scope, entry.key, entry.body, seen) == 1
 
 
 def between(tx: Transaction, kind: EntryKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
-    return [_entry(row) for row in tx.rows("shelf_between", kind, scope, after, before, limit)]
+    return [_entry(row) for row in tx.rows("entries_between", kind, scope, after, before, limit)]
 
 
 def entries(tx: Transaction, kind: EntryKind, scope: str, keys: Iterable[str]) -> list[Entry]:
     """Key by key: SQLite's JSON functions, which could take them all at once, cut a text short at a NUL."""
-    found = (tx.rows("shelf_entry", kind, scope, key) for key in sorted(set(keys)))
+    found = (tx.rows("entry", kind, scope, key) for key in sorted(set(keys)))
     return [_entry(row) for rows in found for row in rows]
 
 
 def entries_after(tx: Transaction, place: Place, limit: int) -> list[Entry]:
-    return [_entry(row) for row in tx.rows("shelf_after", *place, limit)]
+    return [_entry(row) for row in tx.rows("entries_after", *place, limit)]
 
 
 def restore(tx: Transaction, entry: Entry) -> int:
     """As it was, unless there is one; how many are new."""
-    return tx.run("shelf_insert", entry.kind, entry.scope, entry.key, entry.version, entry.body)
+    return tx.run("entries_insert", entry.kind, entry.scope, entry.key, entry.version, entry.body)
 
 
 def _entry(row: Row) -> Entry:

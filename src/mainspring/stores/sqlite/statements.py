@@ -1,7 +1,7 @@
-"""The SQL of this store: one named file per query under sql/, read once.
+"""The SQL of this store, read from files: one statement per file under sql/, tables and views under schema/.
 
 `$live`, `$history`, `$job` and so on stand for the text of the files part_live.sql, part_history.sql, part_job.sql.
-What stands between `/*rows*/` and `/*end*/` is repeated when several rows go into one statement.
+The text between `/*rows*/` and `/*end*/` is repeated when several rows go into one statement.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
+
+VERSIONS = {1: ("tables.sql", "views.sql")}
+"""Each version of the schema and the files under schema/ that lead to it from the version before. A later version adds
+a file of its own, `0002_...sql`."""
 
 _ROWS = re.compile(r"/\*rows\*/(.*?)/\*end\*/", re.DOTALL)
 _PART = re.compile(r"\$(\w+)")
@@ -36,11 +40,14 @@ def statement_names() -> list[str]:
     return [name for name in names if not name.startswith("part_")]
 
 
-def migrations() -> list[tuple[int, str]]:
-    """Number and text of every migration, in order."""
-    files = resources.files(__package__).joinpath("migrations").iterdir()
-    found = [(int(file.name[:4]), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
-    return sorted(found)
+@cache
+def versions() -> list[tuple[int, str]]:
+    """Number and text of every version of the schema, in order."""
+    folder = resources.files(__package__).joinpath("schema")
+    return [
+        (number, "\n".join(folder.joinpath(file).read_text("utf-8") for file in files))
+        for number, files in VERSIONS.items()
+    ]
 
 
 def _read(name: str) -> str:

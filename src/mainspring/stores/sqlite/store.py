@@ -42,7 +42,7 @@ from ...model.store.messages import (
 )
 from ...model.time.instants import Micros
 from ..common.listeners import Listeners
-from . import caller_transaction, copying, job_lists, jobs, locks_audit, schema
+from . import caller_transaction, copying, job_lists, jobs, locks_audit, migrate
 from . import entries as shelf
 from .executions import claim as claiming
 from .executions import insert, live, pruning
@@ -134,7 +134,7 @@ class SqliteStore:
         """The writer makes the schema; those who read come after it."""
         connection = connect(self.path, self._synchronous, self._busy_timeout, hurry)
         try:
-            schema.migrate(connection, self.path, self._busy_timeout, hurry)
+            migrate.migrate(connection, self.path, self._busy_timeout, hurry)
         except BaseException:
             connection.close()
             raise
@@ -258,7 +258,7 @@ class SqliteStore:
         return await self._read(lambda tx: live.cancels(tx, owner))
 
     async def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
-        return await self._read(lambda tx: tx.executions("cancel_strays", limit))
+        return await self._read(lambda tx: tx.executions("unserved_cancels", limit))
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         call = Call(lambda tx: live.heartbeat(tx, beat), None)

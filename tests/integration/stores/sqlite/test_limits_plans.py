@@ -12,7 +12,7 @@ import pytest
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
-from mainspring.stores.sqlite import schema
+from mainspring.stores.sqlite import migrate
 from mainspring.stores.sqlite.executions import claim, insert, lists
 from mainspring.stores.sqlite.executions.claimed import ClaimedRows
 from mainspring.stores.sqlite.statements import sql
@@ -33,7 +33,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many shares ready, many rows parked for slots and tokens, and a few executions of rare triggers."""
     path = tmp_path_factory.mktemp("flow") / "flow.db"
     connection = connect.connect(str(path), "OFF", 5.0)
-    schema.migrate(connection, str(path), 5.0)
+    migrate.migrate(connection, str(path), 5.0)
     connection.execute("BEGIN")
     fair = [_execution(n, queue="fair", share=f"tenant-{n % SHARES}") for n in range(2 * SHARES)]
     parked = [

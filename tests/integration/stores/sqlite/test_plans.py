@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import ExecutionQuery
-from mainspring.stores.sqlite import schema
+from mainspring.stores.sqlite import migrate
 from mainspring.stores.sqlite.executions import lists, rows
 from mainspring.stores.sqlite.statements import sql, statement_names
 from mainspring.stores.sqlite.threads import connect
@@ -46,7 +46,7 @@ def database(request: pytest.FixtureRequest, seeded: Path) -> Iterator[sqlite3.C
 
 def _fill(path: str) -> None:
     connection = connect.connect(path, "OFF", 5.0)
-    schema.migrate(connection, path, 5.0)
+    migrate.migrate(connection, path, 5.0)
     connection.execute("BEGIN")
     for kind, phase in enumerate((rows.READY, rows.READY, rows.FUTURE, rows.RUNNING, None)):
         _seed(connection, first=kind * ROWS, lane=f"default/handler-{kind % 2}", phase=phase)
@@ -140,11 +140,11 @@ HOT = [
     ("live_delete", (SEQS,), "INTEGER PRIMARY KEY"),
     ("history_move", (1, START, None, None, 0, 1, "w"), "live USING INTEGER PRIMARY KEY"),
     ("history_moved", (SEQS,), "live USING INTEGER PRIMARY KEY"),
-    ("beat_leases", (IDS, "w"), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
-    ("beat_renew", (1, SEQS), "INTEGER PRIMARY KEY"),
+    ("leases_held", (IDS, "w"), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
+    ("leases_renew", (1, SEQS), "INTEGER PRIMARY KEY"),
     ("expired", (START, 10), "mainspring_live_lease (lease<?)"),
     ("cancels", ("w",), "mainspring_live_cancel"),
-    ("cancel_strays", (10,), "mainspring_live_cancel"),
+    ("unserved_cancels", (10,), "mainspring_live_cancel"),
     ("todo", (10, "x"), "mainspring_history_todo (id>?)"),
     ("unblock_unique", (1, '["k"]'), "mainspring_live_blocked_unique"),
     ("unblock_overlap", (1, '["k"]'), "mainspring_live_blocked_overlap"),
@@ -158,11 +158,11 @@ HOT = [
     ("ids_after", ("x", 10), "sqlite_autoindex_mainspring_executions_1 (id>?)"),
     ("unkept_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("logs_of", (IDS,), "PRIMARY KEY (execution_id=?)"),
-    ("shelf_between", ("window", "job", "x", "y", 9), "PRIMARY KEY (kind=? AND scope=? AND key>? AND key<?)"),
-    ("shelf_entry", ("window", "job", "x"), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
-    ("shelf_after", ("window", "job", "x", 9), "PRIMARY KEY ((kind,scope,key)>(?,?,?))"),
-    ("shelf_update", ("window", "job", "x", "{}", 1), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
-    ("shelf_remove", ("window", "job", "x", 1), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
+    ("entries_between", ("window", "job", "x", "y", 9), "PRIMARY KEY (kind=? AND scope=? AND key>? AND key<?)"),
+    ("entry", ("window", "job", "x"), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
+    ("entries_after", ("window", "job", "x", 9), "PRIMARY KEY ((kind,scope,key)>(?,?,?))"),
+    ("entries_update", ("window", "job", "x", "{}", 1), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
+    ("entries_remove", ("window", "job", "x", 1), "PRIMARY KEY (kind=? AND scope=? AND key=?)"),
     ("logs", ("x", 0), "PRIMARY KEY (execution_id=? AND seq>?)"),
 ]
 

@@ -22,7 +22,7 @@ from mainspring.model.triggers.combined import encode_trigger, every
 from mainspring.model.values.ids import random_id
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.executions import pruning
-from mainspring.stores.sqlite.statements import migrations
+from mainspring.stores.sqlite.statements import versions
 from mainspring.testing.clock import FakeClock
 from tests.integration.stores.sqlite_support import (
     ALL,
@@ -314,7 +314,7 @@ async def test_processes_that_start_together_make_one_schema(path: Path) -> None
         output(child)
     with connected(path) as connection:
         assert connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone() == (
-            migrations()[-1][0],
+            versions()[-1][0],
         )
 
 

@@ -29,9 +29,9 @@ def heartbeat(tx: Transaction, beat: HeartbeatRequest) -> HeartbeatReply:
     worker = replace(beat.worker, seen=tx.now)
     tx.run("worker_seen", worker.id, tx.now, as_json(worker))
     asked = dict(beat.leases)
-    running = tx.rows("beat_leases", as_json(list(asked)), worker.id)
+    running = tx.rows("leases_held", as_json(list(asked)), worker.id)
     held = {id: seq for id, token, seq in running if asked[id] == token}
-    tx.run("beat_renew", tx.now + seconds_to_micros(beat.lease), as_json(list(held.values())))
+    tx.run("leases_renew", tx.now + seconds_to_micros(beat.lease), as_json(list(held.values())))
     return HeartbeatReply(lost=frozenset(asked.keys() - held.keys()), cancels=cancels(tx, worker.id), now=tx.now)
 
 
@@ -64,7 +64,7 @@ def _report(tx: Transaction, rows: dict[str, ExecutionRow], report: ProgressRepo
     counters = row.counters_json if report.counters_json is None else report.counters_json
     rows[report.id] = after = replace(row, progress_json=progress, counters_json=counters)
     if after != row:
-        tx.run("note", report.id, live_tail(after))
+        tx.run("report", report.id, live_tail(after))
     if report.logs:
         _append_logs(tx, report.id, report.logs)
     return True

@@ -1,4 +1,5 @@
--- Views for reporting: read-only, with columns that stay, the same as on PostgreSQL. Instants are ISO 8601 texts, UTC.
+-- Views for reporting: read-only, with the columns of PostgreSQL's, which stay as they are across releases. Instants are
+-- ISO 8601 texts, UTC. `due` is NULL for a job that does not tick, and the end of the pause for a paused one: see Job.due.
 
 CREATE VIEW mainspring_view_jobs AS
 SELECT
@@ -14,8 +15,9 @@ SELECT
     j.paused IS NOT NULL AS paused,
     j.paused_by,
     j.cancelled IS NOT NULL AS cancelled,
-    strftime('%Y-%m-%dT%H:%M:%S', j.next_run / 1000000, 'unixepoch') || printf('.%06dZ', j.next_run % 1000000)
-        AS next_run_at,
+    CASE WHEN j.paused IS NULL AND j.due IS NOT NULL THEN
+        strftime('%Y-%m-%dT%H:%M:%S', j.next_run / 1000000, 'unixepoch') || printf('.%06dZ', j.next_run % 1000000)
+    END AS next_run_at,
     strftime('%Y-%m-%dT%H:%M:%S', j.last_tick / 1000000, 'unixepoch') || printf('.%06dZ', j.last_tick % 1000000)
         AS last_tick_at,
     coalesce(i.last_number, 0) AS last_number,

@@ -1,0 +1,1 @@
+SELECT $entry FROM mainspring_entries WHERE kind = ?1 AND scope = ?2 AND key = ?3

@@ -1,1 +1,0 @@
-SELECT $entry FROM mainspring_shelf WHERE (kind, scope, key) > (?1, ?2, ?3) ORDER BY kind, scope, key LIMIT ?4

@@ -1,2 +1,0 @@
-INSERT INTO mainspring_shelf (kind, scope, key, version, body) VALUES (?1, ?2, ?3, 1, ?4)
-ON CONFLICT DO UPDATE SET version = version + 1, body = excluded.body
