@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mainspring import Execution, Mainspring
+from mainspring.core.views.execution import row_of
 from tests.mongo_server import mongo
 from tests.servers import new_postgres
 from tests.support import until
@@ -93,7 +94,7 @@ async def light_waits(app: Mainspring, seconds: float, work: float) -> list[floa
 
     await asyncio.gather(*(tenant(name, n * EVERY / len(LIGHT)) for n, name in enumerate(LIGHT)))
     ended = await settled(app, made)
-    return [(each.started - each.created) / 1000 for each in ended if each.started is not None]
+    return [(row_of(each).started - row_of(each).created) / 1000 for each in ended if row_of(each).started is not None]
 
 
 async def fairness(kind: str, seconds: float, work: float, backlog: int) -> None:
@@ -138,7 +139,7 @@ async def rate(kind: str, seconds: float) -> None:
                 ended = await settled(app, [each for each in made if each is not None])
         finally:
             await app.close()
-    begun = sorted(each.started for each in ended if each.started is not None)
+    begun = sorted(row_of(each).started for each in ended if row_of(each).started is not None)
     most = max(sum(at <= other < at + SECOND for other in begun[n : n + 200]) for n, at in enumerate(begun))
     took = (begun[-1] - begun[0]) / SECOND
     processes = len({each.attempts[0].worker for each in ended})

@@ -17,6 +17,7 @@ from .core.declaring.context import ExecutionCancelled, JobContext
 from .core.locks import LockTaken
 from .core.queries.job_view import JobView
 from .core.tenants.context import current_tenant
+from .core.views.execution import Attempt, Execution
 from .model.backfill import Backfill, Windows, WindowStatus
 from .model.calendars.hours import Hours
 from .model.errors import (
@@ -37,8 +38,7 @@ from .model.errors import (
     SchemaMismatch,
     StoreError,
 )
-from .model.execution import Attempt, State
-from .model.execution import ExecutionRow as Execution
+from .model.execution import State
 from .model.job import JobState
 from .model.limits import Limit
 from .model.policies import CatchUp, Retention, Retry, Unique

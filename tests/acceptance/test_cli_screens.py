@@ -17,10 +17,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring import Mainspring, Retry, every
+from mainspring import Execution, Mainspring, Retry, every
 from mainspring.cli import main
 from mainspring.cli.commands.run import OrphanWatch
-from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import WorkerInfo
 from tests.support import until
 
@@ -95,10 +94,10 @@ def filled(work: Callable[[Mainspring], Any]) -> Any:
     return asyncio.run(run())
 
 
-def declared(*enqueued: tuple[str, dict[str, Any]]) -> list[ExecutionRow]:
+def declared(*enqueued: tuple[str, dict[str, Any]]) -> list[Execution]:
     """The jobs, and executions of them that nobody runs."""
 
-    async def run() -> list[ExecutionRow]:
+    async def run() -> list[Execution]:
         app = shop()
         await app.open()
         made = [await app.enqueue(name, params) for name, params in enqueued]
@@ -341,7 +340,7 @@ def test_a_job_is_shown_with_every_rule_it_lives_by(cli: Callable[..., Said]) ->
     assert (policy["tz"], policy["window"], policy["timeout"]) == ("Asia/Tokyo", "previous_day", 600.0)
 
 
-async def progressed(app: Mainspring, run: ExecutionRow) -> bool:
+async def progressed(app: Mainspring, run: Execution) -> bool:
     return (await app.get(run.id)).progress is not None
 
 
@@ -364,7 +363,7 @@ def test_progress_and_time_so_far_of_what_runs(cli: Callable[..., Said]) -> None
 
 @pytest.mark.req("OPS-4")
 def test_a_narrow_terminal_shows_short_ids_and_says_what_it_hides(cli: Callable[..., Said]) -> None:
-    async def work(app: Mainspring) -> ExecutionRow:
+    async def work(app: Mainspring) -> Execution:
         return await app.wait(await app.trigger("remind", {"shift_id": "none"}), timeout=30)
 
     failed = filled(work)

@@ -9,8 +9,9 @@ from msgspec.json import encode
 
 from mainspring import Mainspring, every
 from mainspring.core.render.entities import attempt_shape, execution_shape
+from mainspring.core.views.execution import Attempt, Execution
 from mainspring.model.errors import InvalidValue
-from mainspring.model.execution import Attempt, ExecutionRow
+from mainspring.model.execution import AttemptRecord, ExecutionRow
 from mainspring.server.api import create_api
 from mainspring.server.errors import problem_of, validation_problem
 from mainspring.testing import FakeClock
@@ -242,7 +243,7 @@ async def test_the_audit_tells_notes_and_reasons(memory_nodes: Nodes) -> None:
 
 @pytest.mark.req("API-12")
 def test_cpu_time_is_told_to_the_microsecond() -> None:
-    attempt = Attempt(number=1, worker="w", started=0, ended=1_500, end="completed", cpu_ms=1.2345678901)
+    attempt = AttemptRecord(number=1, worker="w", started=0, ended=1_500, end="completed", cpu_ms=1.2345678901)
     execution = ExecutionRow(id="x", job="j", job_id="i", handler="h", attempts_json=encode([attempt]).decode())
-    assert attempt_shape(attempt)["cpu_time_ms"] == 1.235
-    assert execution_shape(execution)["cpu_time_ms"] == 1.235
+    assert attempt_shape(Attempt(attempt))["cpu_time_ms"] == 1.235
+    assert execution_shape(Execution(execution))["cpu_time_ms"] == 1.235

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mainspring import JobContext, Mainspring, Retry, every
 from mainspring.core.monitoring import oldest_waiting
 from mainspring.core.monitoring.oldest_waiting import LISTED
+from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Fenced, Rescued, Skipped, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.metrics.process_counters import DURATIONS, OTHERS, ProcessCounts
@@ -111,8 +112,8 @@ async def test_totals_come_from_the_store_and_the_rest_from_this_process(nodes: 
         assert found.value("job_execution_duration_seconds_count", job_name="again") == 2  # tries
         assert found.value("job_lateness_seconds_count", job_name="again") == 2
         assert found.value("job_retries_total", job_name="again") == 1
-        assert good.finished is not None
-        assert found.value("job_last_success_timestamp_seconds", job_name="good") == good.finished / 1e6
+        assert row_of(good).finished is not None
+        assert found.value("job_last_success_timestamp_seconds", job_name="good") == row_of(good).finished / 1e6
 
         async def is_woken() -> bool:
             return (await page(app)).value("mainspring_wakeup_channel_up", channel="store") == 1
@@ -195,8 +196,8 @@ async def test_the_last_success_is_known_after_a_failure(nodes: Nodes) -> None:
         good = await run_once(app, "either")
         await run_once(app, "either", {"fail": True})
         found = await page(app)
-    assert good.finished is not None
-    assert found.value("job_last_success_timestamp_seconds", job_name="either") == good.finished / 1e6
+    assert row_of(good).finished is not None
+    assert found.value("job_last_success_timestamp_seconds", job_name="either") == row_of(good).finished / 1e6
 
 
 @pytest.mark.req("OBS-4")

@@ -17,7 +17,9 @@ from typing import Any
 
 from mainspring import Execution, JobContext, Limit, Mainspring, Retry, State
 from mainspring.core.ports import Store
+from mainspring.core.views.execution import row_of
 from mainspring.model.errors import StoreError
+from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import (
     Change,
     ClaimRequest,
@@ -98,7 +100,7 @@ class WitnessedStore:
                 self._refused("lease", id, token)
         return reply
 
-    async def todo(self, limit: int, after: str = "") -> list[Execution]:
+    async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         marked = await self._store.todo(limit, after)
         if marked and self._held("follow-ups"):
             self._ledger.write("holding", write="follow-ups")
@@ -157,7 +159,7 @@ class Witnessed(Mainspring):
     async def running(self, process: Process) -> list[Execution]:
         """By the store: the running executions whose owner is the worker with this pid."""
         owners = {worker.id for worker in await self.workers() if worker.pid == process.pid}
-        return [each for each in await self.executions(running=True, limit=500) if each.owner in owners]
+        return [each for each in await self.executions(running=True, limit=500) if each.worker in owners]
 
     async def all_in(self, state: State, executions: Sequence[Execution | None]) -> bool:
         return all([(await self.get(each.id)).state is state for each in executions if each is not None])
@@ -179,7 +181,7 @@ def build(folder: Path, **settings: Any) -> Witnessed:
 
 def who(ctx: JobContext) -> dict[str, int]:
     """The result of a run: which claim, in which process."""
-    return {"token": ctx.execution.token, "pid": os.getpid()}
+    return {"token": row_of(ctx.execution).token, "pid": os.getpid()}
 
 
 # --- work of some milliseconds ----------------------------------------------------------------------------------
@@ -241,9 +243,9 @@ def go(folder: Path, token: int) -> Path:
 async def wait(ctx: JobContext) -> dict[str, int]:
     ctx.resources.ledger.began(ctx)
     try:
-        await until(go(ctx.resources.folder, ctx.execution.token).exists, FOR_EVER)
+        await until(go(ctx.resources.folder, row_of(ctx.execution).token).exists, FOR_EVER)
     except asyncio.CancelledError:
-        ctx.resources.ledger.write("interrupted", id=ctx.execution_id, token=ctx.execution.token)
+        ctx.resources.ledger.write("interrupted", id=ctx.execution_id, token=row_of(ctx.execution).token)
         raise
     ctx.resources.ledger.ended(ctx)
     return who(ctx)
@@ -253,10 +255,10 @@ def wait_in_thread(ctx: JobContext) -> dict[str, int]:
     """Reports progress and log lines all the time, and never looks whether it should stop."""
     ctx.resources.ledger.began(ctx)
     rounds = 0
-    while not go(ctx.resources.folder, ctx.execution.token).exists():
+    while not go(ctx.resources.folder, row_of(ctx.execution).token).exists():
         rounds += 1
-        ctx.progress(rounds, message=f"token {ctx.execution.token}")
-        ctx.logger.info("token %d", ctx.execution.token)
+        ctx.progress(rounds, message=f"token {row_of(ctx.execution).token}")
+        ctx.logger.info("token %d", row_of(ctx.execution).token)
         time.sleep(0.05)
     ctx.resources.ledger.ended(ctx)
     return who(ctx)
@@ -265,7 +267,7 @@ def wait_in_thread(ctx: JobContext) -> dict[str, int]:
 async def stubborn(ctx: JobContext) -> dict[str, int]:
     """Swallows every cancellation."""
     ctx.resources.ledger.began(ctx)
-    while not go(ctx.resources.folder, ctx.execution.token).exists():
+    while not go(ctx.resources.folder, row_of(ctx.execution).token).exists():
         try:
             await asyncio.sleep(0.05)
         except asyncio.CancelledError:

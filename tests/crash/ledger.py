@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mainspring import JobContext
+from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Fenced, Rescued, Stopping, Ticked, Trouble
 
 Line = dict[str, Any]
@@ -80,4 +81,4 @@ class Ledger:
 
 def _who(ctx: JobContext) -> Line:
     execution = ctx.execution
-    return {"id": execution.id, "job": execution.job, "token": execution.token, "tick": execution.tick}
+    return {"id": execution.id, "job": execution.job, "token": row_of(execution).token, "tick": row_of(execution).tick}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.views.execution import row_of
 from mainspring.model.backfill import Backfill
 from tests.crash.backfill_node import with_windows
 from tests.crash.handlers import Witnessed
@@ -36,7 +37,7 @@ async def test_a_backfill_survives_who_started_it_and_who_drives_it(tmp_path: Pa
         assert (over.state, over.completed, over.total) == ("completed", WINDOWS, WINDOWS)
         assert (await app.windows("report", BEGIN, END)).counts["done"] == WINDOWS
         completed = await app.executions("report", status="completed", limit=1_000)
-        windows = Counter((each.window_begin, each.window_end) for each in completed)
+        windows = Counter((row_of(each).window_begin, row_of(each).window_end) for each in completed)
         assert windows.total() == len(windows) == WINDOWS, "one execution for each window, whoever died"
         assert {each.parent_id for each in completed} == {made.id}
         assert app.ledger.lines("trouble") == []

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Execution
+from mainspring.core.views.execution import row_of
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import ended, live
@@ -73,7 +74,7 @@ async def _kill_a_busy_worker(app: Witnessed, processes: Processes) -> bool:
 
 def _is_fair_victim(running: list[Execution]) -> bool:
     """Something runs in it, and nothing that would rightly be quarantined when it dies a third time."""
-    return bool(running) and not any(execution.alone for execution in running)
+    return bool(running) and not any(row_of(execution).alone for execution in running)
 
 
 async def _judge(app: Witnessed, folder: Path, count: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import State
+from mainspring.core.views.execution import row_of
 from tests.crash.handlers import BURST, NARROW, PACE, UNDISTURBED, Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tally import TALLY
@@ -56,7 +57,7 @@ async def _kill_one_of(app: Witnessed, processes: Processes) -> bool:
     for process in random.sample(alive := processes.alive(), len(alive)):
         await app.halt(process)
         mine = await app.running(process)
-        if mine and not any(each.alone for each in mine):
+        if mine and not any(row_of(each).alone for each in mine):
             process.kill()
             TALLY.kills += 1
             return True
@@ -80,7 +81,7 @@ async def test_no_more_begin_in_any_second_than_may(tmp_path: Path, processes: P
             await app.enqueue_many([("paced", {"n": n, "seconds": 0.0}) for n in range(PACED_EXECUTIONS)])
             await until(lambda: completed(wanted), PATIENCE, "every execution completes")
             ended = await app.executions(job="paced", limit=1_000)
-            begun = sorted(each.claimed for each in ended if each.claimed is not None)
+            begun = sorted(row_of(each).claimed for each in ended if row_of(each).claimed is not None)
             assert len(begun) == len(ended) == wanted
             assert max(sum(at <= other < at + SECOND for other in begun) for at in begun) <= PACE + BURST
             return len({each.attempts[0].worker for each in ended}) > 1

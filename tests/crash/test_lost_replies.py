@@ -13,6 +13,7 @@ import pytest
 from mainspring import Execution, JobContext, Mainspring, Retry, State
 from mainspring.app.parts import make_store
 from mainspring.core.ports import Store
+from mainspring.core.views.execution import row_of
 from mainspring.model.errors import StoreError
 from mainspring.model.store.messages import Change, ClaimRequest, Exchanged
 from tests.crash.handlers import FAST
@@ -59,10 +60,10 @@ async def forgetful(database: str) -> AsyncIterator[tuple[Mainspring, ForgetfulS
 
     @app.job("fails-first", retry=AT_ONCE, max_attempts=10)
     async def fails_first(ctx: JobContext) -> int:
-        runs.append((ctx.execution_id, ctx.execution.token))
+        runs.append((ctx.execution_id, row_of(ctx.execution).token))
         if [id for id, _ in runs].count(ctx.execution_id) == 1:
             raise ValueError("the first time")
-        return ctx.execution.token
+        return row_of(ctx.execution).token
 
     try:
         async with app:

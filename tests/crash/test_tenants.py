@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Execution, State
+from mainspring.core.views.execution import row_of
 from tests.crash.handlers import Witnessed, hold
 from tests.crash.processes import PATIENCE, Process, Processes, until
 from tests.crash.tables import live
@@ -58,7 +59,7 @@ async def _kill_a_busy_worker(app: Witnessed, processes: Processes) -> bool:
     for process in random.sample(alive := processes.alive(), len(alive)):
         process.pause()
         running = await app.running(process)
-        if running and not any(execution.alone for execution in running):
+        if running and not any(row_of(execution).alone for execution in running):
             _kill(process)
             return True
         process.go_on()

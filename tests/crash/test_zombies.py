@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Execution, State
+from mainspring.core.views.execution import row_of
 from tests.crash.handlers import LEASE, UNDISTURBED, Witnessed, build, go, hold
 from tests.crash.ledger import Line
 from tests.crash.processes import PATIENCE, Process, Processes, until
@@ -194,18 +195,20 @@ def _told(app: Witnessed, process: Process, executions: list[Execution | None]) 
 async def _renewed(app: Witnessed, id: str, times: int) -> None:
     """Wait until the lease lies in the future and has been renewed so many times."""
     for _ in range(times):
-        seen = (await app.get(id)).lease
+        seen = row_of(await app.get(id)).lease
 
         async def later(seen: int | None = seen) -> bool:
-            lease = (await app.get(id)).lease
+            lease = row_of(await app.get(id)).lease
             return lease is not None and lease > (seen or 0) and lease > app.clock.now()
 
         await until(later, PATIENCE + LEASE)
 
 
 async def _all_expired(app: Witnessed) -> bool:
-    return all(each.lease <= app.clock.now() for each in await app.executions(running=True) if each.lease)
+    leases = [row_of(each).lease for each in await app.executions(running=True)]
+    return all(lease <= app.clock.now() for lease in leases if lease)
 
 
 async def _none_expired(app: Witnessed) -> bool:
-    return all(each.lease > app.clock.now() for each in await app.executions(running=True) if each.lease)
+    leases = [row_of(each).lease for each in await app.executions(running=True)]
+    return all(lease > app.clock.now() for lease in leases if lease)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from mainspring import Execution
+from mainspring.core.views.execution import row_of
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
@@ -131,7 +132,7 @@ class Load:
         assert numbers == [self._ticks] * JOBS, numbers
         for view in views:
             rows = await self.app.executions(view.name, limit=500)
-            assert len({row.tick for row in rows}) == len(rows) == self._ticks
+            assert len({row_of(row).tick for row in rows}) == len(rows) == self._ticks
 
     async def _counted(self, executions: int) -> bool:
         return sum([view.stats.completed for view in await self.app.jobs()]) == executions

@@ -16,6 +16,7 @@ from mainspring import CommandRefused, Execution, State, every
 from mainspring.core.cancelling import cancel_all
 from mainspring.core.engine.janitor import PRUNE_BATCH
 from mainspring.core.rules import transitions
+from mainspring.core.views.execution import row_of
 from mainspring.model.execution import FINAL
 from mainspring.model.store.messages import ClaimRequest, PruneRule
 from mainspring.stores.postgres import PostgresStore, schema
@@ -175,7 +176,7 @@ async def _cancel(store: PostgresStore, executions: list[Execution]) -> None:
 
 
 async def _prune(store: PostgresStore, executions: list[Execution]) -> None:
-    rule = PruneRule(job_id=executions[0].job_id, states=FINAL, older_than=await store.now(), newest=10)
+    rule = PruneRule(job_id=row_of(executions[0]).job_id, states=FINAL, older_than=await store.now(), newest=10)
     while await store.prune(rule, PRUNE_BATCH):
         pass
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import State
+from mainspring.core.views.execution import row_of
 from tests.crash.handlers import build, go
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import address_file
@@ -36,7 +37,7 @@ async def test_a_worker_whose_connections_all_fall_silent_recovers(
                 line.blackhole()
                 COUNTERS.cut += 1
             silent = time.monotonic()
-            seen = (await app.get(long.id)).lease or 0
+            seen = row_of(await app.get(long.id)).lease or 0
             short = await app.enqueue("work")
             assert short is not None
 
@@ -44,7 +45,7 @@ async def test_a_worker_whose_connections_all_fall_silent_recovers(
             print(f"claims again {time.monotonic() - silent:.1f} s after its connections fell silent")
 
             async def renewed() -> bool:
-                return ((await app.get(long.id)).lease or 0) > seen + LEASE * 0.3e6
+                return (row_of(await app.get(long.id)).lease or 0) > seen + LEASE * 0.3e6
 
             await until(renewed, PATIENCE)
             print(f"beats again {time.monotonic() - silent:.1f} s after")

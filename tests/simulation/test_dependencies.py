@@ -169,7 +169,7 @@ def test_nothing_that_follows_is_lost_or_doubled(seed: int) -> None:
                 if not failed:
                     continue
                 with suppress(CommandRefused):  # another one may run: then this is recorded, and feeds nobody
-                    await world.app.retry(world.chance.choice(failed))
+                    await world.app.retry(world.chance.choice(failed).id)
 
         async def test() -> None:
             for day in range(1, 5):

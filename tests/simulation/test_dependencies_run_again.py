@@ -61,9 +61,9 @@ class Twice(World):
             chosen = self.chance.choice(ended)
             with suppress(CommandRefused):
                 if chosen.fans_out and self.chance.random() < 0.7:
-                    await self.app.retry_failed(chosen)
+                    await self.app.retry_failed(chosen.id)
                 else:
-                    await self.app.retry(chosen)
+                    await self.app.retry(chosen.id)
 
     async def check_all(self) -> None:
         rows = await self.rows()
@@ -197,7 +197,7 @@ def test_one_tenant_retried_alone_is_joined_with_what_the_other_parent_came_to(e
             await world.app.trigger("right", window=DAY)
         await world.settle()
         [failed] = [row for row in await world.rows() if row.state is State.FAILED]
-        await world.app.retry(failed)
+        await world.app.retry(failed.id)
         await world.settle()
         if early:
             await world.app.trigger("right", window=DAY)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.registry import Registry
+from mainspring.core.views.execution import row_of
 from mainspring.model.errors import NonRetryable, RetryAfter
 from tests.simulator.process import Process, current
 
@@ -96,7 +97,7 @@ def registry(old: bool) -> Registry:
 
 def _journalled(manner: Manner) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def handle(ctx: JobContext, seconds: float = 0.1, times: int = 1) -> dict[str, Any]:
-        process, execution = current.get(), ctx.execution
+        process, execution = current.get(), row_of(ctx.execution)
         process.journal.started(execution, process.name)
         end: str = "stopped"
         result = {"id": execution.id, "token": execution.token}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.commands.enqueue import Enqueuer
 from ..core.declaring.context import JobContext
+from ..core.views.execution import Execution, executions_of
 from ..model.execution import ExecutionRow
 from ..model.policies import Unique
 
@@ -42,14 +43,14 @@ class EnqueueMethods:
         metadata: Mapping[str, Any] | None = None,
         tenant: str | None = None,
         share: str | None = None,
-    ) -> ExecutionRow | None:
+    ) -> Execution | None:
         """Add one execution of a handler (function, class or name); None when the unique key is taken.
 
         With `connection` it is stored in the caller's own transaction, and exists once that is committed. Executions of
         several tenants take turns in their queue; `share` names who takes turns where that is not the tenant.
         """
         parts = self._at_hand() or await self._ready(connection is not None)
-        return await parts.enqueuer.enqueue(
+        row = await parts.enqueuer.enqueue(
             handler,
             params,
             connection=connection,
@@ -63,10 +64,11 @@ class EnqueueMethods:
             tenant=tenant,
             share=share,
         )
+        return None if row is None else Execution(row)
 
-    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[ExecutionRow | None]:
+    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[Execution | None]:
         """Add many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order."""
-        return await (await self._ready()).enqueuer.enqueue_many(items, **options)
+        return executions_of(await (await self._ready()).enqueuer.enqueue_many(items, **options))
 
     async def prepare_many(self, items: Iterable[Sequence[Any]], **options: Any) -> tuple[Enqueuer, list[ExecutionRow]]:
         """Checked and rendered, but not stored: for the facade, which stores in its caller's thread."""
@@ -83,12 +85,14 @@ class EnqueueMethods:
         traceparent: str | None = None,
         tenant: str | None = None,
         tenants: Iterable[str] | None = None,
-    ) -> ExecutionRow:
+    ) -> Execution:
         """Run a job now. Its next scheduled time stays as it is. With `tenants`, a job that has tenants runs for these
         only; with `tenant`, for a single one, without a parent."""
         client = (await self._ready()).enqueuer
-        return await client.trigger(
-            name, params, window=window, by=by, traceparent=traceparent, tenant=tenant, tenants=tenants
+        return Execution(
+            await client.trigger(
+                name, params, window=window, by=by, traceparent=traceparent, tenant=tenant, tenants=tenants
+            )
         )
 
     @asynccontextmanager

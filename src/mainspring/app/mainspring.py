@@ -19,8 +19,17 @@ from ..core.locks import Lock, suggested_ttl
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
 from ..core.queries.job_view import JobView
-from ..model.execution import ExecutionRow
-from ..model.store.messages import Audit, LockRow, LogLine, WorkerInfo
+from ..core.views.execution import Execution, executions_of, row_of
+from ..core.views.records import (
+    AuditRecord,
+    LockView,
+    LogEntry,
+    WorkerView,
+    audit_record,
+    lock_view,
+    log_entries,
+    worker_view,
+)
 from ..model.triggers.combined import Trigger
 from ..model.values.reading import duration, identifier
 from ..observe.dispatch import Dispatcher
@@ -250,20 +259,21 @@ class Mainspring(
         return await (await self._ready()).steering.resume(name, by=by)
 
     async def cancel(
-        self, ref: str | ExecutionRow, *, by: str = "system", reason: str | None = None
-    ) -> ExecutionRow | JobView:
+        self, ref: str | Execution, *, by: str = "system", reason: str | None = None
+    ) -> Execution | JobView:
         """Cancel a job by name, or an execution."""
-        return await (await self._ready()).steering.cancel(ref, by=by, reason=reason)
+        done = await (await self._ready()).steering.cancel(ref, by=by, reason=reason)
+        return done if isinstance(done, JobView) else Execution(done)
 
-    async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> ExecutionRow:
-        return await (await self._ready()).steering.cancel_execution(id, by=by, reason=reason)
+    async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> Execution:
+        return Execution(await (await self._ready()).steering.cancel_execution(id, by=by, reason=reason))
 
     async def reactivate(self, name: str, *, by: str = "system") -> JobView:
         return await (await self._ready()).steering.reactivate(name, by=by)
 
-    async def retry(self, ref: str | ExecutionRow, *, by: str = "system") -> ExecutionRow:
+    async def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
         """Run a failed execution, or a job's last one, again as a new execution."""
-        return await (await self._ready()).steering.retry(ref, by=by)
+        return Execution(await (await self._ready()).steering.retry(ref, by=by))
 
     async def update_job(self, name: str, *, by: str = "system", seen: str | None = None, **changes: Any) -> JobView:
         """Override fields of a job; the change survives deploys until it is reverted. With `seen`, the `tag` of a view,
@@ -287,33 +297,33 @@ class Mainspring(
         """Why it is not running: what stands in its way comes first."""
         return await (await self._ready()).overview.why(name)
 
-    async def why_waiting(self, execution: ExecutionRow) -> list[Reason]:
+    async def why_waiting(self, execution: Execution) -> list[Reason]:
         """Why this one execution has not begun."""
-        return await (await self._ready()).overview.why_waiting(execution)
+        return await (await self._ready()).overview.why_waiting(row_of(execution))
 
     async def waiting_for_code(self) -> dict[str, int]:
         """Jobs whose code no running process has, and how many of their executions wait for it."""
         return await (await self._ready()).queries.waiting_for_code()
 
-    async def executions(self, job: str | None = None, **filters: Any) -> list[ExecutionRow]:
+    async def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
         """Newest first; filters: status, running, tenant, trace_id, trigger, since, until, limit, offset, before."""
-        return await (await self._ready()).queries.executions(job, **filters)
+        return executions_of(await (await self._ready()).queries.executions(job, **filters))
 
-    async def get(self, execution_id: str) -> ExecutionRow:
-        return await (await self._ready()).queries.get(execution_id)
+    async def get(self, execution_id: str) -> Execution:
+        return Execution(await (await self._ready()).queries.get(execution_id))
 
-    async def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogLine]]:
-        return await (await self._ready()).queries.logs(execution_id, after)
+    async def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogEntry]]:
+        return log_entries(await (await self._ready()).queries.logs(execution_id, after))
 
-    async def wait(self, execution: ExecutionRow | str, timeout: float | None = None) -> ExecutionRow:
+    async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
         """The execution once it has ended; `TimeoutError` when it has not by then."""
-        return await (await self._ready()).queries.wait(execution, timeout)
+        return Execution(await (await self._ready()).queries.wait(execution, timeout))
 
-    async def workers(self) -> list[WorkerInfo]:
-        return await (await self._ready()).queries.workers()
+    async def workers(self) -> list[WorkerView]:
+        return [worker_view(info) for info in await (await self._ready()).queries.workers()]
 
-    async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
-        return await (await self._ready()).queries.audits(target, limit)
+    async def audits(self, target: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        return [audit_record(each) for each in await (await self._ready()).queries.audits(target, limit)]
 
     # --- locks --------------------------------------------------------------------------------------------
     @asynccontextmanager
@@ -334,8 +344,8 @@ class Mainspring(
     async def unlock(self, key: str) -> bool:
         return await (await self._ready()).locks.unlock(key)
 
-    async def locks(self) -> list[LockRow]:
-        return await (await self._ready()).locks.backend.locks()
+    async def locks(self) -> list[LockView]:
+        return [lock_view(row) for row in await (await self._ready()).locks.backend.locks()]
 
     async def release_lock(self, name: str, *, by: str = "system") -> bool:
         return await (await self._ready()).locks.release(name, by)

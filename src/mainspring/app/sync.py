@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..core.loops import inside_event_loop
 from ..core.monitoring.why import Reason
 from ..core.queries.job_view import JobView
+from ..core.views.execution import Execution, executions_of
+from ..core.views.records import AuditRecord, LockView, LogEntry, WorkerView
 from ..model.backfill import Backfill, Windows
-from ..model.execution import ExecutionRow
-from ..model.store.messages import Audit, LockRow, LogLine, WorkerInfo
 from .calendars import SyncCalendarMethods
 from .occurrences import SyncOccurrenceMethods
 from .templates import SyncFlowMethods
@@ -109,7 +109,7 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
     # --- making executions --------------------------------------------------------------------------------
     def enqueue(
         self, handler: Any, params: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
-    ) -> ExecutionRow | None:
+    ) -> Execution | None:
         """As `app.enqueue`. With `connection` the row is written here, in the caller's own thread."""
         if connection is None:
             return self._call(self._app.enqueue(handler, params, **options))
@@ -117,13 +117,13 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
 
     def enqueue_many(
         self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Any
-    ) -> list[ExecutionRow | None]:
+    ) -> list[Execution | None]:
         if connection is None:
             return self._call(self._app.enqueue_many(items, **options))
         client, prepared = self._call(self._app.prepare_many(items, **options))
-        return client.enqueue_in(connection, prepared)
+        return executions_of(client.enqueue_in(connection, prepared))
 
-    def trigger(self, name: str, params: Mapping[str, Any] | None = None, **options: Any) -> ExecutionRow:
+    def trigger(self, name: str, params: Mapping[str, Any] | None = None, **options: Any) -> Execution:
         return self._call(self._app.trigger(name, params, **options))
 
     @contextmanager
@@ -139,16 +139,16 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
     def resume(self, name: str, **options: Any) -> JobView:
         return self._call(self._app.resume(name, **options))
 
-    def cancel(self, ref: str | ExecutionRow, **options: Any) -> ExecutionRow | JobView:
+    def cancel(self, ref: str | Execution, **options: Any) -> Execution | JobView:
         return self._call(self._app.cancel(ref, **options))
 
-    def cancel_execution(self, id: str, **options: Any) -> ExecutionRow:
+    def cancel_execution(self, id: str, **options: Any) -> Execution:
         return self._call(self._app.cancel_execution(id, **options))
 
     def reactivate(self, name: str, **options: Any) -> JobView:
         return self._call(self._app.reactivate(name, **options))
 
-    def retry(self, ref: str | ExecutionRow, **options: Any) -> ExecutionRow:
+    def retry(self, ref: str | Execution, **options: Any) -> Execution:
         return self._call(self._app.retry(ref, **options))
 
     def update_job(self, name: str, **changes: Any) -> JobView:
@@ -170,25 +170,25 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
     def why(self, name: str) -> tuple[JobView, list[Reason]]:
         return self._call(self._app.why(name))
 
-    def why_waiting(self, execution: ExecutionRow) -> list[Reason]:
+    def why_waiting(self, execution: Execution) -> list[Reason]:
         return self._call(self._app.why_waiting(execution))
 
-    def executions(self, job: str | None = None, **filters: Any) -> list[ExecutionRow]:
+    def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
         return self._call(self._app.executions(job, **filters))
 
-    def get(self, execution_id: str) -> ExecutionRow:
+    def get(self, execution_id: str) -> Execution:
         return self._call(self._app.get(execution_id))
 
-    def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+    def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogEntry]]:
         return self._call(self._app.logs(execution_id, after))
 
-    def wait(self, execution: ExecutionRow | str, timeout: float | None = None) -> ExecutionRow:
+    def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
         return self._call(self._app.wait(execution, timeout))
 
-    def workers(self) -> list[WorkerInfo]:
+    def workers(self) -> list[WorkerView]:
         return self._call(self._app.workers())
 
-    def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
+    def audits(self, target: str | None = None, limit: int = 100) -> list[AuditRecord]:
         return self._call(self._app.audits(target, limit))
 
     # --- windows ------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class SyncMainspring(SyncCalendarMethods, SyncFlowMethods, SyncOccurrenceMethods
     def unlock(self, key: str) -> bool:
         return self._call(self._app.unlock(key))
 
-    def locks(self) -> list[LockRow]:
+    def locks(self) -> list[LockView]:
         return self._call(self._app.locks())
 
     def release_lock(self, name: str, **options: Any) -> bool:

@@ -10,8 +10,8 @@ from ..core.commands.templates import Template
 from ..core.declaring.options import JobOptions
 from ..core.queries.job_view import JobView
 from ..core.queries.queries import id_of
+from ..core.views.execution import Execution
 from ..model.errors import InvalidValue, StoreError
-from ..model.execution import ExecutionRow
 from ..model.values.reading import whole
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class FlowMethods:
     async def bulk_executions(
         self,
         command: str,
-        executions: Iterable[ExecutionRow | str] | None = None,
+        executions: Iterable[Execution | str] | None = None,
         *,
         by: str = "system",
         note: str | None = None,
@@ -173,6 +173,6 @@ class SyncFlowMethods:
         return self._call(self._app.bulk_jobs(command, names, **options))
 
     def bulk_executions(
-        self, command: str, executions: Iterable[ExecutionRow | str] | None = None, **options: Any
+        self, command: str, executions: Iterable[Execution | str] | None = None, **options: Any
     ) -> BulkResult:
         return self._call(self._app.bulk_executions(command, executions, **options))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.commands.tenant_retries import TenantRun
 from ..core.queries.queries import id_of
-from ..model.execution import ExecutionRow
+from ..core.views.execution import Execution
 
 if TYPE_CHECKING:
     from .mainspring import Mainspring
@@ -23,7 +23,7 @@ class TenantMethods:
 
     async def tenants(
         self,
-        execution: ExecutionRow | str,
+        execution: Execution | str,
         *,
         status: str | Iterable[str] | None = None,
         limit: int = 100,
@@ -33,9 +33,9 @@ class TenantMethods:
         parts = await self._ready()
         return (await parts.tenants.page(id_of(execution), status, limit, offset)).items
 
-    async def retry_failed(self, execution: ExecutionRow | str, *, by: str = "system") -> ExecutionRow:
+    async def retry_failed(self, execution: Execution | str, *, by: str = "system") -> Execution:
         """Run a parent again, for those of its tenants only that did not complete; a new parent."""
-        return await (await self._ready()).tenants.retry_failed(id_of(execution), by=by)
+        return Execution(await (await self._ready()).tenants.retry_failed(id_of(execution), by=by))
 
 
 class SyncTenantMethods:
@@ -46,8 +46,8 @@ class SyncTenantMethods:
 
         def _call(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
 
-    def tenants(self, execution: ExecutionRow | str, **options: Any) -> list[TenantRun]:
+    def tenants(self, execution: Execution | str, **options: Any) -> list[TenantRun]:
         return self._call(self._app.tenants(execution, **options))
 
-    def retry_failed(self, execution: ExecutionRow | str, **options: Any) -> ExecutionRow:
+    def retry_failed(self, execution: Execution | str, **options: Any) -> Execution:
         return self._call(self._app.retry_failed(execution, **options))

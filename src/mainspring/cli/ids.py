@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..app.mainspring import Mainspring
+from ..core.views.execution import Execution
 from ..model.errors import ExecutionNotFound, InvalidValue
-from ..model.execution import ExecutionRow
 
 SHORTEST = 8
 ENDING = 12
@@ -23,7 +23,7 @@ def short_id(id: str) -> str:
     return f"…{id[-ENDING:]}" if len(id) == len(_HIGHEST) else id
 
 
-async def find_execution(app: Mainspring, text: str) -> ExecutionRow:
+async def find_execution(app: Mainspring, text: str) -> Execution:
     """The execution meant by an id or a part of one."""
     part = text.strip().lstrip("….").lower()
     if len(part) >= len(_HIGHEST) or len(part) < SHORTEST or not set(part) <= set("0123456789abcdef-"):
@@ -36,14 +36,14 @@ async def find_execution(app: Mainspring, text: str) -> ExecutionRow:
     return found[0]
 
 
-async def _beginning_with(app: Mainspring, part: str) -> list[ExecutionRow]:
+async def _beginning_with(app: Mainspring, part: str) -> list[Execution]:
     """Ids are in order, so two rows tell whether there is one."""
     highest = part + _HIGHEST[len(part) :]
     return [run for run in await app.executions(before=highest, limit=2) if run.id.startswith(part)]
 
 
-async def _ending_with(app: Mainspring, part: str) -> list[ExecutionRow]:
-    found: list[ExecutionRow] = []
+async def _ending_with(app: Mainspring, part: str) -> list[Execution]:
+    found: list[Execution] = []
     before = None
     for _ in range(PAGES):
         page = await app.executions(before=before, limit=PAGE)
@@ -54,5 +54,5 @@ async def _ending_with(app: Mainspring, part: str) -> list[ExecutionRow]:
     return found
 
 
-def _some(found: list[ExecutionRow]) -> str:
+def _some(found: list[Execution]) -> str:
     return f"{found[0].id} and {found[1].id}" + (", among others" if len(found) > 2 else "")

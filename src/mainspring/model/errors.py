@@ -8,11 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .execution import ExecutionRow
-
+from typing import Any
 
 _SHOWN = 80
 
@@ -138,9 +134,10 @@ class CommandRefused(MainspringError):
 
 
 class AlreadyRunning(CommandRefused):
-    """A trigger that was skipped because the job's overlap policy admits no second execution now."""
+    """A trigger that was skipped because the job's overlap policy admits no second execution now. `execution` is the
+    skipped one, `holder` the id of the one that runs."""
 
-    def __init__(self, job: str, execution: ExecutionRow, holder: str | None) -> None:
+    def __init__(self, job: str, execution: Any, holder: str | None) -> None:
         super().__init__("trigger", "running", ["no execution of it is alive"], f"job {job!r}")
         self.execution, self.holder = execution, holder
 

@@ -40,7 +40,7 @@ AttemptEnd: TypeAlias = Literal[
 ]
 
 
-class Attempt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class AttemptRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One try of an execution."""
 
     number: int
@@ -176,8 +176,8 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.attempts_json != "[]"
 
     @property
-    def attempts(self) -> list[Attempt]:
-        return msgspec.json.decode(self.attempts_json, type=list[Attempt])
+    def attempts(self) -> list[AttemptRecord]:
+        return msgspec.json.decode(self.attempts_json, type=list[AttemptRecord])
 
     @property
     def result(self) -> Any:
@@ -250,7 +250,7 @@ def encode_policy(policy: RunPolicy) -> str:
     return msgspec.json.encode(policy).decode()
 
 
-def encode_attempts(attempts: list[Attempt]) -> str:
+def encode_attempts(attempts: list[AttemptRecord]) -> str:
     return msgspec.json.encode(attempts).decode()
 
 

@@ -17,8 +17,9 @@ from starlette.applications import Starlette
 
 from ..core.queries.queries import Queries
 from ..core.render.entities import execution_shape, log_shape
+from ..core.views.execution import Execution
+from ..core.views.records import log_entries
 from ..model.errors import MainspringError
-from ..model.execution import ExecutionRow
 
 LOOK_EVERY = 1.0
 SILENCE = 5.0
@@ -89,8 +90,8 @@ class Watch:
             self._tell(None)
 
     async def _look(self) -> bool:
-        execution = await self._queries.get(self.id)
-        for number, line in await self._queries.logs(self.id, self._lines):
+        execution = Execution(await self._queries.get(self.id))
+        for number, line in log_entries(await self._queries.logs(self.id, self._lines)):
             self._lines = number
             self._tell(Event("log", log_shape(number, line), number))
         shown = summary(execution)
@@ -148,7 +149,7 @@ class Streams:
             self._waiting.discard(event)
 
     async def follow(
-        self, queries: Queries, execution: ExecutionRow, after: int, admission: Admission
+        self, queries: Queries, execution: Execution, after: int, admission: Admission
     ) -> AsyncIterator[bytes]:
         """The execution as it is, then its log lines after this number, then whatever happens, up to its end; or until
         the client may look on no longer."""
@@ -160,7 +161,7 @@ class Streams:
             shown = Event("execution", summary(await _read_again(queries, execution)))
             yield shown.text()
             seen = after
-            for number, line in await queries.logs(execution.id, after):
+            for number, line in log_entries(await queries.logs(execution.id, after)):
                 seen = number
                 yield Event("log", log_shape(number, line), number).text()
             async for event in self._events(queue):
@@ -196,14 +197,14 @@ class Streams:
             closed.cancel()
 
 
-async def _read_again(queries: Queries, execution: ExecutionRow) -> ExecutionRow:
+async def _read_again(queries: Queries, execution: Execution) -> Execution:
     try:
-        return await queries.get(execution.id)
+        return Execution(await queries.get(execution.id))
     except MainspringError:
         return execution  # whoever watches it finds that too, and ends the stream
 
 
-def summary(execution: ExecutionRow) -> dict[str, Any]:
+def summary(execution: Execution) -> dict[str, Any]:
     """What changes while it runs."""
     names = ("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters", "reason")
     shape = execution_shape(execution)

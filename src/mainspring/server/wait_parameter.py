@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Query
 
+from ..core.views.execution import Execution
 from ..model.errors import ExecutionNotFound
 from ..model.execution import ExecutionRow
 from ..model.values.reading import duration
@@ -29,16 +30,17 @@ def seconds(wait: str | None, otherwise: float = 0.0) -> float:
     return otherwise if wait is None else min(duration("wait", wait, allow_zero=True), LONGEST_WAIT)
 
 
-async def ended(call: Call, execution: ExecutionRow, patience: float) -> ExecutionRow:
+async def ended(call: Call, made: Execution | ExecutionRow, patience: float) -> Execution:
     """The execution once it has ended, or as it is when patience ends, or when this process stops."""
+    execution = made if isinstance(made, Execution) else Execution(made)
     if patience <= 0:
         return execution
     try:
         async with closing(call.request.app):
-            return await call.engine.queries.wait(execution, patience)
+            return Execution(await call.engine.queries.wait(execution, patience))
     except TimeoutError:
         pass
     try:
-        return await call.engine.queries.get(execution.id)
+        return Execution(await call.engine.queries.get(execution.id))
     except ExecutionNotFound:
         return execution

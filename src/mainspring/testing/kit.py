@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from ..core.views.execution import Execution, executions_of
 from ..model.errors import InvalidValue, JobNotFound
 from ..model.execution import ExecutionRow, State
 from ..model.time.instants import Micros, seconds_to_micros, to_micros
@@ -50,16 +51,22 @@ class KitBase:
         return self.clock.datetime
 
     # --- looking ------------------------------------------------------------------------------------------
-    def executions(self, what: Any = None, *, state: str | None = None) -> list[ExecutionRow]:
+    def executions(self, what: Any = None, *, state: str | None = None) -> list[Execution]:
         """Executions as they are now, in the order in which they were made; of one job or handler, in one state."""
+        return executions_of(self._rows(what, state))
+
+    def _rows(self, what: Any = None, state: str | None = None) -> list[ExecutionRow]:
         name = None if what is None else self._name(what)
         if state is not None:
             choice("state", state, _STATES)
         rows = [self._store.latest(row) for row in self._store.recorded if name in (None, row.job, row.handler)]
         return [row for row in rows if state in (None, row.state.value)]
 
-    def enqueued(self, what: Any = None) -> list[ExecutionRow]:
+    def enqueued(self, what: Any = None) -> list[Execution]:
         """What was enqueued, as it was then; whether it has run since or not."""
+        return executions_of(self._enqueued_rows(what))
+
+    def _enqueued_rows(self, what: Any = None) -> list[ExecutionRow]:
         name = None if what is None else self._name(what)
         made = (row for row in self._store.recorded if row.trigger == "enqueue")
         return [row for row in made if name in (None, row.job, row.handler)]
@@ -80,19 +87,19 @@ class KitBase:
         queue: str | None = None,
         priority: int | None = None,
         count: int | None = None,
-    ) -> list[ExecutionRow]:
+    ) -> list[Execution]:
         """It was enqueued so, `count` times or else at least once. Returns those executions as they were enqueued.
 
         `params` may name some of the parameters; `start_at` is an instant, or a delay from the enqueue such as "10m".
         """
         __tracebackhide__ = True
         expected = self._expected(what, params=params, start_at=start_at, unique=unique, queue=queue, priority=priority)
-        found = [row for row in self.enqueued() if expected.fits(row)]
+        found = [row for row in self._enqueued_rows() if expected.fits(row)]
         if not how_often(len(found), count):
             wanted = expected_times(count)
             claim = f"{expected} was {times(len(found), 'enqueued')}{wanted}"
-            raise mismatch(claim, "enqueued were", [self._now_in_its_state(row) for row in self.enqueued()])
-        return found
+            raise mismatch(claim, "enqueued were", [self._now_in_its_state(row) for row in self._enqueued_rows()])
+        return executions_of(found)
 
     def assert_not_enqueued(self, what: Any, params: Any = None, **expected: Any) -> None:
         """It was never enqueued so."""
@@ -109,11 +116,11 @@ class KitBase:
         count: int | None = None,
         at: Any = None,
         result: Any = UNSET,
-    ) -> list[ExecutionRow]:
+    ) -> list[Execution]:
         """It ran and completed, `count` times or else at least once. `at` is the instant it was due."""
         __tracebackhide__ = True
         expected, due = self._expected(what, params=params), self._instant(at)
-        completed = [row for row in self.executions(state="completed") if expected.fits(row)]
+        completed = [row for row in self._rows(state="completed") if expected.fits(row)]
         found = [row for row in completed if due in (None, _due(row)) and _same(row.result, result)]
         if not how_often(len(found), count):
             details = [] if due is None else [f"at {instant_text(instant('at', at, tz=self._tz))}"]
@@ -121,22 +128,22 @@ class KitBase:
             wanted = expected_times(count)
             claim = " ".join([f"{expected} has {times(len(found), 'completed')}", *details])
             raise mismatch(f"{claim}{wanted}", "executions are", self._shown(what))
-        return found
+        return executions_of(found)
 
     def assert_failed(
         self, what: Any, params: Any = None, *, error: str | None = None, count: int | None = None
-    ) -> list[ExecutionRow]:
+    ) -> list[Execution]:
         """It failed for good, all its attempts used up; `error` is a part of what it says."""
         __tracebackhide__ = True
         expected = self._expected(what, params=params)
-        failed = [row for row in self.executions(state="failed") if expected.fits(row)]
+        failed = [row for row in self._rows(state="failed") if expected.fits(row)]
         found = [row for row in failed if error is None or error in (row.error or "")]
         if not how_often(len(found), count):
             why = "" if error is None else f" with an error that says {error!r}"
             wanted = expected_times(count)
             claim = f"{expected} has {times(len(found), 'failed for good')}{why}{wanted}"
             raise mismatch(claim, "executions are", self._shown(what))
-        return found
+        return executions_of(found)
 
     # --- inside -------------------------------------------------------------------------------------------
     def _expected(self, what: Any, **given: Any) -> Expected:
@@ -153,7 +160,7 @@ class KitBase:
 
     def _shown(self, what: Any) -> list[ExecutionRow]:
         """Those of the job in question; all of them when there are none of it."""
-        return self.executions(what) or self.executions()
+        return self._rows(what) or self._rows()
 
     def _now_in_its_state(self, enqueued: ExecutionRow) -> ExecutionRow:
         """When and how it was enqueued is what counts; what has become of it is good to know."""

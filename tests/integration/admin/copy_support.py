@@ -6,7 +6,7 @@ import json
 import random
 
 from mainspring.core.ports import Store
-from mainspring.model.execution import Attempt, ExecutionRow, State, encode_attempts
+from mainspring.model.execution import AttemptRecord, ExecutionRow, State, encode_attempts
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.entries import Entry, EntryKind, EntryWrite
 from mainspring.model.store.messages import (
@@ -106,7 +106,7 @@ class Filler:
     def _ended(self, execution: ExecutionRow) -> ExecutionRow:
         pick, at = self._chance, execution.created
         state = pick.choice(ENDS)
-        attempt = Attempt(1, "w0", at + 1, at + pick.randrange(2, 10**7), "failed", error=self._text() or None)
+        attempt = AttemptRecord(1, "w0", at + 1, at + pick.randrange(2, 10**7), "failed", error=self._text() or None)
         return _with(
             execution,
             state=state,
@@ -154,7 +154,7 @@ class Filler:
 
     def _change(self, row: ExecutionRow, n: int) -> Change:
         to = [State.COMPLETED, State.FAILED, State.PENDING][n % 3]
-        attempt = Attempt(1, "w1", self._now, self._now + 5, "completed", traceback=self._text())
+        attempt = AttemptRecord(1, "w1", self._now, self._now + 5, "completed", traceback=self._text())
         return Change(
             id=row.id,
             expect=row.state,

@@ -15,6 +15,7 @@ from mainspring.core.forecast import ticks as simulated_ticks
 from mainspring.core.forecast.forecast import Forecast, forecast
 from mainspring.core.forecast.overlaps import overlaps
 from mainspring.core.rules import ticks, transitions
+from mainspring.core.views.execution import row_of
 from mainspring.model.execution import ExecutionRow, Outcome
 from mainspring.model.store.messages import ClaimRequest
 from mainspring.model.time.instants import SECOND, Micros, to_datetime, to_micros
@@ -99,7 +100,7 @@ def test_every_simulated_tick_is_one_of_the_real_scheduler(zone: str, begin: str
         app.job(name, trigger=trigger)(nothing)
     with harness(app, start=begin) as kit:
         kit.advance_to(end)
-        real = {name: [row.started for row in kit.executions(name, state="completed")] for name in TRIGGERS}
+        real = {name: [row_of(row).started for row in kit.executions(name, state="completed")] for name in TRIGGERS}
     last = to_micros(datetime.fromisoformat(end))
     found = {job.name: list(job.ticks) for job in simulated(app, begin, end).jobs}
     assert found == {name: [at for at in starts if at is not None and at < last] for name, starts in real.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes) -> None:
         async with one.lock("import", ttl="1m") as lock:
             [row] = await two.locks()
             assert (row.name, row.token, row.owner) == ("import", lock.token, (await one.locks())[0].owner)
-            assert row.expires - row.acquired == 60_000_000
+            assert row.expires_at - row.acquired_at == timedelta(minutes=1)
             assert lock.held
             lock.check()
             with pytest.raises(LockTaken, match=f"lock 'import' is held by {row.owner}"):
@@ -80,13 +81,16 @@ async def _hold_once(app: Mainspring) -> bool:
 async def test_it_is_renewed_while_held(nodes: Nodes) -> None:
     async with nodes.client() as one, nodes.client() as two, one.lock("import", ttl="3s") as lock:
         [first] = await two.locks()
-        await until(lambda: _expires_after(two, first.expires + 400_000), "it outlives its first time to live")
+        await until(
+            lambda: _expires_after(two, first.expires_at + timedelta(milliseconds=400)),
+            "it outlives its first time to live",
+        )
         assert lock.held
         assert not await two.try_lock("import", ttl=1)
 
 
-async def _expires_after(app: Mainspring, past: int) -> bool:
-    return any(row.expires > past for row in await app.locks())
+async def _expires_after(app: Mainspring, past: datetime) -> bool:
+    return any(row.expires_at > past for row in await app.locks())
 
 
 @pytest.mark.req("LCK-1")
@@ -97,7 +101,7 @@ async def test_hold_at_least_keeps_it_after_the_end(nodes: Nodes) -> None:
         clock.advance(5)
     assert not lock.held
     [row] = await app.locks()
-    assert row.expires - row.acquired == 60_000_000
+    assert row.expires_at - row.acquired_at == timedelta(minutes=1)
     assert not await app.try_lock("import", ttl=1)
     clock.advance(54.9)
     assert not await app.try_lock("import", ttl=1)

@@ -12,8 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.trace import SpanKind, StatusCode
 
-from mainspring import JobContext, Mainspring, Retry, every
-from mainspring.model.execution import ExecutionRow
+from mainspring import Execution, JobContext, Mainspring, Retry, every
 from mainspring.testing import harness
 from tests.api.client import client_of
 from tests.integration.observe.tracing_support import Spans, check_linked
@@ -81,9 +80,9 @@ async def test_every_try_of_a_thousand_executions_is_linked_to_its_producer() ->
     assert operations == {"enqueue", "trigger", "tick", "backfill", "retry", "dependency", "fan_out"}
 
 
-async def all_of(app: Mainspring) -> list[ExecutionRow]:
+async def all_of(app: Mainspring) -> list[Execution]:
     """Every execution that was tried, with its tries."""
-    found: list[ExecutionRow] = []
+    found: list[Execution] = []
     page = await app.executions(limit=1_000)
     while page:
         found += page
@@ -127,7 +126,7 @@ async def test_real_workers_and_threads(nodes: Nodes) -> None:
     ]
 
 
-async def all_ended(app: Mainspring, count: int) -> list[ExecutionRow]:
+async def all_ended(app: Mainspring, count: int) -> list[Execution]:
     found = [each for each in await app.executions() if each.state.final]
     return found if len(found) == count else []
 
@@ -337,6 +336,6 @@ async def test_a_processor_that_raises_stops_nothing(nodes: Nodes, when: str, ca
     assert told[0].levelno == logging.WARNING
 
 
-async def enough(app: Mainspring, count: int) -> list[ExecutionRow]:
+async def enough(app: Mainspring, count: int) -> list[Execution]:
     found = [each for each in await app.executions(limit=500) if each.state.final]
     return found if len(found) >= count else []

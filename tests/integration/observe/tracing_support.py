@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from mainspring.model.execution import ExecutionRow
+from mainspring import Execution
 
 NEVER_RAN = ("skipped", "cancelled")
 
@@ -38,7 +38,7 @@ class Spans:
         return [each for each in self.of(SpanKind.CONSUMER) if each.attributes["messaging.message.id"] == execution_id]
 
 
-def check_linked(spans: Spans, executions: Iterable[ExecutionRow], own_spans: bool = True) -> Counter[str]:
+def check_linked(spans: Spans, executions: Iterable[Execution], own_spans: bool = True) -> Counter[str]:
     """Every try of these has a consumer's span, which continues and is linked to the span of its producer; spans of the
     handler hang below it. Returns how many executions there were by trigger."""
     producers = spans.producers

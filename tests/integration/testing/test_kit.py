@@ -273,7 +273,7 @@ def test_what_was_enqueued_can_be_asserted_before_and_after_it_ran(shop: Shop) -
         assert shop.app.sync.enqueue(shop.mail, {"to": "ada"}, unique="ada") is None
         for _ in range(2):
             (made,) = kit.assert_enqueued(shop.mail, {"to": "ada"}, start_at="10m", unique="ada", queue="slow")
-            assert made.arguments == {"to": "ada", "copies": 2}
+            assert made.params == {"to": "ada", "copies": 2}
             kit.assert_enqueued("mail", start_at="2026-01-01T01:10", count=1)  # in the application's zone
             kit.assert_enqueued(shop.mail, count=2)
             kit.assert_enqueued(shop.mail, priority=3, count=2)

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from mainspring import Execution
 from mainspring.cli.screens.executions import Shown, print_executions, show_execution
 from mainspring.cli.session import Session
 from mainspring.core.rules.tick_records import gap_record
@@ -20,11 +21,12 @@ NOW = to_micros(instant("now", "2026-03-01T03:00:00Z"))
 def test_missed_ticks_are_shown_with_how_many_they_were_and_when(capsys: pytest.CaptureFixture[str]) -> None:
     declared = encode_spec(JobSpec(handler="job"))
     job = Job(name="nightly", id="0", origin="code", declared=declared, release="", anchor=0, created=0, updated=0)
-    missed = gap_record(job, (NOW - 3_000_000, NOW - 1_000_000, 3, True), NOW, random.Random(1), "missed")
+    row = gap_record(job, (NOW - 3_000_000, NOW - 1_000_000, 3, True), NOW, random.Random(1), "missed")
+    missed = Execution(row)
     print_executions([missed])
-    title, row = capsys.readouterr().out.splitlines()
+    title, shown = capsys.readouterr().out.splitlines()
     assert title.split() == ["ID", "JOB", "STATUS", "MADE", "REASON", "TRIGGER"]
-    assert row.split()[1:4] == ["nightly", "skipped", "2026-03-01"]
+    assert shown.split()[1:4] == ["nightly", "skipped", "2026-03-01"]
     show_execution(Session(None, None, "table"), Shown(missed, "UTC", ""))
     shown = capsys.readouterr().out
     assert '"count": 3' in shown

@@ -18,6 +18,7 @@ from mainspring.cli.screens.jobs import retry_text, runs_text
 from mainspring.cli.screens.output import cell, compact, moment, moment_in, progress_text, relative, rough, took
 from mainspring.cli.screens.table import Way, fitting_widths, print_table
 from mainspring.core.render.entities import execution_shape
+from mainspring.core.views.execution import Execution
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import JobStats
 from mainspring.model.policies import Retry
@@ -156,7 +157,7 @@ def test_a_terminal_without_unicode_gets_most_of_the_words(monkeypatch: pytest.M
 )
 def test_the_first_try_is_no_retry(state: str, failures: int, retry: int) -> None:
     tried = ExecutionRow(id="e", job="j", job_id="j", handler="j", state=State(state), failures=failures)
-    assert execution_shape(tried)["retry_attempt"] == retry
+    assert execution_shape(Execution(tried))["retry_attempt"] == retry
 
 
 @pytest.mark.req("OBS-7")

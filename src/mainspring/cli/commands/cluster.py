@@ -9,8 +9,7 @@ import click
 from ...app.mainspring import Mainspring
 from ...core.locks import LockNotFound
 from ...core.render.entities import lock_shape, worker_shape
-from ...model.store.messages import LockRow, WorkerInfo
-from ...model.time.instants import to_datetime
+from ...core.views.records import LockView, WorkerView
 from ..ids import short_id
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, without_distance
@@ -56,7 +55,7 @@ def release_lock(session: Session, name: str) -> None:
     session.show({"lock": name, "released": released}, lambda: click.echo(text))
 
 
-def _print_workers(found: Sequence[WorkerInfo]) -> None:
+def _print_workers(found: Sequence[WorkerView]) -> None:
     if not found:
         click.echo("No process is running. Start one with: mainspring run MODULE:APP")
         return
@@ -78,10 +77,10 @@ def _print_workers(found: Sequence[WorkerInfo]) -> None:
             worker.host,
             str(worker.pid),
             f"{worker.running}/{worker.concurrency}",
-            moment(to_datetime(worker.seen), at),
+            moment(worker.last_heartbeat_at, at),
             ",".join(worker.roles),
             "all" if worker.queues is None else ",".join(worker.queues),
-            moment(to_datetime(worker.started), at),
+            moment(worker.started_at, at),
             worker.version,
         ]
         for worker in found
@@ -89,13 +88,10 @@ def _print_workers(found: Sequence[WorkerInfo]) -> None:
     print_table(titles, rows, {0: short_id, 4: without_distance})
 
 
-def _print_locks(found: Sequence[LockRow]) -> None:
+def _print_locks(found: Sequence[LockView]) -> None:
     if not found:
         click.echo("No lock is held.")
         return
     at = now()
-    rows = [
-        [lock.name, lock.owner, moment(to_datetime(lock.acquired), at), moment(to_datetime(lock.expires), at)]
-        for lock in found
-    ]
+    rows = [[lock.name, lock.owner, moment(lock.acquired_at, at), moment(lock.expires_at, at)] for lock in found]
     print_table({"LOCK": "keep", "OWNER": "cut", "SINCE": "keep", "UNTIL": "keep"}, rows)

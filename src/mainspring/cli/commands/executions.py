@@ -13,9 +13,9 @@ import click
 from ...app.mainspring import Mainspring
 from ...core.commands.bulk import BulkResult, Told
 from ...core.render.entities import execution_shape, log_shape
-from ...model.execution import ExecutionRow, State
-from ...model.store.messages import LogLine
-from ...model.time.instants import to_datetime
+from ...core.views.execution import Execution
+from ...core.views.records import LogEntry
+from ...model.execution import State
 from ..ids import find_execution
 from ..many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
@@ -53,7 +53,7 @@ def list_executions(session: Session, running: bool, status: Sequence[str], **fi
     if running and status:
         raise click.UsageError("--running and --status exclude each other; give one of them")
 
-    async def work(app: Mainspring) -> list[ExecutionRow]:
+    async def work(app: Mainspring) -> list[Execution]:
         found = await app.executions(status=status or None, running=running or None, **filters)
         if not found and filters["job"] and not await app.executions(filters["job"], limit=1):
             await app.job_view(filters["job"])  # a misspelt name is an error, not an empty list
@@ -83,7 +83,7 @@ def logs(session: Session, execution_id: str, follow: bool) -> None:
     """The log lines an execution wrote through its context."""
     followed: list[str] = []
 
-    async def work(app: Mainspring) -> list[tuple[int, LogLine]]:
+    async def work(app: Mainspring) -> list[tuple[int, LogEntry]]:
         execution = await find_execution(app, execution_id)
         followed.append(execution.id)
         if not follow:
@@ -131,7 +131,7 @@ def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str]
         if failed_only or wait:
             raise click.UsageError(f"{'--failed-only' if failed_only else '--wait'} is for one execution")
         return _end_many(session, "retry", execution_ids, filters, None)
-    made: list[ExecutionRow] = []
+    made: list[Execution] = []
 
     async def work(app: Mainspring) -> Shown:
         found = await find_execution(app, execution_ids[0])
@@ -154,7 +154,7 @@ def _end_many(session: Session, command: str, ids: Sequence[str], filters: Seque
     return run_bulk(session, command, work, "EXECUTION")
 
 
-async def waited(app: Mainspring, execution: ExecutionRow) -> ExecutionRow:
+async def waited(app: Mainspring, execution: Execution) -> Execution:
     """Wait for the end, with its progress on the terminal."""
     await say_if_nobody_comes(app, execution)
     if not sys.stderr.isatty():
@@ -186,7 +186,7 @@ def leaving(execution_id: Callable[[], str]) -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-async def _follow(app: Mainspring, execution_id: str) -> list[tuple[int, LogLine]]:
+async def _follow(app: Mainspring, execution_id: str) -> list[tuple[int, LogEntry]]:
     """Print lines as they come; the rest, after the end, is returned."""
     seen = 0
     while True:
@@ -200,13 +200,13 @@ async def _follow(app: Mainspring, execution_id: str) -> list[tuple[int, LogLine
         await asyncio.sleep(FOLLOW_INTERVAL)
 
 
-def _print_logs(lines: Sequence[tuple[int, LogLine]], follow: bool) -> None:
+def _print_logs(lines: Sequence[tuple[int, LogEntry]], follow: bool) -> None:
     for _, line in lines:
         _print_log(line)
     if not lines and not follow:
         note("No log lines: a handler writes them with ctx.logger.")
 
 
-def _print_log(line: LogLine) -> None:
-    local = to_datetime(line.at).astimezone()
+def _print_log(line: LogEntry) -> None:
+    local = line.at.astimezone()
     console().print(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {line.message}", soft_wrap=True)

@@ -12,10 +12,11 @@ from ...app.mainspring import Mainspring
 from ...core.commands.bulk import BulkResult, Told
 from ...core.queries.job_view import JobView
 from ...core.render.entities import job_shape
+from ...core.views.execution import Execution
+from ...core.views.records import WorkerView
 from ...model.errors import CommandRefused, InvalidValue
-from ...model.execution import ExecutionRow, State
+from ...model.execution import State
 from ...model.job import JobState
-from ...model.store.messages import WorkerInfo
 from ...model.values.reading import duration, instant
 from ..many import JOB_FILTER, check_choice, read_filters, run_bulk
 from ..parameters import as_options, quoting_hint, read_params, textual_parameters
@@ -45,7 +46,7 @@ def jobs() -> None:
 def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
     """All jobs with their schedule, next run and last outcome."""
 
-    async def work(app: Mainspring) -> tuple[list[JobView], list[WorkerInfo]]:
+    async def work(app: Mainspring) -> tuple[list[JobView], list[WorkerView]]:
         return await app.jobs(), await app.workers()
 
     everything, workers = session.call(work)
@@ -90,7 +91,7 @@ def trigger_job(
     wait: bool,
 ) -> int:
     """Run a job now. Its schedule stays as it is."""
-    made: list[ExecutionRow] = []
+    made: list[Execution] = []
     if read_params(params, pairs) and not session.knows_handlers:
         note("parameters are not checked here: give --app MODULE:APP to check them")
 
@@ -107,7 +108,7 @@ def trigger_job(
     return 0 if not wait or found.execution.state is State.COMPLETED else 1
 
 
-async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[str], **options: Any) -> ExecutionRow:
+async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[str], **options: Any) -> Execution:
     """Refusals speak of the options that were typed, and of the command that helps."""
     try:
         return await app.trigger(name, params=params, by=operator(), **options)
@@ -119,9 +120,9 @@ async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[st
         raise click.ClickException(f"{error}; bring it back with: mainspring jobs reactivate {name}") from None
 
 
-def _hint_at_quotes(execution: ExecutionRow, pairs: Sequence[str]) -> None:
+def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
     """Without the application's code, it is the worker that refuses a parameter."""
-    for name in execution.arguments:
+    for name in execution.params:
         if f"params.{name}" in (execution.error or "") and (hint := quoting_hint(name, pairs)):
             note(hint)
 

@@ -15,9 +15,9 @@ from ...core.commands.tenant_retries import TenantRun, tenant_shape
 from ...core.monitoring.why import nobody_for
 from ...core.queries.job_view import JobView
 from ...core.render.entities import execution_shape
+from ...core.views.execution import Attempt, Execution
 from ...model.errors import JobNotFound
-from ...model.execution import Attempt, ExecutionRow, State
-from ...model.time.instants import to_datetime
+from ...model.execution import State
 from ...model.values.reading import zone
 from ..ids import short_id
 from ..session import Session, now
@@ -40,18 +40,18 @@ from .table import Way, print_table
 class Shown:
     """An execution with what its own row does not say: the zone of its job, and what it waits for."""
 
-    def __init__(self, execution: ExecutionRow, tz: str, waits_for: str, tenants: Sequence[TenantRun] = ()) -> None:
+    def __init__(self, execution: Execution, tz: str, waits_for: str, tenants: Sequence[TenantRun] = ()) -> None:
         self.execution, self.tz, self.waits_for, self.tenants = execution, tz, waits_for, tenants
 
 
-async def shown(app: Mainspring, execution: ExecutionRow) -> Shown:
+async def shown(app: Mainspring, execution: Execution) -> Shown:
     job = await _job_of(app, execution)
     waits = await waits_for(app, execution)
     tenants = await app.tenants(execution, limit=MOST_TENANTS) if execution.fans_out else []
     return Shown(execution, job.job.spec.tz if job else "UTC", waits, tenants)
 
 
-async def _job_of(app: Mainspring, execution: ExecutionRow) -> JobView | None:
+async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
     try:
         return await app.job_view(execution.job)
     except JobNotFound:
@@ -65,7 +65,7 @@ def show_execution(session: Session, found: Shown) -> None:
     session.show(shape, lambda: _print_execution(found))
 
 
-def print_executions(found: Sequence[ExecutionRow]) -> None:
+def print_executions(found: Sequence[Execution]) -> None:
     if not found:
         click.echo("No execution matches.")
         return
@@ -87,7 +87,7 @@ def print_executions(found: Sequence[ExecutionRow]) -> None:
     print_table(titles, rows, {0: short_id, 3: without_distance, 4: without_distance})
 
 
-def _row(execution: ExecutionRow, at: datetime) -> list[Text | str]:
+def _row(execution: Execution, at: datetime) -> list[Text | str]:
     return [
         execution.id,
         execution.job,
@@ -103,14 +103,14 @@ def _row(execution: ExecutionRow, at: datetime) -> list[Text | str]:
     ]
 
 
-def _try(execution: ExecutionRow) -> str:
+def _try(execution: Execution) -> str:
     """What never began and never will has had none."""
     if execution.state.final and execution.started_at is None:
         return "-"
-    return f"{min(execution.attempt, execution.rules.max_attempts)}/{execution.rules.max_attempts}"
+    return f"{min(execution.attempt, execution.max_attempts)}/{execution.max_attempts}"
 
 
-def _took(execution: ExecutionRow, at: datetime) -> str:
+def _took(execution: Execution, at: datetime) -> str:
     """Of what runs, the time until now."""
     if execution.state is State.RUNNING and execution.started_at is not None:
         return took(max(0.0, (at - execution.started_at).total_seconds() * 1000))
@@ -131,15 +131,15 @@ def _print_execution(found: Shown) -> None:
             "queue": execution.queue,
             "tenant": execution.tenant,
             "window": _window(execution, found.tz),
-            "params": compact(execution.arguments),
+            "params": compact(execution.params),
             "scheduled": moment(execution.scheduled_at, at) if execution.scheduled_at else None,
             "created": moment(execution.created_at, at),
             "due": moment(execution.start_at, at) if execution.state is State.PENDING else None,
             "started": moment(execution.started_at, at) if execution.started_at else None,
             "finished": moment(execution.finished_at, at) if execution.finished_at else None,
             "running for" if running else "took": _took(execution, at) if execution.started_at else None,
-            "worker": execution.owner,
-            "cancel asked": moment(execution.cancel_requested_at, at) if execution.cancel_requested else None,
+            "worker": execution.worker,
+            "cancel asked": moment(execution.cancel_requested_at, at) if execution.cancel_requested_at else None,
             "retry of": execution.retry_of,
             "trace": execution.trace_id,
             "progress": progress_text(execution.progress),
@@ -155,11 +155,11 @@ def _print_execution(found: Shown) -> None:
         print_tenants(found.tenants, at)
 
 
-def _window(execution: ExecutionRow, tz: str) -> str | None:
-    if execution.window_begin is None or execution.window_end is None:
+def _window(execution: Execution, tz: str) -> str | None:
+    if execution.window is None:
         return None
     where = zone("tz", tz, warn=False)
-    begin, end = (to_datetime(at).astimezone(where) for at in (execution.window_begin, execution.window_end))
+    begin, end = (at.astimezone(where) for at in (execution.window.begin, execution.window.end))
     return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} {tz}"
 
 
@@ -213,7 +213,7 @@ def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
         click.echo(f"These are the first {MOST_TENANTS}. One by name: mainspring executions list --tenant NAME")
 
 
-async def waits_for(app: Mainspring, execution: ExecutionRow) -> str:
+async def waits_for(app: Mainspring, execution: Execution) -> str:
     """What a pending execution waits for, in words; empty when somebody is about to take it."""
     return "; ".join(without_itself(reason.message, execution.id) for reason in await app.why_waiting(execution))
 
@@ -229,7 +229,7 @@ def without_itself(message: str, id: str) -> str:
     return re.sub(rf"^execution {re.escape(id)} (waits: |waits for |is to |is )?", "", message)
 
 
-async def say_if_nobody_comes(app: Mainspring, execution: ExecutionRow) -> None:
+async def say_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
     """One line for somebody who is about to wait in vain."""
     if execution.state is not State.PENDING:
         return

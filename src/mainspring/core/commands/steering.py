@@ -29,6 +29,7 @@ from ..queries.queries import EXECUTION_ID, Queries, id_of
 from ..rules import job_commands, occurrences, transitions
 from ..rules.timing_history import revision
 from ..tenants.endings import close_parent
+from ..views.execution import Execution
 from .enqueue import Enqueuer
 
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
@@ -254,7 +255,7 @@ class Steering:
         return orphans
 
     # --- executions ---------------------------------------------------------------------------------------
-    async def cancel(self, ref: str | ExecutionRow, *, by: str, reason: str | None = None) -> ExecutionRow | JobView:
+    async def cancel(self, ref: str | Execution, *, by: str, reason: str | None = None) -> ExecutionRow | JobView:
         """Cancel a job by name or an execution by id."""
         if isinstance(ref, str) and not _is_execution_id(ref):
             return await self.cancel_job(ref, by=by, reason=reason)
@@ -285,7 +286,7 @@ class Steering:
                     await close_parent(self._store, ended, now, self._emit)
                 return ended
 
-    async def retry(self, ref: str | ExecutionRow, *, by: str) -> ExecutionRow:
+    async def retry(self, ref: str | Execution, *, by: str) -> ExecutionRow:
         """Run a failed execution again, or the last one of a job, as a new execution."""
         if isinstance(ref, str) and not _is_execution_id(ref):
             return await self.retry_job(ref, by=by)

@@ -25,6 +25,7 @@ from ..queries.queries import Queries
 from ..request_context import TRACE_CONTEXT
 from ..rules import job_commands, new_execution, tick_records
 from ..tenants import rosters
+from ..views.execution import Execution
 from .retry_claims import RetryClaims, being_retried
 
 
@@ -132,7 +133,7 @@ class Triggering:
             state = f"being retried already, as execution {added.holder}"
             raise being_retried(execution.retry_of, state, audit.action)
         if result.state is State.SKIPPED:
-            raise AlreadyRunning(execution.job, result, added.holder)
+            raise AlreadyRunning(execution.job, Execution(result), added.holder)
         await self._cancel_superseded(execution)
         await self._refuse_if_stopped(execution, audit.action)
         return result

@@ -24,6 +24,7 @@ from ...model.values.payload import HIGHEST, LOWEST, presentable, safe_json, saf
 from ...model.values.trace_context import split
 from ...model.windows import Window
 from ..ports import Clock, TracedAttempt
+from ..views.execution import Execution
 from .execution_log import MAX_LINE_LENGTH, JobLogger
 
 MAX_LOG_LINES = 1_000
@@ -107,24 +108,23 @@ class JobContext:
         "_params",
         "_progress",
         "_resources",
+        "_row",
         "_username",
         "_window",
         "began",
-        "execution",
         "trace",
     )
 
     def __init__(
         self,
-        execution: ExecutionRow,
+        row: ExecutionRow,
         clock: Clock,
         resources: Mapping[str, Any] | None = None,
         username: str = USERNAME,
         channel: str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        self.execution = execution
-        """The record of this execution, as it was claimed."""
+        self._row = row
         self._clock = clock
         self.began = clock.monotonic()
         self._resources = resources
@@ -150,68 +150,73 @@ class JobContext:
 
     # --- who and why --------------------------------------------------------------------------------------
     @property
+    def execution(self) -> Execution:
+        """This execution, as it was when it was claimed."""
+        return Execution(self._row)
+
+    @property
     def job(self) -> str:
         """The name of the job."""
-        return self.execution.job
+        return self._row.job
 
     @property
     def execution_id(self) -> str:
-        return self.execution.id
+        return self._row.id
 
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt of this execution: hand it to services that can refuse a repetition."""
-        return self.execution.id
+        return self._row.id
 
     @property
     def attempt(self) -> int:
         """1 for the first try; failures so far plus one."""
-        return self.execution.attempt
+        return self._row.attempt
 
     @property
     def trigger(self) -> str:
         """Why this execution exists: schedule, api, manual, enqueue, retry, backfill, catch_up or dependency."""
-        return self.execution.trigger
+        return self._row.trigger
 
     @property
     def triggered_by(self) -> str:
         """The user who asked for it, or "system"."""
-        return self.execution.triggered_by
+        return self._row.triggered_by
 
     @property
     def trace_id(self) -> str:
-        return self.execution.trace_id
+        return self._row.trace_id
 
     @property
     def traceparent(self) -> str | None:
         """The W3C trace context of whoever made this execution, if there was one."""
-        return None if self.execution.traceparent is None else split(self.execution.traceparent)[0]
+        return None if self._row.traceparent is None else split(self._row.traceparent)[0]
 
     @property
     def scheduled_at(self) -> datetime | None:
         """The instant this tick was due, however late it runs; None for work that was enqueued or triggered."""
-        return self.execution.scheduled_at
+        return self._row.scheduled_at
 
     @property
     def tenant(self) -> str | None:
-        return self.execution.tenant
+        return self._row.tenant
 
     @property
     def username(self) -> str:
         """The user who asked for it; "scheduled", or what the settings say, when nobody did."""
-        by = self.execution.triggered_by
+        by = self._row.triggered_by
         return self._username if by in ("", "system") else by
 
     @property
     def channel(self) -> str:
         """The channel of the settings; without one, the way this execution was triggered."""
-        return self._channel or self.execution.trigger
+        return self._channel or self._row.trigger
 
     @property
     def params(self) -> dict[str, Any]:
         """The parameters as stored, before they were converted to the handler's types."""
         if self._params is None:
-            self._params = self.execution.arguments
+            self._params = self._row.arguments
         return self._params
 
     @property
@@ -225,7 +230,7 @@ class JobContext:
     @property
     def window(self) -> Window | None:
         """The half-open range [begin, end) of data this execution covers, if its job has windows."""
-        begin, end = self.execution.window_begin, self.execution.window_end
+        begin, end = self._row.window_begin, self._row.window_end
         if self._window is None and begin is not None and end is not None:
             self._window = Window(to_datetime(begin), to_datetime(end))
         return self._window
@@ -250,7 +255,7 @@ class JobContext:
     def metadata(self) -> dict[str, Any]:
         """A dict of your own, stored with the execution when it ends; begins with what the caller gave."""
         if self._metadata is None:
-            self._metadata = self.execution.metadata
+            self._metadata = self._row.metadata
         return self._metadata
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
@@ -294,7 +299,7 @@ class JobContext:
     @property
     def remaining(self) -> float | None:
         """Seconds left until the timeout, never below 0; None without a timeout."""
-        timeout = self.execution.rules.timeout
+        timeout = self._row.rules.timeout
         return None if timeout is None else max(0.0, self.began + timeout - self._clock.monotonic())
 
     # --- for the worker -----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ Style: TypeAlias = Literal["function", "perform", "execute"]
 
 _CONTEXT_NAMES = frozenset({"ctx", "context"})
 _CONTEXT_TYPE = ("JobContext",)
-_RECORD_TYPES = ("Execution", "ExecutionRow")
+_RECORD_TYPES = ("Execution",)
 _PACKAGE = __name__.partition(".")[0]
 _DATA_NAMES = frozenset({"data", "payload"})
 _TYPES = "types with a JSON form (int, str, list[int], datetime, UUID, Enum, dataclasses, Structs, TypedDicts)"

@@ -23,6 +23,7 @@ from ..queries.job_view import JobView
 from ..queries.queries import Queries
 from ..rules.limits import limit_of, limit_words
 from ..rules.opening_hours import Closing
+from ..views.records import WorkerView
 from .why_parents import WaitingFor, waiting_for
 
 LOOKED_AT = 100
@@ -384,7 +385,7 @@ class Reason(msgspec.Struct, frozen=True):
     details: dict[str, Any] = {}
 
 
-def nobody_for(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason | None:
+def nobody_for(handler: str, queue: str, workers: Sequence[WorkerInfo | WorkerView]) -> Reason | None:
     """Why none of these processes would ever take it; None when one of them would."""
     if not workers:
         return Reason("no_worker", "no process is running")
@@ -419,5 +420,5 @@ def counted(workers: Sequence[WorkerInfo], running: Sequence[ExecutionRow]) -> l
     return [msgspec.structs.replace(worker, running=owners[worker.id]) for worker in workers]
 
 
-def _takes_from(worker: WorkerInfo, queue: str) -> bool:
+def _takes_from(worker: WorkerInfo | WorkerView, queue: str) -> bool:
     return worker.queues is None or queue in worker.queues

@@ -19,6 +19,7 @@ from ...model.values.reading import choice, identifier, instant, whole, words
 from ..jobs.job_cache import JobCache
 from ..ports import Clock, Store, Topic
 from ..rules.opening_hours import has_hours
+from ..views.execution import Execution, row_of
 from .job_view import JobView, with_dependents
 
 MAX_PAGE = 1_000
@@ -157,15 +158,13 @@ class Queries:
         await self.get(id)
         return await self._store.logs(id, after)
 
-    async def wait(self, execution: ExecutionRow | str, timeout: float | None = None) -> ExecutionRow:
+    async def wait(self, execution: Execution | ExecutionRow | str, timeout: float | None = None) -> ExecutionRow:
         """Wait until an execution has ended; `TimeoutError` if it has not by then."""
         id = id_of(execution)
         changed = asyncio.Event()
         unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
         try:
-            return await self._until_final(
-                id, execution if isinstance(execution, ExecutionRow) else None, changed, timeout
-            )
+            return await self._until_final(id, _row(execution), changed, timeout)
         finally:
             unsubscribe()
 
@@ -235,10 +234,16 @@ def id_of(execution: Any) -> str:
     """The id meant by an execution or its id."""
     if isinstance(execution, str):
         return execution
-    if isinstance(execution, ExecutionRow):
+    if isinstance(execution, Execution | ExecutionRow):
         return execution.id
     remedy = "enqueue gives None when the unique key is taken" if execution is None else ""
     raise InvalidValue("execution", presentable(execution), "an execution, or its id", remedy)
+
+
+def _row(execution: Execution | ExecutionRow | str) -> ExecutionRow | None:
+    if isinstance(execution, str):
+        return None
+    return row_of(execution) if isinstance(execution, Execution) else execution
 
 
 def _filter(field: str, text: str | None) -> str | None:

@@ -12,11 +12,8 @@ from typing import Any
 import msgspec
 
 from ...model.backfill import Backfill, Windows, WindowStatus
-from ...model.execution import Attempt, ExecutionRow
 from ...model.job import JobSpec, JobStats
 from ...model.occurrences import Occurrence
-from ...model.store.messages import Audit, LockRow, LogLine, WorkerInfo
-from ...model.time.instants import maybe_datetime, to_datetime
 from ...model.triggers.combined import Every, decode_trigger
 from ...model.windows import Window
 from ..commands.bulk import BulkItem, BulkResult
@@ -27,6 +24,8 @@ from ..monitoring.missed_runs import MissedRuns
 from ..monitoring.totals import Metrics
 from ..monitoring.why import Reason
 from ..queries.job_view import JobView
+from ..views.execution import Attempt, Execution
+from ..views.records import AuditRecord, LockView, LogEntry, WorkerView
 from .masking import masked
 
 
@@ -150,7 +149,7 @@ def sys_job_shape(view: JobView) -> dict[str, Any]:
     }
 
 
-def execution_shape(execution: ExecutionRow) -> dict[str, Any]:
+def execution_shape(execution: Execution) -> dict[str, Any]:
     """Counters stand under `counters` and at the top level, where they never hide a field of the execution."""
     attempts = execution.attempts
     last = attempts[-1] if attempts else None
@@ -165,19 +164,19 @@ def execution_shape(execution: ExecutionRow) -> dict[str, Any]:
         "triggered_by": execution.triggered_by,
         "trace_id": execution.trace_id,
         "execution_number": execution.number,
-        "params": execution.arguments,
-        "window": _window(execution),
+        "params": execution.params,
+        "window": None if execution.window is None else window_shape(execution.window),
         "tenant": execution.tenant,
         "share": execution.share,
-        "waits_for": execution.parked,
+        "waits_for": execution.waits_for,
         "parent_id": execution.parent_id,
         "retry_of": execution.retry_of,
-        "flow_id": execution.flow or execution.id,
+        "flow_id": execution.flow_id,
         "priority": execution.priority,
         "attempt": execution.attempt,
         "retry_attempt": execution.attempt - 1,
-        "max_attempts": execution.rules.max_attempts,
-        "worker": execution.owner,
+        "max_attempts": execution.max_attempts,
+        "worker": execution.worker,
         "created_at": instant_text(execution.created_at),
         "start_at": instant_text(execution.start_at),
         "scheduled_at": instant_text(execution.scheduled_at),
@@ -213,7 +212,7 @@ def attempt_shape(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def worker_shape(worker: WorkerInfo) -> dict[str, Any]:
+def worker_shape(worker: WorkerView) -> dict[str, Any]:
     return {
         "id": worker.id,
         "host": worker.host,
@@ -224,19 +223,19 @@ def worker_shape(worker: WorkerInfo) -> dict[str, Any]:
         "handlers": list(worker.handlers),
         "concurrency": worker.concurrency,
         "running": worker.running,
-        "lease": worker.lease or None,
-        "started_at": instant_text(to_datetime(worker.started)),
-        "last_heartbeat_at": instant_text(to_datetime(worker.seen)),
+        "lease": worker.lease,
+        "started_at": instant_text(worker.started_at),
+        "last_heartbeat_at": instant_text(worker.last_heartbeat_at),
     }
 
 
-def lock_shape(lock: LockRow) -> dict[str, Any]:
+def lock_shape(lock: LockView) -> dict[str, Any]:
     return {
         "name": lock.name,
         "owner": lock.owner,
         "token": lock.token,
-        "acquired_at": instant_text(to_datetime(lock.acquired)),
-        "expires_at": instant_text(to_datetime(lock.expires)),
+        "acquired_at": instant_text(lock.acquired_at),
+        "expires_at": instant_text(lock.expires_at),
     }
 
 
@@ -292,28 +291,21 @@ def handler_shape(name: str, handler: Handler | None, workers: list[str]) -> dic
     }
 
 
-def audit_shape(audit: Audit, *, whole: bool = False) -> dict[str, Any]:
+def audit_shape(audit: AuditRecord, *, whole: bool = False) -> dict[str, Any]:
     return {
         "id": audit.id,
-        "at": instant_text(to_datetime(audit.at)),
+        "at": instant_text(audit.at),
         "actor": audit.actor,
         "action": audit.action,
         "target": audit.target,
-        "before": _said(audit.before, whole),
-        "after": _said(audit.after, whole),
+        "before": _masked(audit.before, whole),
+        "after": _masked(audit.after, whole),
         "request_id": audit.request_id,
     }
 
 
-def _said(text: str | None, whole: bool) -> Any:
-    """What an audit record says of before and after: mostly JSON, sometimes a bare word such as a state or an id."""
-    if text is None:
-        return None
-    try:
-        said = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
-    return masked(said) if isinstance(said, dict) and not whole else said
+def _masked(value: Any, whole: bool) -> Any:
+    return masked(value) if isinstance(value, dict) and not whole else value
 
 
 def missed_shape(runs: MissedRuns) -> dict[str, Any]:
@@ -329,18 +321,13 @@ def missed_shape(runs: MissedRuns) -> dict[str, Any]:
     }
 
 
-def log_shape(number: int, line: LogLine) -> dict[str, Any]:
-    return {"number": number, "at": instant_text(to_datetime(line.at)), "level": line.level, "message": line.message}
+def log_shape(number: int, line: LogEntry) -> dict[str, Any]:
+    return {"number": number, "at": instant_text(line.at), "level": line.level, "message": line.message}
 
 
 def _millis(measured: float | None) -> float | None:
     """To the microsecond, as all other times are: what lies behind that is noise of the measurement."""
     return None if measured is None else round(measured, 3)
-
-
-def _window(execution: ExecutionRow) -> dict[str, str | None] | None:
-    begin, end = maybe_datetime(execution.window_begin), maybe_datetime(execution.window_end)
-    return None if begin is None or end is None else {"begin": instant_text(begin), "end": instant_text(end)}
 
 
 def calendar_shape(view: CalendarView) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import json
 
 from ...model.errors import CommandRefused
-from ...model.execution import Attempt, ExecutionRow, Outcome, State
+from ...model.execution import AttemptRecord, ExecutionRow, Outcome, State
 from ...model.store.messages import CancelRequest, Change
 from ...model.time.instants import Micros
 
@@ -208,14 +208,14 @@ def keeps(execution: ExecutionRow, to: State) -> bool:
     return execution.parent_id is not None or execution.trigger == "dependency"
 
 
-def _attempt(execution: ExecutionRow, outcome: Outcome) -> Attempt | None:
+def _attempt(execution: ExecutionRow, outcome: Outcome) -> AttemptRecord | None:
     """None for what is no try: a claim that was given back before the handler was called."""
     if not outcome.begun and outcome.end == "handed_back":
         return None
     number = len(execution.attempts) + 1 if execution.attempted else 1
     if number > MAX_RECORDED_ATTEMPTS and outcome.end in ("snoozed", "handed_back"):
         return None
-    return Attempt(
+    return AttemptRecord(
         number,
         outcome.worker,
         outcome.started,

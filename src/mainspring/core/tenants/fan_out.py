@@ -34,6 +34,7 @@ from ..loops import Emit
 from ..ports import Clock, Store
 from ..rules.limits import added_limit, fan_out_key
 from ..rules.new_execution import tenant_policy, with_limits
+from ..views.execution import row_of
 from . import rosters
 
 BATCH = 500
@@ -69,7 +70,7 @@ class FanOuts:
     async def spread(self, context: JobContext, in_thread: Apart, in_task: Apart) -> int:
         """Give each tenant its execution; returns how many there are. Between two calls to the store it stops if it was
         asked to."""
-        parent = context.execution
+        parent = row_of(context.execution)
         known = await rosters.stored(self._store, parent.id)
         if known is None:
             context.check()

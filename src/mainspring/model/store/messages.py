@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ..execution import Attempt, ExecutionRow, State
+from ..execution import AttemptRecord, ExecutionRow, State
 from ..job import Job
 from ..time.instants import Micros
 
@@ -42,7 +42,7 @@ class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     delay: float = 0.0
     alone: bool = False
     started: Micros | None = None
-    attempt: Attempt | None = None
+    attempt: AttemptRecord | None = None
     reason: str | None = None
     error: str | None = None
     result_json: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from ...core.declaring.context import current_context
+from ...core.views.execution import row_of
 from ...model.execution import ExecutionRow
 
 
@@ -26,7 +27,7 @@ class ExecutionFields(logging.Filter):
 def add_execution_fields(record: logging.LogRecord) -> None:
     context = current_context.get(None)
     if context is not None and "execution_id" not in record.__dict__:
-        record.__dict__.update(fields_of_execution(context.execution) | record.__dict__)
+        record.__dict__.update(fields_of_execution(row_of(context.execution)) | record.__dict__)
 
 
 def fields_of_execution(execution: ExecutionRow) -> dict[str, object]:

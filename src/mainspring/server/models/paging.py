@@ -9,6 +9,7 @@ from typing import Any
 from ...core.queries.job_lists import COUNTED, total_of
 from ...core.queries.queries import Queries
 from ...core.render.entities import execution_shape
+from ...core.views.execution import executions_of
 from ...model.errors import InvalidValue
 from ...model.values.reading import instant
 from .commands import ExecutionFilter, JobExecutionList
@@ -37,7 +38,7 @@ async def execution_page(
     else:
         total = lifetime
     more = found[-1].id if len(found) == wanted.limit else None
-    return page([execution_shape(each) for each in found], total, wanted.limit, wanted.offset, more)
+    return page([execution_shape(each) for each in executions_of(found)], total, wanted.limit, wanted.offset, more)
 
 
 def execution_filters(wanted: ExecutionFilter) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from ...core.queries.audit_lists import AuditFilter
 from ...core.render.entities import audit_shape
+from ...core.views.records import audit_record
 from ...model.time.instants import to_micros
 from ..errors import respond
 from ..models import management_answers as outputs
@@ -38,6 +39,6 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
     found = await call.engine.audit_lists.page(
         filters, limit=wanted.limit, offset=wanted.offset, cursor=wanted.cursor, oldest_first=wanted.sort == "at"
     )
-    items = [audit_shape(each, whole=call.administers) for each in found.records]
+    items = [audit_shape(audit_record(each), whole=call.administers) for each in found.records]
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.cursor}
     return respond(json({"items": items, **paging}))

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from ...core.commands.idempotency import Answer
 from ...core.locks import LockNotFound, lock_name
 from ...core.render.entities import handler_shape, lock_shape, worker_shape
+from ...core.views.records import lock_view, worker_view
 from ...model.errors import InvalidValue
 from ..errors import respond
 from ..models import short_lists
@@ -28,7 +29,7 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"])
 async def list_workers(call: Viewing, wanted: Annotated[short_lists.WorkerList, Query()]) -> Response:
     """Processes that are alive."""
     found = await call.engine.queries.workers()
-    return respond(json(listed(map(worker_shape, found), wanted)))
+    return respond(json(listed([worker_shape(worker_view(each)) for each in found], wanted)))
 
 
 @router.get("/handlers", operation_id="list_handlers", responses=answers({200: (short_lists.Handlers, "Handlers.")}))
@@ -51,7 +52,9 @@ async def list_handlers(call: Viewing, wanted: Annotated[short_lists.HandlerList
 @router.get("/locks", operation_id="list_locks", responses=answers({200: (short_lists.Locks, "Locks that are held.")}))
 async def list_locks(call: Viewing, wanted: Annotated[short_lists.LockList, Query()]) -> Response:
     """Who holds which lock, since when, and until when."""
-    return respond(json(listed(map(lock_shape, await call.engine.locks.backend.locks()), wanted)))
+    return respond(
+        json(listed([lock_shape(lock_view(row)) for row in await call.engine.locks.backend.locks()], wanted))
+    )
 
 
 @router.delete(

@@ -13,8 +13,9 @@ from ...core.commands.idempotency import Answer
 from ...core.commands.tenant_retries import tenant_shape
 from ...core.queries.queries import EXECUTION_ID
 from ...core.render.entities import execution_shape, log_shape
+from ...core.views.execution import Execution
+from ...core.views.records import log_entries
 from ...model.errors import ExecutionNotFound
-from ...model.execution import ExecutionRow
 from ..access import Role, guard_of
 from ..errors import respond
 from ..models import answers as outputs
@@ -48,11 +49,11 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _found(call: Call, id: str) -> ExecutionRow:
+async def _found(call: Call, id: str) -> Execution:
     """What is no id of an execution at all is not asked for."""
     if not EXECUTION_ID.fullmatch(id):
         raise ExecutionNotFound(id)
-    return await call.engine.queries.get(id)
+    return Execution(await call.engine.queries.get(id))
 
 
 @router.get(
@@ -85,7 +86,7 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
     async def work(_: str | None) -> Answer:
         await _found(call, id)
         done = await call.steering.cancel_execution(id, by=call.by, reason=reason)
-        return json(execution_shape(done))
+        return json(execution_shape(Execution(done)))
 
     return await call.once(work)
 
@@ -144,7 +145,7 @@ async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotate
 async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[LogList, Query()]) -> Response:
     """Its newest 1,000 log lines, oldest first."""
     await _found(call, id)
-    lines = (await call.engine.queries.logs(id, wanted.after))[: wanted.limit]
+    lines = log_entries(await call.engine.queries.logs(id, wanted.after))[: wanted.limit]
     last = lines[-1][0] if lines else wanted.after
     items = [log_shape(number, line) for number, line in lines]
     return respond(json({"execution_id": id, "items": items, "next_after": last}))

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ...model.execution import Attempt, ExecutionRow, State, lane
+from ...model.execution import AttemptRecord, ExecutionRow, State, lane
 from ...model.job import Job, JobStats
 from ...model.store.messages import Change
 from ...model.time.instants import Micros, seconds_to_micros
@@ -102,7 +102,7 @@ def settled(row: ExecutionRow, change: Change, now: Micros) -> ExecutionRow:
     )
 
 
-def _with_attempt(attempts: str, attempt: Attempt | None) -> str:
+def _with_attempt(attempts: str, attempt: AttemptRecord | None) -> str:
     """A JSON array with one more item. The text is spliced: what was recorded before need not be read for that."""
     if attempt is None:
         return attempts

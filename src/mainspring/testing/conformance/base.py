@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ...core.ports import Clock, Store
-from ...model.execution import Attempt, ExecutionRow, State
+from ...model.execution import AttemptRecord, ExecutionRow, State
 from ...model.job import Job, JobSpec, encode_spec
 from ...model.store.messages import (
     Added,
@@ -108,8 +108,8 @@ class World:
     def audit(self, target: str = "job", action: str = "pause") -> Audit:
         return Audit(id=self.id(), at=self.now, actor="ann", action=action, target=target)
 
-    def attempt(self, number: int = 1, **fields: Any) -> Attempt:
-        return Attempt(**{"number": number, "worker": "w1", "started": 1, "ended": 2, "end": "failed", **fields})
+    def attempt(self, number: int = 1, **fields: Any) -> AttemptRecord:
+        return AttemptRecord(**{"number": number, "worker": "w1", "started": 1, "ended": 2, "end": "failed", **fields})
 
     def worker(self, id: str = "w1", **fields: Any) -> WorkerInfo:
         return WorkerInfo(**{"id": id, "host": "here", "pid": 7, "version": "1.0", **fields})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import FINAL, Attempt, State
+from ...model.execution import FINAL, AttemptRecord, State
 from ...model.store.messages import LogLine, ProgressReport
 from .base import StoreSuite, World, ids, stored
 
@@ -125,7 +125,7 @@ class Settling(StoreSuite):
     @stored
     async def test_attempts_are_appended_in_order(self, world: World) -> None:
         row = await world.running()
-        tries = [Attempt(n, "w", n, n + 1, "failed", f"e{n}", "trace\n" * n, 0.5, 12.5) for n in range(1, 6)]
+        tries = [AttemptRecord(n, "w", n, n + 1, "failed", f"e{n}", "trace\n" * n, 0.5, 12.5) for n in range(1, 6)]
         for attempt in tries[:-1]:
             await world.settle(row, State.PENDING, attempt=attempt)
             assert (await world.get(row.id)).attempts == tries[: attempt.number]

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ...core.ports import Store
-from ...model.execution import Attempt, ExecutionRow, State
+from ...model.execution import AttemptRecord, ExecutionRow, State
 from ...model.job import Job, JobSpec, encode_spec
 from ...model.limits import Limit, encode_limits
 from ...model.store.entries import Entry, EntryWrite
@@ -213,7 +213,9 @@ class Settle:
         if row is None:
             return None
         now = script.clock.now()
-        attempt = Attempt(len(row.attempts) + 1, row.owner or "", now - 1, now, "failed", "é") if self.attempt else None
+        attempt = (
+            AttemptRecord(len(row.attempts) + 1, row.owner or "", now - 1, now, "failed", "é") if self.attempt else None
+        )
         change = Change(
             id=row.id,
             expect=row.state,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, Retry, StoreError, Unique
+from mainspring.core.views.execution import row_of
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
 from tests.support import ON_A_FAKE_CLOCK, Nodes, Seen, ended, run_once, until
@@ -48,7 +49,7 @@ async def test_what_an_enqueue_returns_is_what_is_stored(nodes: Nodes) -> None:
         stored = await client.get(made.id)
         assert stored == made or stored.number == 1
         assert (stored.priority, stored.queue, stored.triggered_by, stored.trace_id) == (7, "slow", "bob", trace)
-        assert (stored.arguments, stored.metadata) == ({"subject": "hello", "to": "ada"}, {"ticket": 42})
+        assert (stored.params, stored.metadata) == ({"subject": "hello", "to": "ada"}, {"ticket": 42})
         assert (stored.trigger, stored.state, stored.attempt) == ("enqueue", "pending", 1)
         assert (stored.start_at - datetime.now(UTC)) > timedelta(hours=23)
     await app.close()
@@ -100,7 +101,7 @@ async def test_bulk_keeps_the_order_and_applies_options(nodes: Nodes) -> None:
             [("mail", {"to": "a"}), ("mail", {"to": "b"}, {"unique": "k"}), ("mail", {"to": "c"}, {"unique": "k"})],
             by="import",
         )
-        assert [None if each is None else each.arguments["to"] for each in made] == ["a", "b", None]
+        assert [None if each is None else each.params["to"] for each in made] == ["a", "b", None]
         assert {(await ended(app, each)).result for each in made if each} == {"hello a", "hello b"}
         assert {each.triggered_by for each in made if each} == {"import"}
         assert await app.enqueue_many([]) == []
@@ -195,18 +196,18 @@ async def test_the_key_switches_at_first_pick_up(nodes: Nodes) -> None:
         assert await app.enqueue("gate", unique=keys) is None
         await until(lambda: _deferred(app, second.id), "the conflict defers it")
         assert len(gate.running) == 1
-        deferred_to = (await app.get(second.id)).due
+        deferred_to = row_of(await app.get(second.id)).due
         gate.open.set()
         await ended(app, first)
         done = await ended(app, second)
-        assert done.due < deferred_to  # the end of the first made it due at once, not after 5 s
+        assert row_of(done).due < deferred_to  # the end of the first made it due at once, not after 5 s
         assert gate.most == 1
         assert (done.state, done.failures, [each.number for each in done.attempts]) == ("completed", 0, [1])
 
 
 async def _deferred(app: Mainspring, id: str) -> bool:
     row = await app.get(id)
-    return row.state == "pending" and row.due > row.created
+    return row.state == "pending" and row_of(row).due > row_of(row).created
 
 
 @pytest.mark.req("ENQ-4")
@@ -410,7 +411,7 @@ async def test_what_is_accepted_arrives_exactly(nodes: Nodes, value: Any) -> Non
 
     async with app:
         done = await run_once(app, keep, {"value": value})
-        assert [repr(each) for each in (*seen, done.result, done.arguments["value"])] == [repr(value)] * 3
+        assert [repr(each) for each in (*seen, done.result, done.params["value"])] == [repr(value)] * 3
 
 
 @pytest.mark.req("ENQ-6")

@@ -10,6 +10,7 @@ import pytest
 from mainspring import (
     AlreadyRunning,
     CommandRefused,
+    Execution,
     ExecutionNotFound,
     InvalidValue,
     JobContext,
@@ -22,8 +23,8 @@ from mainspring import (
     every,
 )
 from mainspring.core.commands.retry_claims import RetryClaims
+from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Started
-from mainspring.model.execution import ExecutionRow
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
 from tests.support import Nodes, Seen, ended, run_once, until
@@ -205,11 +206,7 @@ async def test_a_manual_retry_is_a_new_execution_with_the_same_parameters_and_wi
         assert again.id != failed.id
         done = await ended(app, again)
         assert (done.state, done.result, done.trigger, done.retry_of) == ("completed", 7, "retry", failed.id)
-        assert (done.params, done.window_begin, done.window_end) == (
-            failed.params,
-            failed.window_begin,
-            failed.window_end,
-        )
+        assert (done.params, done.window) == (failed.params, failed.window)
         assert (done.triggered_by, done.failures, (await app.get(failed.id)).state) == ("ada", 0, "failed")
         with pytest.raises(CommandRefused, match=f"cannot retry execution {done.id}: it is completed"):
             await app.retry(done)
@@ -249,7 +246,7 @@ async def test_several_who_retry_at_the_same_instant_make_one_execution(nodes: N
         asked = await asyncio.gather(
             *(app.retry(failed if n % 2 else "fails") for n in range(8)), return_exceptions=True
         )
-        made = [each for each in asked if isinstance(each, ExecutionRow)]
+        made = [each for each in asked if isinstance(each, Execution)]
         assert [each.id for each in await app.executions(status="pending")] == [made[0].id]
         assert [type(each) for each in asked if each not in made] == [CommandRefused] * 7
         with pytest.raises(CommandRefused, match=f"it is being retried already, as execution {made[0].id}"):
@@ -269,12 +266,12 @@ async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
 
     async with app:
         failed = await ended(app, await app.enqueue("fails"))
-        look, others = RetryClaims.look, list[ExecutionRow]()
+        look, others = RetryClaims.look, list[Execution | None]()
 
         async def slow(self: RetryClaims, id: str) -> int:
             seen = await look(self, id)
             if not others:  # somebody else asks, and is done, while the first one is on its way
-                others.append(ExecutionRow(id="", job="", job_id="", handler=""))
+                others.append(None)
                 others[0] = await ended(app, await app.retry(failed))
             return seen
 
@@ -484,7 +481,7 @@ async def test_tracked_work_is_recorded_while_it_runs_and_when_it_ends(nodes: No
             ctx.metadata["encoding"] = "utf-8"
         done = await app.get(ctx.execution_id)
         assert (done.state, done.trigger, done.triggered_by, done.trace_id) == ("completed", "api", "ada", trace)
-        assert (done.arguments, done.counters, done.metadata) == (
+        assert (done.params, done.counters, done.metadata) == (
             {"file": "a.csv"},
             {"rows": 3},
             {"encoding": "utf-8"},
@@ -574,4 +571,4 @@ async def test_tracked_work_keeps_its_lease_for_as_long_as_it_takes(nodes: Nodes
 async def _renewed(app: Mainspring, id: str, past: int) -> bool:
     row = await app.get(id)
     assert row.state == "running"
-    return (row.lease or 0) > past
+    return (row_of(row).lease or 0) > past

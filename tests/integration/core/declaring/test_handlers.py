@@ -14,6 +14,7 @@ import pytest
 
 from mainspring import ExecutionCancelled, JobContext, Mainspring, Retry, every
 from mainspring.core.declaring.context import current_context
+from mainspring.core.views.execution import row_of
 from tests.support import Nodes, ended, run_once, until
 
 AT_ONCE = Retry(initial=0)
@@ -405,8 +406,8 @@ async def test_a_result_that_cannot_be_stored_never_blocks_a_completion(nodes: N
             assert done.result == expected
         if kind in ("large", "many"):
             assert done.result["truncated"] is True
-            assert len(done.result_json or "") <= 262_144
-            assert len(done.metadata_json or "") <= 65_536
+            assert len(row_of(done).result_json or "") <= 262_144
+            assert len(row_of(done).metadata_json or "") <= 65_536
 
 
 @pytest.mark.req("ENQ-6", "EXE-11")

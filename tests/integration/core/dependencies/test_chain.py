@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mainspring import Execution, JobContext, Mainspring, NonRetryable
+from mainspring.core.views.execution import row_of
 from tests.support import until
 
 FULL = bool(os.environ.get("FLOW_FULL"))
@@ -69,18 +70,18 @@ async def test_a_chain_of_jobs_with_tenants_is_backfilled_window_by_window(kind:
     assert len(ran) == len(set(ran)) == len(children), "each of them ran once"
     assert Counter(row.state for row in parents) == {"completed": JOBS * WINDOWS - 1, "partial": 1}
     assert Counter(row.state for row in children) == {"completed": len(children) - 1, "failed": 1}
-    assert not [row for row in rows if not row.state.final or row.todo]
+    assert not [row for row in rows if not row.state.final or row_of(row).todo]
     check_order(rows, parents, ran)
 
 
 def check_order(rows: list[Execution], parents: list[Execution], ran: list[tuple[str, Any, str]]) -> None:
     """Each job of a window begins when the one before has ended for it, with all its tenants."""
-    of = {(row.job, row.window_begin): row for row in parents}
+    of = {(row.job, row_of(row).window_begin): row for row in parents}
     for row in parents:
         place = NAMES.index(row.job)
         if place:
-            before = of[NAMES[place - 1], row.window_begin]
-            assert (before.finished or row.created + 1) <= row.created
+            before = of[NAMES[place - 1], row_of(row).window_begin]
+            assert (row_of(before).finished or row_of(row).created + 1) <= row_of(row).created
             assert (row.trigger, row.metadata["after"]) == ("dependency", {before.job: before.id})
             assert row.trace_id == before.trace_id
     at = {what: number for number, what in enumerate(ran)}

@@ -21,8 +21,8 @@ def flow(app: Mainspring) -> None:
     async def start(ctx: JobContext, number: int) -> None: ...
 
     async def step(ctx: JobContext) -> None:
-        started = await app.get(ctx.execution.flow or "")
-        if ctx.job == "right" and started.arguments["number"] % 3 == 0:
+        started = await app.get(ctx.execution.flow_id)
+        if ctx.job == "right" and started.params["number"] % 3 == 0:
             raise NonRetryable("every third")
 
     for name, parents in AFTER.items():
@@ -49,7 +49,7 @@ async def test_a_diamond_on_two_nodes_meets_once_for_each_run(nodes: Nodes) -> N
         "skipped": 2 * skipped,
         "completed": 2 * (RUNS - skipped),
     }
-    flows = Counter((row.job, row.flow or row.id) for row in rows)
+    flows = Counter((row.job, row.flow_id) for row in rows)
     assert (set(flows.values()), len({of for _, of in flows})) == ({1}, RUNS), "each flow went through every job once"
 
 

@@ -13,6 +13,7 @@ from mainspring.core.dependencies.joins import KEPT_FOR
 from mainspring.core.dependencies.links import KEPT_USELESS, Dependents, Link, LinkUpkeep, link_body, with_feeds
 from mainspring.core.engine.janitor import Janitor
 from mainspring.core.expiry import EntryExpiry
+from mainspring.core.views.execution import row_of
 from mainspring.model.events import Trouble
 from mainspring.model.store.entries import Entry, EntryWrite
 from mainspring.model.store.messages import JobWrite
@@ -181,7 +182,7 @@ async def test_tenants_of_a_parent_that_waits_stay_though_the_job_has_none_any_m
         await kit.run_until_idle()
         assert run is not None
         store: Any = (await app.engine()).store
-        body = f'{{"job_id": "{run.job_id}", "at": {run.created}}}'
+        body = f'{{"job_id": "{row_of(run).job_id}", "at": {row_of(run).created}}}'
         opened = Entry(kind="tenants", scope="open", key="parent", body=body)
         await store.write_entries([EntryWrite(entry=opened)])
         for _ in range(30):

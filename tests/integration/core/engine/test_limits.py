@@ -17,7 +17,7 @@ async def running(app: Mainspring, job: str) -> list[Execution]:
 
 
 async def parked(app: Mainspring, job: str) -> list[Execution]:
-    return [each for each in await app.executions(job=job, status="pending") if each.parked is not None]
+    return [each for each in await app.executions(job=job, status="pending") if each.waits_for is not None]
 
 
 async def reasons(app: Mainspring, job: str) -> dict[str, dict[str, object]]:
@@ -72,7 +72,7 @@ async def test_what_waits_for_a_token_says_so() -> None:
         await app.wait(first, timeout=60)
         await app.wait(elsewhere, timeout=60)
         await until(lambda: parked(app, "slow"))
-        assert (await app.get(second.id)).parked == "api:a"
+        assert (await app.get(second.id)).waits_for == "api:a"
         assert (await reasons(app, "slow"))["rate_limited"]["key"] == "api:a"
 
 

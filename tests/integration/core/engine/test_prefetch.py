@@ -8,6 +8,7 @@ import pytest
 
 from mainspring import JobContext, Mainspring
 from mainspring.core.engine import prefetch
+from mainspring.core.views.execution import row_of
 from mainspring.model.store.messages import Change, ClaimRequest, Exchanged
 from tests.integration.gate import Gate
 from tests.support import Nodes, ended, run_once, until
@@ -71,10 +72,12 @@ async def test_what_waits_here_too_long_is_left_to_others(memory_nodes: Nodes, m
         assert (done.state, done.failures) == ("completed", 0)
     assert len(gate.running) == 1, "the slow one still runs"
     rows = [await free.get(each.id) for each in quick]
-    assert max(row.token for row in rows) > 1, "nothing was fetched ahead"
+    assert max(row_of(row).token for row in rows) > 1, "nothing was fetched ahead"
     assert {tuple(attempt.end for attempt in row.attempts) for row in rows} == {("completed",)}, "one try each"
     for row in rows:
-        assert row.token == 1 or row.started == row.attempts[0].started, "it began when its handler was called"
+        assert row_of(row).token == 1 or row_of(row).started == row_of(row).attempts[0].started, (
+            "it began when its handler was called"
+        )
     gate.open.set()
     await free.close()
     await busy.close()
@@ -96,7 +99,7 @@ async def test_tenants_that_were_only_fetched_are_cancelled_with_those_nobody_ha
 
     async def given_back() -> bool:
         rows = await app.executions("nightly", status="pending")
-        return len([row for row in rows if row.token and row.started_at is None]) == 3
+        return len([row for row in rows if row_of(row).token and row.started_at is None]) == 3
 
     async def cancelled() -> bool:
         return len(await app.tenants(parent, status="cancelled")) == 4 - len(ran)

@@ -13,6 +13,7 @@ import pytest
 
 from mainspring import Mainspring, every
 from mainspring.core.engine.janitor import Janitor
+from mainspring.core.views.execution import row_of
 from mainspring.model.events import Trouble
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import ClaimRequest
@@ -78,7 +79,7 @@ async def test_an_orphan_that_cannot_be_judged_holds_up_no_other() -> None:
     app.job("work", max_attempts=3)(lambda: None)
     readable = await app.enqueue("work")
     assert readable is not None
-    await store.add([work(app, readable)])
+    await store.add([work(app, row_of(readable))])
     request = ClaimRequest(owner="dead", handlers=frozenset({"work"}), queues=None, limit=2, lease=1.0)
     assert len((await store.exchange([], request)).claimed) == 2
     clock.advance(5)
@@ -95,7 +96,7 @@ async def test_work_whose_rules_cannot_be_read_is_left_for_later(memory_nodes: N
     first = await app.enqueue("work", start_at="1h")
     assert first is not None
     assert app._parts is not None
-    newer = msgspec.structs.replace(work(app, first), due=0)
+    newer = msgspec.structs.replace(work(app, row_of(first)), due=0)
     await app._parts.store.add([newer])
     async with app:
         assert (await ended(app, await app.enqueue("work"))).state == "completed"

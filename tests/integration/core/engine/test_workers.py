@@ -16,6 +16,7 @@ import pytest
 from mainspring import Execution, JobContext, Mainspring, Retry
 from mainspring.app.parts import SystemClock
 from mainspring.core.ports import Store
+from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Fenced, Rescued, Running, SkewNoticed, Stopped
 from mainspring.model.store.messages import HeartbeatReply, HeartbeatRequest
 from mainspring.stores.memory import MemoryStore
@@ -63,7 +64,7 @@ async def test_an_excluded_handler_is_left_alone(nodes: Nodes) -> None:
     bad = await app.enqueue("bad")
     assert (await run_once(app, "good")).result == "good"
     assert bad is not None
-    assert ((await app.get(bad.id)).state, (await app.get(bad.id)).token) == ("pending", 0)
+    assert ((await app.get(bad.id)).state, row_of(await app.get(bad.id)).token) == ("pending", 0)
     [worker] = await app.workers()
     assert worker.handlers == ("good",)
     await app.stop()
@@ -176,7 +177,7 @@ async def test_unknown_names_stay_for_newer_nodes(nodes: Nodes) -> None:
         assert (await run_once(old, "known")).state == "completed"
         assert fresh is not None
         row = await old.get(fresh.id)
-        assert (row.state, row.token, row.attempts) == ("pending", 0, [])
+        assert (row.state, row_of(row).token, row.attempts) == ("pending", 0, [])
         async with new:
             assert (await ended(old, fresh)).result == "new"
 
@@ -370,7 +371,7 @@ async def test_stop_hands_back_what_does_not_end_without_counting_a_failure(node
     for each in made:
         assert each is not None
         row = await app.get(each.id)
-        assert (row.state, row.failures, row.owner) == ("pending", 0, None)
+        assert (row.state, row.failures, row.worker) == ("pending", 0, None)
         assert [attempt.end for attempt in row.attempts] == ["handed_back"]
     assert [event.handed_back for event in seen.of(Stopped)] == [3]
     release.set()
@@ -400,7 +401,7 @@ async def test_stop_lets_running_handlers_finish_and_claims_nothing_more(nodes: 
     assert (await app.get(first.id)).state == "completed"
     for later in (second, third):
         assert later is not None
-        assert ((await app.get(later.id)).state, (await app.get(later.id)).token) == ("pending", 0)
+        assert ((await app.get(later.id)).state, row_of(await app.get(later.id)).token) == ("pending", 0)
     await app.close()
 
 
@@ -544,7 +545,7 @@ async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(nodes: Nodes
         done = await run_once(app, block)
     finished.set()
     await asyncio.to_thread(other.join)
-    assert (done.state, done.result, done.crashes, done.token) == ("completed", "kept", 0, 1)
+    assert (done.state, done.result, done.crashes, row_of(done).token) == ("completed", "kept", 0, 1)
     assert seen.of(Rescued) == []
     assert seen.of(SkewNoticed) == []
 

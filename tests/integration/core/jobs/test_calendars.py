@@ -15,6 +15,7 @@ from mainspring import CommandRefused, Execution, Hours, InvalidValue, Mainsprin
 from mainspring.core.engine.scheduler import Scheduler
 from mainspring.core.forecast.forecast import forecast
 from mainspring.core.jobs.calendars import CalendarNotFound
+from mainspring.core.views.execution import row_of
 from mainspring.model.calendars.calendar import Calendar, calendar
 from mainspring.model.events import OutsideHours, Trouble
 from mainspring.model.store.entries import Entry, EntryWrite
@@ -60,8 +61,8 @@ class World:
 
     async def runs(self, job: str) -> list[tuple[float, float]]:
         """Tick and due time in hours since the start, oldest first."""
-        found = [each for each in await self.all(job) if each.tick is not None]
-        return sorted((_hours(each.tick), _hours(each.due)) for each in found)
+        found = [each for each in await self.all(job) if row_of(each).tick is not None]
+        return sorted((_hours(row_of(each).tick), _hours(row_of(each).due)) for each in found)
 
     async def all(self, job: str) -> list[Execution]:
         return await self.app.executions(job, limit=1_000)
@@ -103,7 +104,11 @@ async def test_one_execution_waits_for_each_opening(world: World, overlap: str) 
     async with world:
         await world.pass_time(8 * HOUR)
         (waiting,) = await world.all("report")
-        assert (_hours(waiting.tick), _hours(waiting.due), waiting.state) == (round(10 / 60, 3), 9.0, "pending")
+        assert (_hours(row_of(waiting).tick), _hours(row_of(waiting).due), waiting.state) == (
+            round(10 / 60, 3),
+            9.0,
+            "pending",
+        )
         asked = ClaimRequest(owner="w", handlers=frozenset({"report"}), queues=None, limit=10, lease=60.0)
         assert (await world.store.exchange([], asked)).claimed == ()
         by_hand = await world.app.trigger("report")  # an operator may, whatever waits

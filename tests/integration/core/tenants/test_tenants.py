@@ -26,6 +26,7 @@ from mainspring import (
     current_tenant,
 )
 from mainspring.core.tenants.fan_out import MOST_HANGING
+from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Trouble
 from tests.support import DEADLINE, Nodes, Seen, ended, until
 
@@ -82,7 +83,7 @@ async def test_the_handler_runs_once_for_each_tenant(nodes: Nodes) -> None:
         assert {name: run.attempts for name, run in records.items()} == {"acme": 3, "böhm & co": 1, "zeta": 1}
         child = await app.get(records["acme"].execution_id)
         assert (child.parent_id, child.trace_id, child.trigger) == (parent.id, parent.trace_id, "manual")
-        assert (child.result, child.share, child.rules.max_attempts) == ("did acme", "acme", 3)
+        assert (child.result, child.share, row_of(child).rules.max_attempts) == ("did acme", "acme", 3)
         assert records["acme"].duration_ms == child.duration_ms is not None
         assert (await app.job_view("nightly")).last_status == "completed"
         newest = await app.executions("nightly", limit=1)
@@ -152,7 +153,7 @@ async def test_a_single_tenant_is_retried_beside_its_parent(nodes: Nodes) -> Non
         [failed] = await app.tenants(parent, status="failed")
         broken.clear()
         retried = await app.retry(failed.execution_id)
-        assert (retried.tenant, retried.parent_id, retried.overlap_key) == ("b", None, None)
+        assert (retried.tenant, retried.parent_id, row_of(retried).overlap_key) == ("b", None, None)
         beside = await run_job(app)
         gate.set()
         assert (await ended(app, retried)).state is State.COMPLETED
@@ -396,7 +397,7 @@ async def test_operators_run_it_for_some_or_for_one(nodes: Nodes) -> None:
         one = await run_job(app, tenant="c")
         assert (one.tenant, one.parent_id, one.state, ran) == ("c", None, State.COMPLETED, ["c"])
         queued = await ended(app, await app.enqueue("nightly", tenant="d"))
-        assert (queued.tenant, queued.rules.max_attempts, ran) == ("d", 3, ["c", "d"])
+        assert (queued.tenant, row_of(queued).rules.max_attempts, ran) == ("d", 3, ["c", "d"])
         assert (await run_job(app, "plain", tenant="e")).tenant == "e"
         with pytest.raises(InvalidValue, match="has no tenants"):
             await app.trigger("plain", tenants=["a"])

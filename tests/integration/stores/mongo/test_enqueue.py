@@ -11,6 +11,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import PyMongoError
 
 from mainspring import InvalidValue, JobContext, Mainspring, StoreError, Unique
+from mainspring.core.views.execution import row_of
 from mainspring.model.execution import State
 from mainspring.model.store.messages import ExecutionQuery
 from mainspring.stores.mongo import MongoStore
@@ -199,6 +200,6 @@ async def test_staged_keys_go_with_the_transaction(url: str) -> None:
             unique = Unique(enqueued="waits", running="runs")
             row = await app.enqueue(REMINDERS, {"shift_id": "1"}, unique=unique, connection=session)
         assert row is not None
-        assert (await app.get(row.id)).unique_key == "waits"
+        assert row_of(await app.get(row.id)).unique_key == "waits"
         assert await app.enqueue(REMINDERS, {"shift_id": "2"}, unique=unique) is None
     await app.close()

@@ -17,6 +17,7 @@ from pymongo.errors import AutoReconnect
 from mainspring import InvalidValue, JobContext, Mainspring, StoreError, every
 from mainspring.cli.root import run_command
 from mainspring.core.ports import Topic
+from mainspring.core.views.execution import row_of
 from mainspring.model.errors import SchemaMismatch
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
@@ -373,7 +374,7 @@ async def test_work_goes_on_when_the_server_was_killed_and_comes_back(kind: str)
         for one in [*before, after]:
             assert one is not None
             done = await app.wait(one, timeout=60)
-            assert (done.state, done.token >= 1) == (State.COMPLETED, True)
+            assert (done.state, row_of(done).token >= 1) == (State.COMPLETED, True)
         assert set(range(50)) <= set(ran)
     finally:
         await app.stop()

@@ -15,7 +15,7 @@ import pytest
 
 from mainspring.core.ports import Topic
 from mainspring.model.errors import StoreError
-from mainspring.model.execution import Attempt, ExecutionRow, State
+from mainspring.model.execution import AttemptRecord, ExecutionRow, State
 from mainspring.model.store.batches import ExecutionTemplate, batch_of
 from mainspring.model.store.messages import Added, Change, ClaimRequest, ExecutionQuery
 from mainspring.model.values.ids import random_id
@@ -54,7 +54,9 @@ def execution(**fields: Any) -> ExecutionRow:
 def completed(row: ExecutionRow, **fields: Any) -> Change:
     """As `core.rules.transitions` ends a first try."""
     ended = row.created + 5_000
-    attempt = Attempt(number=1, worker=OWNER, started=row.created + 1_000, ended=ended, end="completed", cpu_ms=0.25)
+    attempt = AttemptRecord(
+        number=1, worker=OWNER, started=row.created + 1_000, ended=ended, end="completed", cpu_ms=0.25
+    )
     seen: dict[str, Any] = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     plain = {"to": State.COMPLETED, "at": ended, "failures": 0, "crashes": 0, "attempt": attempt}
     return Change(**{**seen, **plain, **fields})

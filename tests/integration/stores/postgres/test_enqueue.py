@@ -25,6 +25,7 @@ from sqlalchemy.orm import Session
 
 from mainspring import InvalidValue, JobContext, Mainspring, Unique
 from mainspring.core.rules import new_execution
+from mainspring.core.views.execution import row_of
 from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import JobWrite
@@ -117,7 +118,7 @@ async def test_awaited_connections_commit_roll_back_and_go_on_after_a_taken_key(
     assert kept is not None
     assert last is not None
     assert {row.id for row in await app.executions()} == {kept.id, last.id}
-    assert replace(await app.get(kept.id), number=None) == kept
+    assert replace(row_of(await app.get(kept.id)), number=None) == row_of(kept)
     await app.close()
 
 
@@ -269,8 +270,8 @@ async def test_every_field_of_a_request(url: str) -> None:
         },
     )
     row = await app.get(answer["id"])
-    assert row.arguments == {"kind": "mail", "shift_id": "ü\u2028", "n": 12345678901234567890}
-    assert (row.unique_key, row.running_unique_key, row.staged) == ("a", "b", True)
+    assert row.params == {"kind": "mail", "shift_id": "ü\u2028", "n": 12345678901234567890}
+    assert (row_of(row).unique_key, row_of(row).running_unique_key, row_of(row).staged) == ("a", "b", True)
     assert (row.start_at, row.priority, row.queue) == (datetime(2029, 12, 31, 22, tzinfo=UTC), -7, "slow")
     assert (row.tenant, row.triggered_by, row.metadata, row.trace_id) == ("t1", "ann", {"ticket": 1}, trace)
     assert [found.id for found in await app.executions(trace_id=trace)] == [row.id]

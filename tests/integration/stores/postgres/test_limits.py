@@ -17,7 +17,7 @@ import pytest
 from psycopg.rows import tuple_row
 
 from mainspring.core.ports import Topic
-from mainspring.model.execution import Attempt, ExecutionRow, State
+from mainspring.model.execution import AttemptRecord, ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import Limit, decode_limits, encode_limits
 from mainspring.model.store.messages import Change, ClaimRequest, ExecutionQuery, JobWrite
@@ -60,7 +60,7 @@ def request(owner: str = "w1", **fields: Any) -> ClaimRequest:
 def change(row: ExecutionRow, to: State = State.COMPLETED, delay: float = 0.0) -> Change:
     """As a worker says it: most endings go the short way, the others the long one."""
     now = time.time_ns() // 1000
-    attempt = Attempt(number=1, worker=row.owner or "", started=now, ended=now, end="completed")
+    attempt = AttemptRecord(number=1, worker=row.owner or "", started=now, ended=now, end="completed")
     seen: dict[str, Any] = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner}
     return Change(**seen, to=to, at=now, failures=0, crashes=0, delay=delay, attempt=attempt)
 

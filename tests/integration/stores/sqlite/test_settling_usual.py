@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.model.execution import Attempt, ExecutionRow, State
+from mainspring.model.execution import AttemptRecord, ExecutionRow, State
 from mainspring.model.job import JobStats
 from mainspring.model.store.messages import CancelRequest, Change, ProgressReport
 from mainspring.stores.sqlite import SqliteStore
@@ -30,7 +30,7 @@ async def two_stores(folder: Path) -> AsyncIterator[tuple[SqliteStore, SqliteSto
 
 def ending(row: ExecutionRow, **fields: Any) -> Change:
     """A completed try, as the engine tells of it."""
-    attempt = Attempt(1, row.owner or "", row.due, row.due + 1, "completed")
+    attempt = AttemptRecord(1, row.owner or "", row.due, row.due + 1, "completed")
     return replace(change(row, State.COMPLETED), **{"attempt": attempt, **fields})
 
 

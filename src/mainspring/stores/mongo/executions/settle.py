@@ -17,7 +17,7 @@ from bson import ObjectId
 from pymongo import UpdateMany, UpdateOne
 from pymongo.errors import PyMongoError
 
-from ....model.execution import Attempt, State, encode_attempts
+from ....model.execution import AttemptRecord, State, encode_attempts
 from ....model.store.messages import Change
 from ..connection.clock import Time, later
 from ..connection.database import Database, is_lost
@@ -191,7 +191,7 @@ def _fields(change: Change) -> dict[str, Any]:
     return fields
 
 
-def attempt_text(attempt: Attempt) -> str:
+def attempt_text(attempt: AttemptRecord) -> str:
     return encode_attempts([attempt])[1:-1]
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from ....model.execution import Attempt, State
+from ....model.execution import AttemptRecord, State
 from ....model.store.messages import Change
 from .literals import Literals, numbers
 
@@ -22,9 +22,9 @@ _TELLING = ("id", "token", "owner", "at", "attempt", "result_json")
 _TELLING_OF_TRY = ("worker", "started", "ended", "cpu_ms")
 _told, _told_of_try = attrgetter(*_TELLING), attrgetter(*_TELLING_OF_TRY)
 _rest = attrgetter(*(name for name in Change.__struct_fields__ if name not in _TELLING))
-_rest_of_try = attrgetter(*(name for name in Attempt.__struct_fields__ if name not in _TELLING_OF_TRY))
+_rest_of_try = attrgetter(*(name for name in AttemptRecord.__struct_fields__ if name not in _TELLING_OF_TRY))
 _USUAL = _rest(Change(id="", expect=State.RUNNING, token=0, to=State.COMPLETED, at=0, failures=0, crashes=0))
-_USUAL_TRY = _rest_of_try(Attempt(number=1, worker="", started=0, ended=0, end="completed"))
+_USUAL_TRY = _rest_of_try(AttemptRecord(number=1, worker="", started=0, ended=0, end="completed"))
 
 
 def endings_literals(changes: Sequence[Change]) -> Literals | None:

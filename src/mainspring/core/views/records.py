@@ -1,0 +1,117 @@
+"""What users hold of log lines, locks, workers and the audit trail: instants as datetimes, texts as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ...model.store.messages import Audit, LockRow, LogLine, WorkerInfo
+from ...model.time.instants import to_datetime
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """One line of the log of an execution."""
+
+    at: datetime
+    level: str
+    message: str
+
+
+class LockView(msgspec.Struct, frozen=True, kw_only=True):
+    """A named lock that is held. `token` is its fencing token, which grows each time the lock is taken."""
+
+    name: str
+    owner: str
+    token: int
+    acquired_at: datetime
+    expires_at: datetime
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that takes part, as of its last heartbeat. `queues` is None when it serves all queues; `declares` names
+    the jobs that its code declares; `lease` is in seconds."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    roles: tuple[str, ...]
+    queues: tuple[str, ...] | None
+    handlers: tuple[str, ...]
+    declares: tuple[str, ...]
+    concurrency: int
+    running: int
+    lease: float | None
+    started_at: datetime
+    last_heartbeat_at: datetime
+
+
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Who changed what. `before` and `after` are values: the changed fields, a state, an id or None."""
+
+    id: str
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    before: Any = None
+    after: Any = None
+    request_id: str | None = None
+
+
+def log_entries(lines: Iterable[tuple[int, LogLine]]) -> list[tuple[int, LogEntry]]:
+    return [(number, LogEntry(to_datetime(line.at), line.level, line.message)) for number, line in lines]
+
+
+def lock_view(row: LockRow) -> LockView:
+    return LockView(
+        name=row.name,
+        owner=row.owner,
+        token=row.token,
+        acquired_at=to_datetime(row.acquired),
+        expires_at=to_datetime(row.expires),
+    )
+
+
+def worker_view(info: WorkerInfo) -> WorkerView:
+    return WorkerView(
+        id=info.id,
+        host=info.host,
+        pid=info.pid,
+        version=info.version,
+        roles=info.roles,
+        queues=info.queues,
+        handlers=info.handlers,
+        declares=info.declares,
+        concurrency=info.concurrency,
+        running=info.running,
+        lease=info.lease or None,
+        started_at=to_datetime(info.started),
+        last_heartbeat_at=to_datetime(info.seen),
+    )
+
+
+def audit_record(audit: Audit) -> AuditRecord:
+    return AuditRecord(
+        id=audit.id,
+        at=to_datetime(audit.at),
+        actor=audit.actor,
+        action=audit.action,
+        target=audit.target,
+        before=_value(audit.before),
+        after=_value(audit.after),
+        request_id=audit.request_id,
+    )
+
+
+def _value(text: str | None) -> Any:
+    """Mostly JSON, sometimes a bare word such as a state or an id."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
