@@ -12,8 +12,8 @@ import pytest
 from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.parameters import is_async
 from mainspring.core.declaring.signature import Signature
+from mainspring.core.views.execution import Execution
 from mainspring.model.errors import InvalidValue
-from mainspring.model.execution import ExecutionRow
 
 if TYPE_CHECKING:
     from somewhere import OnlyForTheTypeChecker
@@ -105,7 +105,7 @@ class TestClassHandlers:
         def perform(self, data: Address) -> None: ...
 
     class WithRecord:
-        async def perform(self, address: Address, run: ExecutionRow) -> None: ...
+        async def perform(self, address: Address, run: Execution) -> None: ...
 
     class Fields:
         def perform(self, shift_id: str, execution: Any = None) -> None: ...

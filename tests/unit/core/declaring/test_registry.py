@@ -14,6 +14,7 @@ import pytest
 from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.registry import Handler, Registry
 from mainspring.core.declaring.signature import PayloadMismatch
+from mainspring.core.views.execution import Execution
 from mainspring.model.errors import DuplicateRegistration, HandlerNotFound, InvalidValue
 from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import JobSpec
@@ -269,7 +270,7 @@ async def test_perform_may_be_async_and_get_the_record() -> None:
     class Job:
         name = "job"
 
-        async def perform(self, data: dict[str, Any], execution: ExecutionRow) -> str:
+        async def perform(self, data: dict[str, Any], execution: Execution) -> str:
             return execution.id
 
     handler = Registry().register(Job)
