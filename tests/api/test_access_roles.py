@@ -9,7 +9,7 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import iter_route_contexts
 
-from mainspring.core.declaring.options import job_spec
+from mainspring.core.declaring.job_specs import job_spec
 from mainspring.model.errors import InvalidValue
 from mainspring.model.job import Job, encode_spec
 from mainspring.model.values.roles import Role, role

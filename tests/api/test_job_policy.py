@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.core.commands.job_creation import OPTION_OF
-from mainspring.core.declaring.options import OPTIONS
+from mainspring.core.declaring.options import HTTP_FIELDS, OPTIONS
 from mainspring.model.errors import InvalidValue
 from mainspring.server.models.jobs import JobFields
 from tests.api.access_support import SECRET
@@ -67,7 +66,8 @@ def shop(nodes: Nodes, **settings: Any) -> Mainspring:
 
 
 def test_every_option_of_a_declaration_can_be_set_or_is_named_here() -> None:
-    known = {OPTION_OF.get(field, field) for field in JobFields.model_fields} | set(JobFields.model_fields)
+    assert list(JobFields.model_fields) == list(HTTP_FIELDS)
+    known = {field.option for field in HTTP_FIELDS.values()}
     assert set(OPTIONS) - known == set(NOT_OVER_HTTP)
 
 

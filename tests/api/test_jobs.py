@@ -103,6 +103,38 @@ async def test_retries_of_a_created_job(nodes: Nodes) -> None:
     await app.close()
 
 
+@pytest.mark.req("API-3", "OPS-2")
+@pytest.mark.parametrize(
+    ("settings", "retries", "first_wait"),
+    [
+        ({"retry_max_attempts": 7}, 6, 60.0),
+        ({"retry_policy": {"initial": "5s", "max": "1m"}}, 3, 5.0),
+        ({"retry_max_attempts": 1, "retry_policy": "queue"}, 0, 2.0),
+    ],
+)
+async def test_the_retries_of_the_settings_reach_created_jobs(
+    memory_nodes: Nodes, settings: dict[str, Any], retries: int, first_wait: float
+) -> None:
+    app = crawler(memory_nodes, **settings)
+    async with client_of(app) as client:
+        for schedule in ({"interval_minutes": 5}, {}):
+            plain = await client.post("/api/v1/jobs", {"handler": "crawl", **schedule})
+            assert (plain["max_retries"], plain["retry_backoff_seconds"]) == (retries, first_wait)
+        own = await client.post("/api/v1/jobs", {"handler": "crawl", "max_retries": 2, "retry": "tenant"})
+        assert (own["max_retries"], own["retry_backoff_seconds"]) == (2, 5.0)
+    await app.close()
+
+
+async def test_a_disabled_schedule_is_enabled_again(memory_nodes: Nodes) -> None:
+    app = crawler(memory_nodes)
+    async with client_of(app) as client:
+        await client.post("/api/v1/jobs", {"name": "j", "handler": "crawl", "interval_minutes": 5})
+        for enabled in (False, True):
+            edited = await client.put("/api/v1/jobs/j", {"schedule_enabled": enabled})
+            assert (edited["schedule_enabled"], edited["next_run_at"] is not None) == (enabled, enabled)
+    await app.close()
+
+
 @pytest.mark.req("API-3", "API-12")
 @pytest.mark.parametrize("fields", [{}, {"interval_minutes": 30, "schedule_enabled": False}])
 async def test_a_job_without_a_schedule_runs_once_at_once(nodes: Nodes, fields: dict[str, Any]) -> None:

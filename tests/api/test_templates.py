@@ -23,8 +23,8 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def application(nodes: Nodes) -> Mainspring:
-    app = nodes.app()
+def application(nodes: Nodes, **settings: Any) -> Mainspring:
+    app = nodes.app(**settings)
 
     @app.job("crawl")
     def crawl(url: str, depth: int = 1) -> None: ...
@@ -51,6 +51,20 @@ async def test_a_template_is_kept_and_jobs_are_made_from_it(nodes: Nodes) -> Non
         assert (await client.post("/api/v1/templates/nightly-crawl/jobs", hourly))["schedule"] == "@every 1h"
         audit = (await client.get("/api/v1/audit?target=template:nightly-crawl"))["items"]
         assert [(each["action"], each["actor"]) for each in audit] == [("create", "loopback")]
+    await app.close()
+
+
+@pytest.mark.req("API-3", "OPS-2")
+async def test_the_retries_of_the_settings_reach_jobs_made_from_a_template(memory_nodes: Nodes) -> None:
+    app = application(memory_nodes, retry_max_attempts=7, retry_policy="tenant")
+    async with client_of(app) as client:
+        await client.post("/api/v1/templates", {"name": "plain", "handler": "crawl", "schedule": "@daily"})
+        await client.post("/api/v1/templates", TEMPLATE)
+        url = {"params": {"url": "/"}}
+        plain = await client.post("/api/v1/templates/plain/jobs", url)
+        assert (plain["max_retries"], plain["policy"]["retry"]["initial"]) == (6, 5.0)
+        own = await client.post("/api/v1/templates/nightly-crawl/jobs", url)
+        assert (own["max_retries"], own["policy"]["retry"]["initial"]) == (5, 5.0)
     await app.close()
 
 

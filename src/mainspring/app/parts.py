@@ -122,6 +122,7 @@ class Parts:
             self.queries,
             self.chance,
             settings.timezone,
+            settings.job_defaults,
         )
         self.templates = Templates(store, self.enqueuer, self.creation)
         self.bulk = Bulk(self.steering, self.queries, self.job_lists)

@@ -8,16 +8,13 @@ from typing import Any
 import click
 
 from ..app.mainspring import Mainspring
-from ..core.commands.job_creation import OPTION_OF, options_of
-from ..core.declaring.edits import EDITABLE
+from ..core.declaring.options import EDITABLE, HTTP_FIELDS
+from ..core.declaring.request_fields import name_in_requests, options_of, taken_away
 from ..model.errors import InvalidValue, nearest
 from .parameters import read_params, textual_parameters
 from .session import Session
 
-_AS_IN_CODE = tuple(name for name in EDITABLE if name != "trigger")  # which is an object there
-_KNOWN = sorted({*OPTION_OF, *_AS_IN_CODE})
-_TYPED = {"tz": "timezone", "trigger": "schedule", "cron": "schedule"}
-"""What a field of core is called here."""
+_KNOWN = sorted({*HTTP_FIELDS, *EDITABLE} - {"trigger"})  # a trigger is an object, which only code can give
 
 
 def read_fields(
@@ -38,7 +35,7 @@ def read_fields(
         check_field(field, "--option")
     if {"max_attempts", "max_retries"} <= fields.keys():
         raise click.BadParameter("max_retries is max_attempts less one; give one of them", param_hint="--option")
-    known = {name: fields[name] for name in _AS_IN_CODE if name in fields} | options_of(fields)
+    known = options_of(fields)
     given = read_params(params, pairs, textual_parameters(app, handler))
     return known if given is None else {**known, "params": given}
 
@@ -47,7 +44,7 @@ def taken_out(names: Sequence[str]) -> dict[str, None]:
     """Fields to be taken away, as options."""
     for name in names:
         check_field(name, "--without")
-    return {OPTION_OF.get(name, name): None for name in names}
+    return taken_away(names)
 
 
 def check_field(name: str, option: str) -> None:
@@ -62,5 +59,4 @@ def called(session: Session, work: Any) -> Any:
     try:
         return session.call(work)
     except InvalidValue as error:
-        name = _TYPED.get(error.field, error.field)
-        raise InvalidValue(name, error.value, error.allowed, error.remedy) from None
+        raise InvalidValue(name_in_requests(error.field), error.value, error.allowed, error.remedy) from None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..core.declaring.defaults import JobDefaults
+from ..core.declaring.job_specs import JobDefaults
+from ..core.declaring.options import OPTIONS
 from ..model.errors import InvalidValue, nearest
 from ..model.limits import MAX_CONCURRENCY
 from ..model.policies import Retry, check_max_attempts, check_retry
@@ -33,15 +34,8 @@ class JobSettings(MonitoringSettings, frozen=True, kw_only=True):
 
     @property
     def job_defaults(self) -> JobDefaults:
-        return JobDefaults(
-            max_attempts=self.retry_max_attempts,
-            retry=self.retry_policy,
-            max_span=self.window_max_span,
-            tenant_concurrency=self.tenant_concurrency,
-            tenant_max_attempts=self.tenant_max_attempts,
-            tenant_retry=self.tenant_retry,
-            continue_on_failure=None if self.tenant_continue_on_failure else False,
-        )
+        options = {name: getattr(self, option.setting) for name, option in OPTIONS.items() if option.setting}
+        return JobDefaults(options, self.window_max_span)
 
 
 def _retry(field: str, value: Any) -> Retry:

@@ -17,6 +17,8 @@ from .values.reading import choice, duration, whole
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 FailedParent: TypeAlias = Literal["skip", "run"]
+TriggerRole: TypeAlias = Literal["operator", "admin"]
+RetryPreset: TypeAlias = Literal["queue", "tenant", "patient"]
 
 ENDINGS = ("completed", "partial", "failed", "cancelled", "skipped")
 MAX_DELAY = 30 * 86_400.0
@@ -24,7 +26,7 @@ MAX_ATTEMPTS = 1_000
 MAX_OVERLAP = 1_000
 MAX_CAUGHT_UP = 1_000
 
-_PRESETS: dict[str, dict[str, float | None]] = {
+RETRY_PRESETS: dict[str, dict[str, float | None]] = {
     "queue": {"initial": 2.0, "multiplier": 2.0, "max": None},
     "tenant": {"initial": 5.0, "multiplier": 2.0, "max": 60.0},
     "patient": {"initial": 60.0, "multiplier": 2.0, "max": 3600.0},
@@ -44,9 +46,9 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
     jitter: float = 0.0
 
     def __post_init__(self) -> None:
-        preset = _PRESETS.get(self.initial, {}) if isinstance(self.initial, str) else {}
+        preset = RETRY_PRESETS.get(self.initial, {}) if isinstance(self.initial, str) else {}
         if isinstance(self.initial, str) and self.initial.isalpha() and not preset:
-            allowed = f"{one_of(map(repr, _PRESETS))}, or a first pause such as '2s'"
+            allowed = f"{one_of(map(repr, RETRY_PRESETS))}, or a first pause such as '2s'"
             raise InvalidValue("retry.initial", self.initial, allowed)
         initial = duration("retry.initial", preset.get("initial", self.initial), allow_zero=True)
         multiplier = preset.get("multiplier", 2.0) if self.multiplier is None else self.multiplier

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring import every
-from mainspring.core.declaring.options import job_spec
+from mainspring.core.declaring.job_specs import job_spec
 from mainspring.model.job import Job, encode_spec
 from mainspring.model.time.instants import SECOND
 from mainspring.observe.metrics.alert_rules import History, Rule, job_rules, rules_file

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mainspring.core.declaring.options import job_spec
+from mainspring.core.declaring.job_specs import job_spec
 from mainspring.core.monitoring import oldest_waiting
 from mainspring.core.monitoring.metrics import JobReading, Reading
 from mainspring.model.events import AttemptEnded, Started

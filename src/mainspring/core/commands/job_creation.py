@@ -1,4 +1,4 @@
-"""Jobs made and edited through the HTTP interface: its fields as options of a declaration, with its own defaults."""
+"""Jobs created while the application runs: over HTTP and from templates."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import Any
 import msgspec
 
 from ...model.defaults import API_BACKOFF, API_BACKOFF_LIMIT, API_RETRIES
-from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue
+from ...model.errors import CommandRefused, HandlerNotFound
 from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.policies import Retry
-from ...model.triggers.combined import Trigger, cron, every, once
 from ...model.values.ids import Chance
-from ...model.values.reading import duration, identifier, instant, whole
-from ..declaring.dependency_options import refuse_without_parents
-from ..declaring.edits import EDITABLE
-from ..declaring.options import job_spec
+from ...model.values.reading import identifier
+from ..declaring.job_specs import JobDefaults, job_spec, refuse_without_parents
+from ..declaring.options import inherited_options
 from ..declaring.registry import Registry
 from ..declaring.signature import Signature
 from ..jobs.calendars import Calendars
@@ -28,77 +26,21 @@ from ..queries.queries import Queries
 from ..rules import job_commands, new_execution
 from .enqueue import Enqueuer
 
-FOLLOWED = ("queue", "timeout", "non_retryable", "trigger_role", "limits", "weights")
-"""What further jobs of a handler take over from its own job: where it runs, how long it may, who may run it."""
-
-OPTION_OF = {
-    "timezone": "tz",
-    "schedule": "trigger",
-    "interval_minutes": "trigger",
-    "interval_type": "trigger",
-    "max_retries": "max_attempts",
-    "retry_backoff_seconds": "retry",
+_INHERITED = inherited_options(by="http")
+_RETRIES = {
+    "max_attempts": API_RETRIES + 1,
+    "retry": Retry(initial=API_BACKOFF, multiplier=2.0, max=API_BACKOFF_LIMIT),
 }
-"""Fields of the interface that stand for an option of another name."""
-
-SAME_NAME = tuple(name for name in EDITABLE if name not in ("cron", "trigger", "max_attempts", "tz", "enabled"))
-
-
-def options_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the interface as options of a declaration. Where interval and schedule are both given, the
-    interval wins."""
-    options = {name: fields[name] for name in SAME_NAME if name in fields}
-    if "timezone" in fields:
-        options["tz"] = fields["timezone"]
-    if fields.get("interval_minutes") is None and "schedule" in fields:
-        options["trigger"] = None if fields["schedule"] is None else trigger_of(fields["schedule"])
-        options.pop("interval_minutes", None)
-    if "max_retries" in fields:
-        options["max_attempts"] = whole("max_retries", fields["max_retries"], 0, 999) + 1
-    if "retry_backoff_seconds" in fields:
-        if "retry" in fields:
-            raise InvalidValue("retry", fields["retry"], "no waits beside retry_backoff_seconds", "Give one of them")
-        backoff = duration("retry_backoff_seconds", fields["retry_backoff_seconds"], allow_zero=True)
-        options["retry"] = Retry(initial=backoff, multiplier=2.0, max=max(backoff, API_BACKOFF_LIMIT))
-    return options
-
-
-def with_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a new job gets where it says nothing."""
-    patient = Retry(initial=API_BACKOFF, multiplier=2.0, max=API_BACKOFF_LIMIT)
-    return {"max_attempts": API_RETRIES + 1, "retry": patient, **options}
-
-
-def trigger_of(text: str) -> Trigger:
-    """A schedule as text, the way it is shown: cron, `@every 30m` or `@once 2026-01-01T00:00:00Z`.
-
-    >>> trigger_of("@every 90s").describe()
-    'every 1 minute 30 seconds'
-    >>> trigger_of("0 25 * * *")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    mainspring.model.errors.InvalidValue: schedule: '0 25 * * *' is not valid; allowed: as hour, instead of '25': 0-2...
-    """
-    word, _, rest = text.strip().partition(" ")
-    if word == "@every" and rest:
-        return every(seconds=duration("schedule", rest))
-    if word == "@once" and rest:
-        return once(instant("schedule", rest))
-    try:
-        return cron(text)
-    except InvalidValue as error:
-        part = error.field.removeprefix("cron").strip()
-        where = f"as {part}, instead of {error.value!r}: " if part else ""
-        allowed = f"{where}{error.allowed}; or @every 30m, @once 2026-01-01T00:00:00Z"
-        raise InvalidValue("schedule", text, allowed, error.remedy) from None
+"""The defaults of jobs created over HTTP, where neither the request nor the settings say otherwise."""
 
 
 def generated_name(handler: str, chance: Chance) -> str:
-    """For a job that nobody named: its handler, and enough chance that no two are alike."""
+    """A name for a job that was created without one: its handler, and enough chance to be the only one."""
     return f"{handler[:80]}-{chance.randbytes(6).hex()}"
 
 
 class Creation:
-    """Making jobs while the application runs."""
+    """Creates jobs while the application runs."""
 
     def __init__(
         self,
@@ -110,9 +52,11 @@ class Creation:
         queries: Queries,
         chance: Chance,
         timezone: str,
+        defaults: JobDefaults,
     ) -> None:
         self._store, self._registry, self._enqueuer, self._job_cache = store, registry, enqueuer, job_cache
-        self._calendars, self._queries, self._chance, self._timezone = calendars, queries, chance, timezone
+        self._calendars, self._queries, self._chance = calendars, queries, chance
+        self._timezone, self._defaults = timezone, defaults
 
     async def create(
         self,
@@ -124,14 +68,16 @@ class Creation:
         execution_id: str | None = None,
         check: Callable[[Job], None] = lambda job: None,
     ) -> tuple[JobView, ExecutionRow | None]:
-        """A new job. One that neither ticks nor comes after others runs once, and at once: that execution comes with
-        it. `check` may refuse what is about to be made; it is asked about the handler's own job too, so that another
-        job of the same code is no way around what that one demands."""
+        """Create a job. One that neither ticks nor follows others runs once, at once; that execution is returned too.
+
+        `check` may refuse the new job. It is also called with the handler's own job, so that another job of the same
+        code is no way around the role that one demands.
+        """
         await self.check_handler(identifier("handler", handler))
         name = generated_name(handler, self._chance) if name is None else identifier("name", name)
         signature = self.signature(handler)
         own = await self._own_job(handler)
-        spec = job_spec(handler, signature, _followed(own) | with_defaults(options), self._timezone)
+        spec = job_spec(handler, signature, self._with_defaults(own, options), self._timezone)
         refuse_without_parents(options, spec.after)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
@@ -151,6 +97,11 @@ class Creation:
         self._job_cache.forget([name, *spec.after])
         return await self._queries.job(name), first
 
+    def _with_defaults(self, own: Job | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, over the defaults of the settings, over those of this interface, over the handler's own job."""
+        inherited = {} if own is None else {name: value for name in _INHERITED if (value := getattr(own.spec, name))}
+        return {**inherited, **_RETRIES, **self._defaults.under(options)}
+
     def _first(self, job: Job, by: str, now: int, id: str | None) -> ExecutionRow:
         params = self._enqueuer.encode_params(job, None)
         return new_execution.new_execution(
@@ -163,17 +114,13 @@ class Creation:
         return None if own is None or own.spec.handler != handler else own
 
     def signature(self, handler: str) -> Signature | None:
-        """What the handler takes; None when this process does not have it."""
+        """The signature of a handler; None when this process does not have it."""
         return self._registry.get(handler).signature if handler in self._registry.names else None
 
     async def check_handler(self, handler: str) -> None:
-        """Known here, or to a process that runs now: a job for a handler that nobody has would never run."""
+        """Refuse a handler that neither this process nor a running one has: its jobs would never run."""
         if handler in self._registry.names:
             return
         known = {name for worker in await self._queries.workers() for name in worker.handlers}
         if handler not in known:
             raise HandlerNotFound(handler, known | self._registry.names)
-
-
-def _followed(own: Job | None) -> dict[str, Any]:
-    return {} if own is None else {name: value for name in FOLLOWED if (value := getattr(own.spec, name))}

@@ -19,8 +19,7 @@ from ...model.values.ids import Chance
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, instant, words
 from ..cancelling import cancelled, sweep_job
-from ..declaring.dependency_options import refuse_without_parents
-from ..declaring.edits import edited_fields
+from ..declaring.job_specs import edited_fields, refuse_without_parents
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Store

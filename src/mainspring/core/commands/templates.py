@@ -21,7 +21,8 @@ from ...model.store.messages import Audit
 from ...model.time.instants import Micros, to_datetime
 from ...model.triggers.combined import Trigger, decode_trigger
 from ...model.values.reading import identifier, is_identifier
-from ..declaring.edits import check_known, edited_fields
+from ..declaring.job_specs import check_editable, edited_fields
+from ..declaring.options import OPTIONS
 from ..ports import Store
 from ..queries.job_view import JobView
 from .enqueue import Enqueuer
@@ -31,7 +32,7 @@ KIND: Literal["template"] = "template"
 MOST = 1_000
 ORIGIN = "template"
 """The field of a job's metadata that names the template it was made from."""
-_TRIGGERS = frozenset({"cron", "trigger", "interval_minutes"})
+_TRIGGERS = frozenset(name for name, option in OPTIONS.items() if option.field == "trigger")
 
 
 class TemplateNotFound(NotFound):
@@ -112,16 +113,16 @@ class Templates:
     async def update(self, name: str, changes: Mapping[str, Any], *, by: str, handler: str | None = None) -> Template:
         """Change what is named and leave the rest; None takes something out of the template. Jobs that were made from
         it stay as they are."""
-        check_known(changes)
+        check_editable(changes)
         if handler is not None:
             await self._creation.check_handler(identifier("handler", handler))
         while True:
             old = await self.get(name)
             new_handler = handler or old.handler
             base = msgspec.convert({"handler": new_handler, **old.fields}, JobSpec)
-            taken_out = {option for option, value in changes.items() if value is None}
+            taken_out = {OPTIONS[option].field for option, value in changes.items() if value is None}
             given = {option: value for option, value in changes.items() if value is not None}
-            kept = {field: value for field, value in old.fields.items() if field not in taken_out | _also(taken_out)}
+            kept = {field: value for field, value in old.fields.items() if field not in taken_out}
             if handler is not None and "params" in kept:  # what was kept for the old code must fit the new
                 given = {"params": kept["params"], **given}
             fields = kept | self._checked(new_handler, _without(base, kept), given)
@@ -158,7 +159,7 @@ class Templates:
     ) -> tuple[JobView, ExecutionRow | None]:
         """A job made from a template. Parameters and metadata are laid over those of the template, name by name; every
         other override takes the place of what the template says."""
-        check_known(overrides)
+        check_editable(overrides)
         found = await self.get(template)
         options = applied(found, overrides)
         return await self._creation.create(name, found.handler, options, by=by, execution_id=execution_id, check=check)
@@ -204,12 +205,6 @@ def _mapping(field: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidValue(field, value, "an object (dict)")
     return value
-
-
-def _also(taken_out: set[str]) -> set[str]:
-    """Options that stand for a field of another name."""
-    fields = {"trigger"} if _TRIGGERS & taken_out else set()
-    return fields | ({"enabled"} if "schedule_enabled" in taken_out else set())
 
 
 def _without(spec: JobSpec, kept: Mapping[str, Any]) -> JobSpec:

@@ -1,34 +1,18 @@
-"""What a job says about the jobs it comes after, checked; and the one thing that no job may: come after itself."""
+"""The jobs that a job follows: the names that `after=` takes, and the search for a job that would follow itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from ...model.errors import InvalidValue
-from ...model.policies import FailedParent
 from ...model.values.payload import presentable
-from ...model.values.reading import choice, identifier, time_of_day
+from ...model.values.reading import identifier
 
 MAX_PARENTS = 100
 
-
-def flow_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """`after`, `on_failed_parent` and `not_before` as they are kept, checked."""
-    not_before = given.get("not_before")
-    return {
-        "after": parents_in(given.get("after", ())),
-        "on_failed_parent": choice("on_failed_parent", given.get("on_failed_parent", "skip"), get_args(FailedParent)),
-        "not_before": None if not_before is None else time_of_day("not_before", not_before).isoformat(),
-    }
-
-
-def refuse_without_parents(named: Mapping[str, Any], after: Any) -> None:
-    """What is said about the jobs that it follows would do nothing for a job that follows none."""
-    for name in ("not_before", "on_failed_parent"):
-        if not after and named.get(name) not in (None, "skip"):
-            remedy = "Say which jobs it follows: after="
-            raise InvalidValue(name, presentable(named[name]), "nothing without after=", remedy)
+ParentsOf: TypeAlias = Callable[[str], Sequence[str] | None]
+"""Finds the jobs that a job of this name follows; None counts as none."""
 
 
 def parents_in(value: Any) -> tuple[str, ...]:
@@ -43,51 +27,34 @@ def parents_in(value: Any) -> tuple[str, ...]:
     return names
 
 
-def find_cycle(parents: Mapping[str, Sequence[str]], name: str) -> list[str] | None:
-    """The way from this job through its parents back to itself, if there is one: each comes after the next.
+def find_cycle(parents_of: ParentsOf, name: str) -> list[str] | None:
+    """The path from this job through its parents back to itself, if there is one: each job follows the next.
 
-    >>> find_cycle({"a": ["c"], "b": ["a"], "c": ["b"]}, "a")
+    >>> find_cycle({"a": ["c"], "b": ["a"], "c": ["b"]}.get, "a")
     ['a', 'c', 'b', 'a']
     """
     came_from: dict[str, str] = {}
-    waiting = [(parent, name) for parent in parents.get(name, ())]
+    waiting = [(parent, name) for parent in parents_of(name) or ()]
     while waiting:
         job, child = waiting.pop()
         if job in came_from:
             continue
         came_from[job] = child
         if job == name:
-            return _way(came_from, name)
-        waiting += [(parent, job) for parent in parents.get(job, ())]
+            return _path(came_from, name)
+        waiting += [(parent, job) for parent in parents_of(job) or ()]
     return None
 
 
-def _way(came_from: Mapping[str, str], name: str) -> list[str]:
-    way = [name, came_from[name]]
-    while way[-1] != name:
-        way.append(came_from[way[-1]])
-    return way[::-1]
+def _path(came_from: Mapping[str, str], name: str) -> list[str]:
+    path = [name, came_from[name]]
+    while path[-1] != name:
+        path.append(came_from[path[-1]])
+    return path[::-1]
 
 
-class Declared(Mapping[str, Sequence[str]]):
-    """The parents of jobs that are being declared, read from their options as they are asked for. One that a
-    placeholder stands for is known at start-up only, and everything is looked at again then."""
-
-    def __init__(self, options: Mapping[str, Mapping[str, Any]]) -> None:
-        self._options = options
-
-    def __getitem__(self, name: str) -> Sequence[str]:
-        after = self._options[name].get("after")
-        return () if after is None or (isinstance(after, str) and "${" in after) else parents_in(after)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._options)
-
-    def __len__(self) -> int:
-        return len(self._options)
-
-
-def refuse_cycle(parents: Mapping[str, Sequence[str]], name: str, remedy: str = "") -> None:
-    if (way := find_cycle(parents, name)) is not None:
+def refuse_cycle(parents_of: ParentsOf, name: str, remedy: str = "") -> None:
+    """Raise `InvalidValue` with the whole path if the job would follow itself."""
+    if (path := find_cycle(parents_of, name)) is not None:
         allowed = "jobs that do not come after this one themselves"
-        raise InvalidValue("after", way[1], allowed, f"It goes round: {' after '.join(way)}{remedy and '. '}{remedy}")
+        raise InvalidValue("after", path[1], allowed, f"It goes round: {' after '.join(path)}{remedy and '. '}{remedy}")

@@ -11,9 +11,11 @@ from typing import Any, Literal
 from ...model.errors import InvalidValue
 from ...model.values.payload import Verbatim, presentable
 from .context import JobContext
-from .options import INHERITED, first_line
+from .options import inherited_options
 from .parameters import is_async
 from .signature import Signature, Style
+
+_INHERITED = inherited_options(by="code")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,7 +79,7 @@ def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | No
         where=where,
         given=given,
         instance=instance,
-        defaults={key: value for key, value in (options or {}).items() if key in INHERITED and value is not None},
+        defaults={key: value for key, value in (options or {}).items() if key in _INHERITED and value is not None},
     )
 
 
@@ -90,6 +92,12 @@ def documentation(handler: Handler) -> str:
     made_up = f"{cls.__name__}("  # what @dataclass writes into a class without a docstring
     line = first_line(cls)
     return first_line(handler.target) if not line or line.startswith(made_up) else line
+
+
+def first_line(documented: Any) -> str:
+    """The first line of its docstring; empty without one."""
+    text = getattr(documented, "__doc__", None)
+    return inspect.cleandoc(text).partition("\n")[0].strip() if isinstance(text, str) else ""
 
 
 def method_of(given: Any) -> Style | None:

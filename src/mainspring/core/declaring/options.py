@@ -1,59 +1,77 @@
-"""Decorator arguments become a `JobSpec` here: checked at registration, each refusal naming field, value and remedy.
+"""The table of job options: every option once, with its check, its default, its JSON type and its words.
 
-Text options may hold placeholders, `cron="${reports.cron}"` or `"${reports.cron:0 3 * * *}"`: filled in at start-up
-from the settings and the environment. What they stand for is checked then.
+From this table follow the checks of registrations and edits (`job_specs`), the fields that HTTP and the command line
+take (`request_fields`, `server/models/jobs.py`), what further jobs of a handler inherit, the options that settings give
+a default (`config/jobs.py`), the `policy` of a job's JSON form, and the table in docs/guide.md.
+
+To add an option: an entry in `OPTIONS` and one in `JobOptions`, a field of `JobSpec` if it is stored, and the code that
+obeys it.
 """
 
 from __future__ import annotations
 
-import inspect
-import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta, tzinfo
-from typing import Any, TypeAlias, TypedDict, get_args
+from functools import partial
+from types import GenericAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args
 
 import msgspec
+from msgspec import UNSET, Meta
 
-from ...model.calendars.hours import Hours, Outside, encode_hours, hours_of
-from ...model.defaults import ENQUEUED_ATTEMPTS, SCHEDULED_ATTEMPTS
-from ...model.errors import ConfigurationError, InvalidValue, nearest
+from ...model.calendars.hours import Hours, Outside
+from ...model.defaults import API_RETRIES, SCHEDULED_ATTEMPTS
+from ...model.errors import InvalidValue, nearest
 from ...model.job import JobSpec
-from ...model.limits import Limit
+from ...model.limits import MAX_CONCURRENCY, MAX_LIMITS, Limit
 from ...model.policies import (
+    MAX_ATTEMPTS,
+    MAX_DELAY,
     MAX_OVERLAP,
     CatchUp,
+    FailedParent,
+    Missed,
     Overlap,
     Retention,
     Retry,
-    check_max_attempts,
+    RetryPreset,
+    TriggerRole,
     check_missed,
     check_retry,
 )
-from ...model.triggers.combined import AnyTrigger, Trigger, cron, encode_trigger, interval
-from ...model.values.payload import encode_payload, presentable, safe_text
-from ...model.values.reading import choice, duration, identifier, whole, zone, zone_name
-from ...model.windows import Limited, Offset, encode_window_spec, window_spec
-from ..rules.limits import check_limits, check_weights
+from ...model.triggers.combined import Trigger
+from ...model.triggers.interval import IntervalType
+from ...model.values.reading import IDENTIFIER, choice, duration, identifier, time_of_day, whole
+from ...model.windows import Limited, Offset
+from ..rules.limits import MAX_WEIGHT, check_limits, check_weights
 from ..rules.pings import check_ping
-from .defaults import NO_DEFAULTS, JobDefaults
-from .dependency_options import flow_options, refuse_without_parents
-from .signature import Signature
-from .tenant_options import TenantProvider, tenant_options
-
-Lookup: TypeAlias = Callable[[str], str | None]
-"""Finds the value of a placeholder: None, or `ConfigurationError`, when there is none."""
+from .dependency_options import MAX_PARENTS, parents_in
+from .option_values import (
+    api_backoff,
+    attempts_of_retries,
+    check_description,
+    check_exceptions,
+    check_hours,
+    check_mapping,
+    check_retention,
+    check_switch,
+    check_window,
+    trigger_of_text,
+)
+from .tenant_options import TenantProvider, check_tenant_context, check_tenants
 
 Duration: TypeAlias = float | str | timedelta
+Check: TypeAlias = Callable[[str, Any], Any]
+"""Takes the name of the field and a given value; returns the value to store, or raises `InvalidValue`."""
 
 
 class JobOptions(TypedDict, total=False):
-    """What can be said of a job when it is declared. All of it is optional."""
+    """The options of `@app.job`, `app.register` and `app.schedule`. All of them are optional."""
 
     cron: str | None
     trigger: Trigger | None
     interval_minutes: int | None
-    interval_type: str | None
+    interval_type: IntervalType | None
     tz: str | tzinfo | None
     params: Mapping[str, Any] | None
     queue: str | None
@@ -62,20 +80,20 @@ class JobOptions(TypedDict, total=False):
     retry: Retry | str | Mapping[str, Any] | None
     timeout: Duration | None
     non_retryable: Iterable[type[BaseException] | str]
-    overlap: str | None
+    overlap: Overlap | None
     overlap_limit: int | None
-    missed: str | CatchUp | Mapping[str, Any] | None
-    missed_while_paused: str | CatchUp | Mapping[str, Any]
+    missed: Missed | CatchUp | Mapping[str, Any] | None
+    missed_while_paused: Missed | CatchUp | Mapping[str, Any]
     grace: Duration | None
     window: str | Offset | Limited | Mapping[str, Any] | None
     hours: Hours | str | Mapping[str, Any] | None
-    outside: str
+    outside: Outside
     enabled: bool
     schedule_enabled: bool | None
     retention: Retention | Mapping[str, Any] | None
     description: str
     metadata: Mapping[str, Any] | None
-    trigger_role: str | None
+    trigger_role: TriggerRole | None
     limits: Limit | Mapping[str, Any] | Iterable[Limit | Mapping[str, Any]]
     weights: Mapping[str, int]
     tenants: TenantProvider
@@ -86,310 +104,510 @@ class JobOptions(TypedDict, total=False):
     continue_on_failure: bool
     ping: str | Mapping[str, str] | None
     after: str | Iterable[str]
-    on_failed_parent: str
+    on_failed_parent: FailedParent
     not_before: str | None
     allow_override: bool
 
 
-OPTIONS = tuple(JobOptions.__annotations__)
-INHERITED = frozenset(
-    {
-        "queue",
-        "priority",
-        "max_attempts",
-        "retry",
-        "timeout",
-        "non_retryable",
-        "overlap",
-        "overlap_limit",
-        "retention",
-        "trigger_role",
-        "limits",
-        "weights",
-    }
-)
-"""The policy of a handler's own declaration that its further jobs follow, unless they say otherwise."""
-
-TRIGGER_ROLES = ("operator", "admin")
-PRIORITIES = (-32_768, 32_767)
-
-_TRIGGERS = ("interval_minutes", "cron", "trigger")
-_LITERAL = frozenset({"params", "metadata", "description"})  # text of the user's own, never searched for placeholders
-_WHOLE = frozenset({"priority", "max_attempts", "overlap_limit", "interval_minutes"})
-_SWITCHES = frozenset({"enabled", "schedule_enabled"})
-_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-_STAND_INS = {"cron": "@daily", "interval_minutes": 1, "overlap": "allow"}  # until the real value is known
-_PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_.-]+)(?::([^}]*))?\}")
+# --- the entries of the table ---------------------------------------------------------------------------------
 
 
-class Declaration(msgspec.Struct, frozen=True):
-    """One job as code declares it: its options as given, its handler's name, and where that was said."""
+class HttpField(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of the HTTP interface that sets an option. The command line takes the same names."""
 
     name: str
-    handler: str
-    options: dict[str, Any]
-    where: str
-    description: str = ""
+    option: str
+    json: Any
+    meaning: str
+    read: Check = lambda field, value: value
+    """Turns the value of the field into the value of the option."""
+    same_value: bool = True
+    """Whether an error about the option's value is an error about the field's value too."""
 
-    def check(self, signature: Signature) -> None:
-        """Refuse now what is wrong whatever the placeholders stand for."""
-        provisional = {name: _provisional(name, value) for name, value in self.options.items()}
-        self._spec(signature, provisional, "UTC", warn=True)
-        refuse_without_parents(self.options, self.options.get("after"))
 
-    def spec(
-        self, signature: Signature, lookup: Lookup | None = None, tz: str = "UTC", defaults: JobDefaults = NO_DEFAULTS
-    ) -> JobSpec:
-        """The specification, with placeholders filled in; `tz` is the zone of jobs that name none."""
-        if not any(_has_placeholder(name, value) for name, value in self.options.items()):
-            return self._spec(signature, defaults.under(self.options), tz)
-        try:
-            filled = {name: fill(name, value, lookup) for name, value in self.options.items()}
-            return self._spec(signature, defaults.under(filled), tz)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"job {self.name!r} ({self.where}): {error}") from None
-        except InvalidValue as error:
-            remedy = f"{error.remedy}{'. ' if error.remedy else ''}It comes from a setting of job {self.name!r}"
-            raise InvalidValue(error.field, error.value, error.allowed, f"{remedy} ({self.where})") from None
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """One option of a job."""
 
-    def _spec(self, signature: Signature, options: Mapping[str, Any], tz: str, warn: bool = False) -> JobSpec:
-        return job_spec(self.handler, signature, options, tz, self.description, warn)
+    name: str
+    meaning: str
+    """What it does: the words of the documentation and of the OpenAPI document."""
+    see: str = ""
+    """Further reading, which only the documentation shows."""
+    check: Check | None = None
+    """None: the option is read together with others, in `job_specs`."""
+    json: Any = None
+    """Its type in JSON, built from types, `Annotated[..., Meta(...)]` and the structs of the model. None: HTTP has no
+    field of this name."""
+    http: tuple[HttpField, ...] = ()
+    """Fields of the HTTP interface that set this option under another name."""
+    field: str = ""
+    """The field of `JobSpec` that it sets; empty for options that are not stored."""
+    default: str = ""
+    """The default in words, where it is not simply the default of the field."""
+    unattended: Any = UNSET
+    """The default of jobs that run by themselves, on a schedule or after other jobs, where that differs."""
+    setting: str = ""
+    """The setting that gives its default."""
+    nullable: bool = False
+    """Whether an edit may take it away with None."""
+    inherited: Literal["never", "code", "always"] = "never"
+    """Which further jobs of a handler take it over from the handler's own job: none, those that code declares, or
+    those created over HTTP too."""
+    literal: bool = False
+    """The text is the user's own and never searched for placeholders."""
+    text: Literal["text", "whole", "switch"] = "text"
+    """What the text of a placeholder is read as."""
+    stand_in: Any = None
+    """Takes the place of a placeholder when a declaration is checked before the settings are known."""
+    code_only: bool = False
+    """Only code can set it: it is a function, or about the declaration itself."""
+    policy: bool = True
+    """Whether a job's JSON form shows it under `policy`; the others have a field of their own."""
+    needs: str = ""
+    """The option without which this one has no effect."""
+
+    @property
+    def http_fields(self) -> tuple[HttpField, ...]:
+        """The fields of the HTTP interface that set it."""
+        if self.json is None:
+            return self.http
+        meaning = f"{self.meaning[0].upper()}{self.meaning[1:]}."
+        own = HttpField(name=self.name, option=self.name, json=self.json, meaning=meaning)
+        return (own, *self.http)
+
+    @property
+    def default_text(self) -> str:
+        """The default as the documentation shows it."""
+        if self.default:
+            return self.default
+        plain = _code(getattr(_UNSAID, self.field))
+        return plain if self.unattended is UNSET else f"{_code(self.unattended)} with a schedule, {plain} on demand"
+
+
+_UNSAID = JobSpec(handler="")
+
+
+def _code(value: Any) -> str:
+    if value is None or value == ():
+        return "none"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+def _option(name: str, meaning: str, check: Check | None, json: Any = None, **rest: Any) -> Option:
+    return Option(name=name, meaning=meaning, check=check, json=json, **{"field": name, **rest})
+
+
+def _choice(name: str, meaning: str, words: Any, **rest: Any) -> Option:
+    return _option(name, meaning, lambda field, value: choice(field, value, get_args(words)), words, **rest)
+
+
+def _whole(name: str, meaning: str, low: int, high: int, **rest: Any) -> Option:
+    rest = {"json": _number(low, high), "text": "whole", **rest}
+    return _option(name, meaning, lambda field, value: whole(field, value, low, high), **rest)
+
+
+def _switch(name: str, meaning: str, **rest: Any) -> Option:
+    rest = {"json": bool, "text": "switch", **rest}
+    return _option(name, meaning, check_switch, **rest)
+
+
+def _duration(name: str, meaning: str, *, allow_zero: bool = False, **rest: Any) -> Option:
+    return _option(name, meaning, partial(duration, allow_zero=allow_zero), DURATION, **rest)
+
+
+def _number(low: int, high: int) -> Any:
+    return Annotated[int, Meta(ge=low, le=high)]
+
+
+def _text(low: int, high: int, pattern: str | None = None) -> Any:
+    return Annotated[str, Meta(min_length=low, max_length=high, pattern=pattern)]
+
+
+def _list(item: Any, most: int) -> Any:
+    return Annotated[GenericAlias(list, (item,)), Meta(max_length=most)]
+
+
+def _mapping(key: Any, value: Any, most: int) -> Any:
+    return Annotated[GenericAlias(dict, (key, value)), Meta(max_length=most)]
+
+
+# --- types in JSON --------------------------------------------------------------------------------------------
+
+NO_NUL = r"^[^\x00]*$"  # no store takes NUL
+DURATION: Any = Annotated[float | _text(1, 32), Meta(description='Seconds, or text such as "250ms", "10m", "1h30m".')]
+ADDRESS = Annotated[str, Meta(min_length=1, max_length=1_000, examples=["https://hc.example/abc"])]
+NAME = Annotated[str, Meta(pattern=f"^{IDENTIFIER}$")]
+
+
+class PingAddresses(TypedDict, total=False):
+    """Addresses by what happened to the execution."""
+
+    success: str
+    failure: str
+    start: str
+
+
+_RETRY: Any = RetryPreset | Retry
+_MISSED: Any = Missed | CatchUp
+
+# --- the table ------------------------------------------------------------------------------------------------
+
+_ENTRIES = (
+    _option(
+        "cron",
+        "when, as a cron expression; without `cron`, `trigger` and `interval_minutes` the job is on demand",
+        None,
+        field="trigger",
+        stand_in="@daily",
+        policy=False,
+    ),
+    _option(
+        "trigger",
+        "when, as one of the triggers below",
+        None,
+        http=(
+            HttpField(
+                name="schedule",
+                option="trigger",
+                json=Annotated[str, Meta(max_length=500)],
+                meaning="Cron (5 fields, or 6 with seconds first), `@every 30m`, or `@once 2030-01-01T00:00:00Z`.",
+                read=trigger_of_text,
+            ),
+        ),
+        nullable=True,
+        policy=False,
+    ),
+    _option(
+        "interval_minutes",
+        "when, as a period of so many of `interval_type`; wins over a schedule",
+        None,
+        _number(1, 52_560_000),
+        field="trigger",
+        text="whole",
+        default="none",
+        stand_in=1,
+        nullable=True,
+        policy=False,
+    ),
+    _option(
+        "interval_type",
+        'the unit of `interval_minutes`: `"minutes"`, `"hours"` or `"days"`',
+        None,
+        IntervalType,
+        field="trigger",
+        default='`"minutes"`',
+        nullable=True,
+        policy=False,
+    ),
+    _option(
+        "tz",
+        "the zone of schedule and windows",
+        None,
+        http=(
+            HttpField(
+                name="timezone",
+                option="tz",
+                json=Annotated[str, Meta(max_length=100)],
+                meaning="An IANA name.",
+            ),
+        ),
+        default="the setting `timezone`",
+    ),
+    _option(
+        "params",
+        "parameters of every run; those of a trigger or enqueue go on top",
+        None,
+        Annotated[dict[str, Any], Meta(description="Parameters of the handler, checked against its signature.")],
+        literal=True,
+        policy=False,
+    ),
+    _option(
+        "queue",
+        "the queue of its executions, which decides the workers that take them (the setting `queues`)",
+        identifier,
+        NAME,
+        inherited="always",
+        policy=False,
+    ),
+    _whole("priority", "the highest is taken first; from -32768 to 32767", -32_768, 32_767, inherited="code"),
+    _whole(
+        "max_attempts",
+        "tries in all, the first included",
+        1,
+        MAX_ATTEMPTS,
+        json=None,
+        http=(
+            HttpField(
+                name="max_retries",
+                option="max_attempts",
+                json=_number(0, MAX_ATTEMPTS - 1),
+                meaning=f"Tries after the first one; {API_RETRIES} for new jobs.",
+                read=attempts_of_retries,
+                same_value=False,
+            ),
+        ),
+        unattended=SCHEDULED_ATTEMPTS,
+        setting="retry_max_attempts",
+        inherited="code",
+    ),
+    _option(
+        "retry",
+        "the waits between tries",
+        check_retry,
+        _RETRY,
+        see=": a preset or a `Retry(...)`, see below",
+        http=(
+            HttpField(
+                name="retry_backoff_seconds",
+                option="retry",
+                json=Annotated[float, Meta(ge=0, le=MAX_DELAY)],
+                meaning="Before the first retry, doubled for each next, at most an hour. Either this or `retry`.",
+                read=api_backoff,
+            ),
+        ),
+        default='`"queue"`',
+        setting="retry_policy",
+        inherited="code",
+    ),
+    _duration("timeout", "how long one try may take", nullable=True, inherited="always"),
+    _option(
+        "non_retryable",
+        'exceptions after which no try is left, by names such as `"ValueError"`',
+        check_exceptions,
+        _list(_text(1, 200), 100),
+        see=" or as classes",
+        inherited="always",
+    ),
+    _choice(
+        "overlap",
+        "what happens when an execution of the job is alive already",
+        Overlap,
+        see=": see below",
+        unattended="skip",
+        stand_in="allow",
+        inherited="code",
+    ),
+    _whole(
+        "overlap_limit",
+        'with `overlap="allow"`: at most so many at once',
+        1,
+        MAX_OVERLAP,
+        nullable=True,
+        inherited="code",
+    ),
+    _option(
+        "missed",
+        'what becomes of ticks that no scheduler was there for: `"skip"`, `"latest"` or `"all"`, also with limits',
+        check_missed,
+        _MISSED,
+        see=": a `CatchUp`, see [time](time.md#missed-ticks)",
+        default='`"skip"`; of a `once`: `"latest"`',
+    ),
+    _option("missed_while_paused", "what becomes of the ticks of a pause: the same choices", check_missed, _MISSED),
+    _duration(
+        "grace",
+        "how late a tick still counts as on time",
+        allow_zero=True,
+        default='one period, at most `"1m"`',
+        nullable=True,
+    ),
+    _option(
+        "window",
+        'the range of data that a run covers, such as `"yesterday"`',
+        check_window,
+        Annotated[str, Meta(max_length=100)] | Offset | Limited,
+        see=": `ctx.window`, see below",
+        nullable=True,
+    ),
+    _option(
+        "hours",
+        "when ticks may run, in the zone of the job: times of day (as text: these alone), weekdays and calendars",
+        check_hours,
+        Annotated[str, Meta(max_length=500)] | Hours,
+        see=": see [calendars](calendars.md)",
+        default="always",
+        nullable=True,
+    ),
+    _choice("outside", 'what becomes of a tick outside its hours: `"skip"`, or `"wait"` for the next opening', Outside),
+    _switch("enabled", "false: no ticks; it can still be triggered", json=None),
+    _switch(
+        "schedule_enabled",
+        "false: no ticks; it can still be triggered (the name of `enabled` over HTTP)",
+        field="enabled",
+        default="`True`",
+        policy=False,
+    ),
+    _option(
+        "retention",
+        "how long finished executions stay",
+        check_retention,
+        Retention,
+        see=": see below",
+        default="`Retention()`",
+        inherited="code",
+    ),
+    _option(
+        "description",
+        "a line for people",
+        check_description,
+        Annotated[str, Meta(max_length=1_000, pattern=NO_NUL)],
+        default="the docstring's first line",
+        literal=True,
+        policy=False,
+    ),
+    _option(
+        "metadata", "data of your own, kept with the job", check_mapping, dict[str, Any], literal=True, policy=False
+    ),
+    _choice(
+        "trigger_role",
+        "the role that the HTTP interface asks of those who run, steer or change the job; never more than your own",
+        TriggerRole,
+        see=": see [security](security.md)",
+        default='`"operator"`',
+        nullable=True,
+        inherited="always",
+    ),
+    _option(
+        "limits",
+        "how many run at once, or begin per second, under a key",
+        lambda field, value: check_limits(value),
+        _list(Limit, MAX_LIMITS),
+        see=': `Limit("api", rate="50/s")`, see [limits](limits.md)',
+        inherited="always",
+    ),
+    _option(
+        "weights",
+        'how many turns of its queue a tenant gets beside others: `{"acme": 3}`; `"*"` is for the rest',
+        lambda field, value: check_weights(value),
+        _mapping(_text(1, 200, NO_NUL), _number(1, MAX_WEIGHT), 1_000),
+        default="`1` each",
+        inherited="always",
+    ),
+    _option(
+        "tenants",
+        "run once for each of these: a list, or a function that says who they are",
+        check_tenants,
+        see=": see [tenants](tenants.md)",
+        default="none",
+        code_only=True,
+        needs="tenants",
+    ),
+    _option(
+        "tenant_context",
+        "a context manager around the handler, for each tenant",
+        check_tenant_context,
+        field="",
+        default="the application's",
+        code_only=True,
+        policy=False,
+    ),
+    _whole(
+        "tenant_concurrency",
+        "how many tenants of one run are at work at once",
+        1,
+        MAX_CONCURRENCY,
+        default="no limit",
+        setting="tenant_concurrency",
+        nullable=True,
+        needs="tenants",
+    ),
+    _whole(
+        "tenant_max_attempts",
+        "the tries of each tenant",
+        1,
+        MAX_ATTEMPTS,
+        setting="tenant_max_attempts",
+        needs="tenants",
+    ),
+    _option(
+        "tenant_retry",
+        "the waits between the tries of a tenant",
+        check_retry,
+        _RETRY,
+        default='`"tenant"`',
+        setting="tenant_retry",
+        needs="tenants",
+    ),
+    _switch(
+        "continue_on_failure",
+        "false: a tenant that fails for good cancels those that have not started",
+        setting="tenant_continue_on_failure",
+        needs="tenants",
+    ),
+    _option(
+        "ping",
+        "addresses to ask for when a run starts, succeeds or fails, so that somebody outside notices when that stops; "
+        "a single address is for successes",
+        lambda field, value: check_ping(value),
+        ADDRESS | PingAddresses,
+        see=": see [alerts](alerts.md#dead-mans-switch)",
+        nullable=True,
+    ),
+    _option(
+        "after",
+        "the job or jobs whose ending it follows, once all of them have ended",
+        lambda field, value: parents_in(value),
+        _list(NAME, MAX_PARENTS),
+        see=": see [flow](flow.md)",
+        nullable=True,
+        policy=False,
+    ),
+    _choice(
+        "on_failed_parent",
+        'what becomes of it when one of those did not complete: `"skip"`, or `"run"`',
+        FailedParent,
+        needs="after",
+    ),
+    _option(
+        "not_before",
+        'the time of day, in the zone of the job, before which it does not follow, such as `"06:00"`',
+        lambda field, value: time_of_day(field, value).isoformat(),
+        Annotated[str, Meta(max_length=20, examples=["06:00"])],
+        nullable=True,
+        needs="after",
+    ),
+    _switch(
+        "allow_override",
+        "true, in tests: replace a job of the same name instead of refusing",
+        json=None,
+        field="",
+        default="`False`",
+        code_only=True,
+        policy=False,
+    ),
+)
+
+OPTIONS: dict[str, Option] = {option.name: option for option in _ENTRIES}
+"""Every option by its name."""
+
+HTTP_FIELDS: dict[str, HttpField] = {field.name: field for option in _ENTRIES for field in option.http_fields}
+"""Every field of the HTTP interface that sets an option, by its name there."""
+
+EDITABLE = tuple(option.name for option in _ENTRIES if not option.code_only)
+"""What operators can set."""
+
+
+def inherited_options(*, by: Literal["code", "http"]) -> frozenset[str]:
+    """The options that a further job of a handler takes over from the handler's own job."""
+    wanted = ("always",) if by == "http" else ("always", "code")
+    return frozenset(option.name for option in _ENTRIES if option.inherited in wanted)
+
+
+def policy_fields(*, tenants: bool) -> tuple[str, ...]:
+    """The fields of a specification that make up the `policy` of a job; rules for tenants only if it has any."""
+    return tuple(each.field for each in _ENTRIES if each.policy and (tenants or each.needs != "tenants"))
+
+
+def refuse_unknown(names: Iterable[Any], known: Iterable[str], field: str) -> None:
+    """Raise `InvalidValue` for the first name that is not known, with a suggestion."""
+    allowed = tuple(known)
+    for name in names:
+        if name not in allowed:
+            guess = nearest(name, allowed) if isinstance(name, str) else None
+            raise InvalidValue(field, name, ", ".join(allowed), f"Did you mean {guess!r}?" if guess else "")
 
 
 def known_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, none of them unknown."""
-    for name in options:
-        if name not in OPTIONS:
-            guess = nearest(name, OPTIONS)
-            raise InvalidValue("option", name, ", ".join(OPTIONS), f"Did you mean {guess!r}?" if guess else "")
+    """The options of a declaration, none of them unknown."""
+    refuse_unknown(options, OPTIONS, "option")
     return dict(options)
-
-
-def job_spec(
-    handler: str,
-    signature: Signature | None,
-    options: Mapping[str, Any],
-    tz: str = "UTC",
-    description: str = "",
-    warn: bool = False,
-) -> JobSpec:
-    """The specification these options ask for, with the defaults that depend on the trigger."""
-    given = {name: value for name, value in options.items() if value is not None}
-    trigger = _trigger(given)
-    scheduled, flow = trigger is not None, flow_options(given)
-    unattended = scheduled or bool(flow["after"])
-    return JobSpec(
-        handler=handler,
-        trigger=None if trigger is None else encode_trigger(trigger),
-        tz=_zone(given.get("tz"), trigger, tz, warn),
-        params=_params(signature, given.get("params", {}), unattended),
-        queue=identifier("queue", given.get("queue", "default")),
-        priority=whole("priority", given.get("priority", 0), *PRIORITIES),
-        max_attempts=check_max_attempts(
-            "max_attempts", given.get("max_attempts", SCHEDULED_ATTEMPTS if unattended else ENQUEUED_ATTEMPTS)
-        ),
-        retry=check_retry("retry", given.get("retry", "queue")),
-        timeout=duration("timeout", given["timeout"]) if "timeout" in given else None,
-        non_retryable=_exception_names(given.get("non_retryable", ())),
-        missed=check_missed("missed", given.get("missed", _default_missed(trigger))),
-        missed_while_paused=check_missed("missed_while_paused", given.get("missed_while_paused", "skip")),
-        grace=duration("grace", given["grace"], allow_zero=True) if "grace" in given else None,
-        window=encode_window_spec(window_spec(given["window"])) if "window" in given else None,
-        hours=_hours(given["hours"], scheduled) if "hours" in given else None,
-        outside=choice("outside", given.get("outside", "skip"), get_args(Outside)),  # type: ignore[arg-type]
-        enabled=_switch(given, "enabled") and _switch(given, "schedule_enabled"),
-        retention=_retention(given.get("retention")),
-        description=_description(given.get("description") or description),
-        metadata=_metadata(given.get("metadata", {})),
-        trigger_role=choice("trigger_role", given["trigger_role"], TRIGGER_ROLES) if "trigger_role" in given else None,
-        limits=check_limits(given.get("limits", ()), None if signature is None else signature.names),
-        weights=check_weights(given.get("weights", {})),
-        ping=check_ping(given["ping"]) if "ping" in given else None,
-        **_overlap(given, unattended),
-        **flow,
-        **tenant_options(given),
-    )
-
-
-def first_line(documented: Any) -> str:
-    """The first line of a docstring of one's own; a docstring inherited from a builtin says nothing."""
-    text = getattr(documented, "__doc__", None)
-    return inspect.cleandoc(text).partition("\n")[0].strip() if isinstance(text, str) else ""
-
-
-# ---------------------------------------------------------------- placeholders
-
-
-def fill(field: str, value: Any, lookup: Lookup | None) -> Any:
-    """The option with its placeholders replaced; whole numbers and switches are read from the text."""
-    if not _has_placeholder(field, value):
-        return value
-    text = _PLACEHOLDER.sub(lambda found: _looked_up(field, found[1], found[2], lookup), value)
-    if field in _WHOLE and re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()):
-        return int(text)
-    return _WORDS.get(text.strip().lower(), text) if field in _SWITCHES else text
-
-
-def _has_placeholder(field: str, value: Any) -> bool:
-    if not isinstance(value, str) or field in _LITERAL or "${" not in value:
-        return False
-    if "${" in _PLACEHOLDER.sub("", value):
-        raise InvalidValue(field, value, '"${key}" or "${key:default}", with a key such as reports.cron')
-    return True
-
-
-def _looked_up(field: str, key: str, default: str | None, lookup: Lookup | None) -> str:
-    variable = re.sub(r"[.-]", "_", key).upper()
-    try:
-        found = lookup(key) if lookup is not None else None
-    except ConfigurationError:
-        if default is None:
-            raise
-        found = None
-    found = os.environ.get(variable) if found is None else found
-    if found is None and default is None:
-        raise ConfigurationError(
-            f"{field} refers to ${{{key}}}, which has no value; set it in the settings or as {variable}, "
-            f'or give a default: "${{{key}:...}}"'
-        )
-    return str(found if found is not None else default)
-
-
-def _provisional(field: str, value: Any) -> Any:
-    """A stand-in for an option that is only known at start-up, so that all others can be checked now."""
-    return _STAND_INS.get(field) if _has_placeholder(field, value) else value
-
-
-# ---------------------------------------------------------------- single options
-
-
-def _trigger(given: Mapping[str, Any]) -> AnyTrigger | None:
-    """The interval pair wins over cron; a trigger stands alone."""
-    named = [name for name in _TRIGGERS if name in given]
-    if "trigger" in named and len(named) > 1:
-        raise InvalidValue(
-            "trigger", presentable(given["trigger"]), f"either trigger= or {named[0]}=", "Remove one of them"
-        )
-    if "interval_minutes" in named:
-        return interval(given["interval_minutes"], given.get("interval_type", "minutes"))
-    if "interval_type" in given:
-        raise InvalidValue("interval_type", given["interval_type"], "a unit together with interval_minutes=")
-    if "cron" in named:
-        return _cron(given["cron"])
-    trigger = given.get("trigger")
-    if trigger is None or isinstance(trigger, AnyTrigger):
-        return trigger
-    raise InvalidValue(
-        "trigger", presentable(trigger), "a trigger such as every(minutes=30) or daily_at(...)", _meant(trigger)
-    )
-
-
-def _meant(trigger: Any) -> str:
-    if not isinstance(trigger, str):
-        return ""
-    try:
-        return f"Use every(seconds={duration('trigger', trigger):g})"
-    except InvalidValue:
-        return f"Pass a cron expression as cron={trigger!r}"
-
-
-def _cron(expression: Any) -> AnyTrigger:
-    if isinstance(expression, Trigger):
-        remedy = f"Pass {expression.expression()!r} as trigger="
-        raise InvalidValue("cron", presentable(expression), "a cron expression as text", remedy)
-    return cron(expression)
-
-
-def _zone(given: Any, trigger: AnyTrigger | None, default: str, warn: bool) -> str:
-    own = getattr(trigger, "tz", None)
-    if given is None:
-        return own or zone_name(zone("tz", default, warn=False))
-    name = zone_name(zone("tz", given, warn=warn))
-    if own is not None and own != name:
-        raise InvalidValue("tz", name, f"the zone of the trigger, {own!r}", "Say it once: in the trigger or as tz=")
-    return name
-
-
-def _params(signature: Signature | None, params: Any, scheduled: bool) -> dict[str, Any]:
-    """A scheduled job has nobody to fill in what is missing, so its own parameters must be complete."""
-    if signature is not None:
-        return signature.validate(params, partial=not scheduled)
-    if not isinstance(params, Mapping):
-        raise InvalidValue("params", presentable(params), "an object (dict) of parameters")
-    encode_payload("params", dict(params))
-    return dict(params)
-
-
-def _exception_names(value: Any) -> tuple[str, ...]:
-    """Exceptions by name: their classes are not needed where the policy is only stored."""
-    single = isinstance(value, (str, type)) or not isinstance(value, Iterable)
-    return tuple(_exception_name(item) for item in ((value,) if single else value))
-
-
-def _exception_name(item: Any) -> str:
-    if isinstance(item, type) and issubclass(item, BaseException):
-        return item.__name__ if item.__module__ == "builtins" else f"{item.__module__}.{item.__qualname__}"
-    if isinstance(item, str) and all(part.isidentifier() for part in item.split(".")):
-        return item
-    raise InvalidValue("non_retryable", presentable(item), "exception classes, or their names such as 'ValueError'")
-
-
-def _overlap(given: Mapping[str, Any], scheduled: bool) -> dict[str, Any]:
-    overlap = choice("overlap", given.get("overlap", "skip" if scheduled else "allow"), get_args(Overlap))
-    limit = given.get("overlap_limit")
-    if limit is not None and overlap != "allow":
-        allowed = f"no limit together with overlap={overlap!r}"
-        raise InvalidValue("overlap_limit", presentable(limit), allowed, "Set overlap='allow'")
-    return {
-        "overlap": overlap,
-        "overlap_limit": None if limit is None else whole("overlap_limit", limit, 1, MAX_OVERLAP),
-    }
-
-
-def _hours(value: Any, scheduled: bool) -> dict[str, Any]:
-    hours = hours_of(value)
-    if not scheduled:
-        remedy = "Hours hold back ticks only; what is enqueued or triggered by hand runs at once"
-        raise InvalidValue("hours", hours.describe(), "hours of a job that has a trigger", remedy)
-    return encode_hours(hours)
-
-
-def _default_missed(trigger: AnyTrigger | None) -> str:
-    """A one-shot has no later tick that could make up for it: a deploy at its time must not lose it."""
-    return "latest" if trigger is not None and trigger.only_tick_micros() is not None else "skip"
-
-
-def _switch(given: Mapping[str, Any], field: str) -> bool:
-    value = given.get(field, True)
-    if not isinstance(value, bool):
-        raise InvalidValue(field, presentable(value), "True or False")
-    return value
-
-
-def _retention(value: Any) -> Retention:
-    if value is None or isinstance(value, Retention):
-        return value or Retention()
-    if not isinstance(value, Mapping):
-        raise InvalidValue("retention", presentable(value), "a Retention(...)")
-    for unknown in value.keys() - set(Retention.__struct_fields__):
-        raise InvalidValue("retention", presentable(value), f"fields of Retention, which has no {unknown!r}")
-    try:
-        return msgspec.convert(dict(value), Retention)
-    except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, InvalidValue):
-            raise error.__cause__ from None
-        raise InvalidValue("retention", presentable(value), f"fields of Retention ({error})") from None
-
-
-def _description(value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidValue("description", presentable(value), "text")
-    return safe_text(value, 1_000)
-
-
-def _metadata(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidValue("metadata", presentable(value), "an object (dict)")
-    plain = dict(value)
-    encode_payload("metadata", plain)
-    return plain

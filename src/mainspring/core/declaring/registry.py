@@ -18,10 +18,11 @@ from ...model.job import JobSpec
 from ...model.triggers.combined import Trigger
 from ...model.values.payload import Verbatim, presentable
 from ...model.values.reading import identifier
-from .defaults import NO_DEFAULTS, JobDefaults
-from .dependency_options import Declared, refuse_cycle
+from .declarations import Declaration, Lookup
+from .dependency_options import refuse_cycle
 from .handler import Handler, documentation, make_handler, method_of
-from .options import Declaration, JobOptions, Lookup, known_options
+from .job_specs import NO_DEFAULTS, JobDefaults
+from .options import JobOptions, known_options
 from .tenant_options import TenantProvider, check_tenant_context
 
 __all__ = ["Handler", "JobOptions", "Registry"]
@@ -42,7 +43,7 @@ class Registry:
 
     def __init__(self, tenant_context: Callable[..., Any] | None = None) -> None:
         if tenant_context is not None:
-            check_tenant_context(tenant_context)
+            check_tenant_context("tenant_context", tenant_context)
         self._handlers: dict[str, Handler] = {}
         self._jobs: dict[str, Declaration] = {}
         self._by_object: dict[Any, list[Handler]] = {}
@@ -182,8 +183,12 @@ class Registry:
         declaration = Declaration(name, handler.name, options, where, documentation(handler))
         declaration.check(handler.signature)
         if options.get("after") is not None:
-            declared = {job.name: job.options for job in self._jobs.values()}
-            refuse_cycle(Declared({**declared, name: options}), name)
+
+            def parents_of(job: str) -> tuple[str, ...] | None:
+                known = declaration if job == name else self._jobs.get(job)
+                return None if known is None else known.parents
+
+            refuse_cycle(parents_of, name)
         return declaration
 
     def _refuse_duplicate(self, name: str, where: str, override: bool) -> None:

@@ -8,45 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ...model.errors import InvalidValue, nearest
-from ...model.limits import MAX_CONCURRENCY
-from ...model.policies import FanOut, check_max_attempts, check_retry
 from ...model.values.payload import Verbatim, presentable
-from ...model.values.reading import whole, words
+from ...model.values.reading import words
 
 TenantProvider: TypeAlias = Sequence[str] | Callable[..., Any]
 """Names, or a plain or async function that returns them; it may take the context of the parent."""
 
-CODE_ONLY = frozenset({"tenants", "tenant_context"})
-"""Options that no operator can set: they are functions, or stand for them."""
-
 MAX_TENANTS = 100_000
-_DEFAULTS = FanOut()
-_RULES: dict[str, Any] = {
-    "continue_on_failure": True,
-    "tenant_concurrency": None,
-    "tenant_max_attempts": _DEFAULTS.max_attempts,
-    "tenant_retry": _DEFAULTS.retry,
-}
 
 
-def tenant_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a specification that are about tenants. `True` stands for those that the code names already."""
-    provider = given.get("tenants", False)
-    context = given.get("tenant_context")
-    if context is not None:
-        check_tenant_context(context)
-    if provider is False:
-        _refuse_without_tenants(given)
-        return {}
-    if provider is not True:
+def check_tenants(field: str, provider: Any) -> bool:
+    """Whether a job has tenants. True stands for those that the code names already; a job stores nothing else."""
+    if not isinstance(provider, bool):
         check_provider(provider)
-    return {
-        "tenants": True,
-        "continue_on_failure": _switch(given.get("continue_on_failure", True)),
-        "tenant_concurrency": _concurrency(given.get("tenant_concurrency")),
-        "tenant_max_attempts": check_max_attempts("tenant_max_attempts", _first(given, "max_attempts")),
-        "tenant_retry": check_retry("tenant_retry", _first(given, "retry")),
-    }
+    return provider is not False
 
 
 def check_provider(provider: Any) -> None:
@@ -62,10 +37,10 @@ def check_provider(provider: Any) -> None:
         raise InvalidValue("tenants", presentable(provider), "a list of names, or a function that returns one", remedy)
 
 
-def check_tenant_context(factory: Any) -> None:
-    """It is called with one value: the name of the tenant, or the context."""
+def check_tenant_context(field: str, factory: Any) -> None:
+    """Refuse what cannot be called with one value: the name of the tenant, or the context."""
     if not callable(factory):
-        raise InvalidValue("tenant_context", presentable(factory), "a function that gives a context manager")
+        raise InvalidValue(field, presentable(factory), "a function that gives a context manager")
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):
@@ -74,7 +49,7 @@ def check_tenant_context(factory: Any) -> None:
         signature.bind("")
     except TypeError:
         taken = "a function that takes the name of the tenant, or ctx"
-        raise InvalidValue("tenant_context", Verbatim(_label(factory)), taken, "Give it one parameter") from None
+        raise InvalidValue(field, Verbatim(_label(factory)), taken, "Give it one parameter") from None
 
 
 def tenant_names(given: Any, field: str = "tenants") -> list[str]:
@@ -123,28 +98,6 @@ def context_wanted(function: Callable[..., Any]) -> bool | None:
     if len(needed) > 1 or named:
         return None
     return bool(needed)
-
-
-def _refuse_without_tenants(given: Mapping[str, Any]) -> None:
-    for name, default in _RULES.items():
-        if given.get(name, default) != default:
-            raise InvalidValue(name, presentable(given[name]), "nothing without tenants=", "Say who they are: tenants=")
-
-
-def _first(given: Mapping[str, Any], own: str) -> Any:
-    """A tenant has the tries that are meant for it, else those of the job if it names any, else the default."""
-    name = f"tenant_{own}"
-    return given.get(name, given.get(own, _RULES[name]))
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidValue("continue_on_failure", presentable(value), "True or False")
-    return value
-
-
-def _concurrency(value: Any) -> int | None:
-    return None if value is None else whole("tenant_concurrency", value, 1, MAX_CONCURRENCY)
 
 
 def _label(function: Any) -> str:

@@ -96,7 +96,7 @@ class Dependents:
         check of that version finds all the others."""
         if self._acyclic.get(job.id) == job.version:
             return None
-        way = find_cycle(await self._parents({job.name: job.spec.after}), job.name)
+        way = find_cycle((await self._parents({job.name: job.spec.after})).get, job.name)
         if way is None:
             if len(self._acyclic) >= REMEMBERED:
                 self._acyclic.clear()
@@ -136,7 +136,7 @@ class Dependents:
             missing = set(spec.after) - {name} - {job.name for job in await self._store.jobs(list(spec.after))}
             if missing:
                 raise await self._unknown(sorted(missing)[0])
-            refuse_cycle(await self._parents({name: spec.after}), name)
+            refuse_cycle((await self._parents({name: spec.after})).get, name)
             await self.add_links({(parent, name) for parent in spec.after})
             await self.mark(spec.after)
         if not spec.feeds and await self._store.list_entries(KIND, LINKS, after=f"{name}/", before=f"{name}0", limit=1):
@@ -178,8 +178,8 @@ class Dependents:
         after |= {job.name: job.spec.after for job in stored if "after" in job.changed_fields}
         graph = await self._parents(after)
         for name in sorted(after):
-            if after[name] and (way := find_cycle(graph, name)) is not None:
-                refuse_cycle(graph, name, await self._to_revert(way, specs))
+            if after[name] and (way := find_cycle(graph.get, name)) is not None:
+                refuse_cycle(graph.get, name, await self._to_revert(way, specs))
         await self._warn_of_incompatible_parents(specs, stored)
 
     async def _to_revert(self, way: Sequence[str], specs: Mapping[str, JobSpec]) -> str:

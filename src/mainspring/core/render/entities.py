@@ -18,6 +18,7 @@ from ...model.triggers.combined import Every, decode_trigger
 from ...model.windows import Window
 from ..commands.bulk import BulkItem, BulkResult
 from ..commands.templates import Template
+from ..declaring.options import policy_fields
 from ..declaring.registry import Handler
 from ..jobs.calendars import CalendarView
 from ..monitoring.missed_runs import MissedRuns
@@ -98,17 +99,9 @@ def occurrence_shape(occurrence: Occurrence) -> dict[str, Any]:
     }
 
 
-TENANT_RULES = ("tenants", "continue_on_failure", "tenant_concurrency", "tenant_max_attempts", "tenant_retry")
-
-
 def policy_shape(spec: JobSpec, *, whole: bool = False) -> dict[str, Any]:
     """The rules a job lives by, under the names of the options that declare them; durations in seconds."""
-    names = (
-        *("tz", "window", "priority", "max_attempts", "retry", "timeout", "non_retryable", "overlap", "overlap_limit"),
-        *("missed", "missed_while_paused", "grace", "hours", "outside", "enabled", "retention", "limits", "weights"),
-        *("on_failed_parent", "not_before", "trigger_role", "ping"),
-        *(TENANT_RULES if spec.tenants else ()),
-    )
+    names = policy_fields(tenants=spec.tenants)
     fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
     return fields if whole else masked(fields)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -11,6 +11,8 @@ from ..errors import InvalidValue
 from ..time.instants import Micros, to_micros
 from ..values.reading import LONGEST_DURATION, choice, duration_text, instant, whole
 from .base import REFERENCE, Trigger, instant_text, utc
+
+IntervalType: TypeAlias = Literal["minutes", "hours", "days"]
 
 SHORTEST_PERIOD = 0.001
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -144,7 +146,7 @@ def interval(interval_minutes: int, interval_type: str = "minutes") -> Every:
     >>> interval(6, "hours").describe()
     'every 6 hours'
     """
-    unit = choice("interval_type", interval_type, ("minutes", "hours", "days"))
+    unit = choice("interval_type", interval_type, get_args(IntervalType))
     count = whole("interval_minutes", interval_minutes, 1, int(LONGEST_DURATION // _UNITS[unit]))
     return Every(count * _UNITS[unit])
 

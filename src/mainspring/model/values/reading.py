@@ -50,7 +50,8 @@ _UNIT_WORDS = {
 }
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
 _DURATION_ALLOWED = 'seconds, a timedelta, or text such as "250ms", "10m", "1h30m", "2d", "1w"'
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+IDENTIFIER = "[A-Za-z0-9_.-]{1,100}"
+_IDENTIFIER = re.compile(IDENTIFIER)
 _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _TIME_ALLOWED = '"HH:MM" or "HH:MM:SS" with hour 0 to 23, minute and second 0 to 59, or datetime.time'
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")

@@ -1,19 +1,24 @@
-"""What requests may say of a job: every option of a declaration that is not code. As strict as `models`.
+"""Requests about jobs. The fields of a job come from the table of options (`core/declaring/options.py`).
 
-Not to be set over HTTP are `handler` (another handler makes another job), `tenants` and `tenant_context` (functions),
-`allow_override` (for code about its own declaration), and triggers that no text stands for. `enabled` is
-`schedule_enabled` here, `max_attempts` is `max_retries` plus one, `cron` and `trigger` are `schedule`.
+HTTP cannot set `handler` (another handler makes another job), `tenants` and `tenant_context` (functions),
+`allow_override` (it is about a declaration in code), and triggers that have no text form.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from ...core.declaring import options
+from ...model import windows
+from ...model.calendars.hours import Hours
 from ...model.execution import State
 from ...model.job import JobState
-from .commands import MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Offset, Params, Short, Strict, Text
+from ...model.limits import Limit
+from ...model.policies import CatchUp, Retention, Retry
+from .commands import MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Offset, Short, Strict
 
 MOST_DAYS = 36_500
 
@@ -41,9 +46,6 @@ class CatchUpFields(Strict):
     pace: Duration = 5.0
 
 
-Missed = Literal["skip", "latest", "all"] | CatchUpFields
-
-
 class RetryFields(Strict):
     """Waits between tries: `initial`, and each next one `multiplier` times as long, up to `max`."""
 
@@ -51,9 +53,6 @@ class RetryFields(Strict):
     multiplier: Annotated[float, Field(ge=1, le=100)] | None = None
     max: Duration | None = None
     jitter: Annotated[float, Field(ge=0, le=1, description="Spreads each wait by up to that share.")] = 0.0
-
-
-Waits = Literal["queue", "tenant", "patient"] | RetryFields
 
 
 class OffsetFields(Strict):
@@ -121,92 +120,49 @@ class PingFields(Strict):
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-class JobFields(Strict):
-    """The fields of a job that can be set and changed."""
+_MODELS: dict[Any, type[BaseModel]] = {
+    Retry: RetryFields,
+    CatchUp: CatchUpFields,
+    Limit: LimitFields,
+    Retention: RetentionFields,
+    Hours: HoursFields,
+    windows.Offset: OffsetFields,
+    windows.Limited: WindowFields,
+    options.PingAddresses: PingFields,
+}
+"""What the objects of the model look like in requests."""
 
-    description: Text | None = None
-    params: Params | None = None
-    schedule: Annotated[
-        str | None,
-        Field(
-            max_length=500,
-            description="Cron (5 fields, or 6 with seconds first), `@every 30m`, or `@once 2030-01-01T00:00:00Z`.",
-        ),
-    ] = None
-    timezone: Annotated[str, Field(max_length=100, description="An IANA name.")] | None = None
-    interval_minutes: Annotated[
-        Annotated[int, Field(ge=1, le=52_560_000), WHOLE] | None,
-        Field(description="How many of interval_type; wins over schedule."),
-    ] = None
-    interval_type: Literal["minutes", "hours", "days"] | None = None
-    schedule_enabled: Annotated[bool | None, Field(description="False: triggerable, never ticking.")] = None
-    max_retries: Annotated[
-        Annotated[int, Field(ge=0, le=999), WHOLE] | None,
-        Field(description="Tries after the first one; 3 for new jobs."),
-    ] = None
-    retry_backoff_seconds: Annotated[
-        float | None,
-        Field(ge=0, le=2_592_000, description="Before the first retry, doubled for each next, at most an hour."),
-    ] = None
-    queue: Name | None = None
-    priority: Annotated[int, Field(ge=-32_768, le=32_767), WHOLE] | None = None
-    timeout: Duration | None = None
-    overlap: Literal["skip", "queue", "allow", "cancel_running"] | None = None
-    overlap_limit: Annotated[int, Field(ge=1, le=1_000), WHOLE] | None = None
-    limits: Annotated[list[LimitFields], Field(max_length=4)] | None = None
-    after: Annotated[
-        Annotated[list[Name], Field(max_length=100)] | None,
-        Field(description="Jobs whose ending it follows, once all of them have ended."),
-    ] = None
-    on_failed_parent: Annotated[
-        Literal["skip", "run"] | None, Field(description="What becomes of it when one of those did not complete.")
-    ] = None
-    not_before: Annotated[
-        Annotated[str, Field(max_length=20)] | None,
-        Field(description="The time of day, in its zone, before which it does not follow.", examples=["06:00"]),
-    ] = None
-    weights: Annotated[
-        dict[Short, Annotated[int, Field(ge=1, le=1_000), WHOLE]] | None,
-        Field(max_length=1_000, description='How much of its queue a tenant gets beside others; "*" is for the rest.'),
-    ] = None
-    missed: Missed | None = None
-    missed_while_paused: Missed | None = None
-    grace: Duration | None = None
-    window: Annotated[
-        Annotated[str, Field(max_length=100)] | OffsetFields | WindowFields | None,
-        Field(description="The data that a run covers, such as yesterday."),
-    ] = None
-    hours: Annotated[
-        Annotated[str, Field(max_length=500)] | HoursFields | None,
-        Field(description="When its ticks may run, in its zone; as text: the times alone."),
-    ] = None
-    outside: Annotated[Literal["skip", "wait"] | None, Field(description="What becomes of ticks outside of them.")] = (
-        None
+_BOUNDS = ("ge", "le", "min_length", "max_length", "pattern", "description", "examples")
+
+
+def _request_type(json: Any) -> Any:
+    """The type of an option in the table, as pydantic knows types."""
+    if json in _MODELS:
+        return _MODELS[json]
+    origin, parts = get_origin(json), get_args(json)
+    if origin is Annotated:
+        bounds = {name: bound for name in _BOUNDS if (bound := getattr(parts[1], name)) is not None}
+        kind, field = _request_type(parts[0]), Field(**bounds)
+        return Annotated[kind, field, WHOLE] if parts[0] is int else Annotated[kind, field]
+    if origin in (Union, UnionType):
+        return Union[tuple(_request_type(part) for part in parts)]  # noqa: UP007  # made at run time
+    return origin[tuple(_request_type(part) for part in parts)] if origin in (list, dict) else json
+
+
+def _field(field: options.HttpField) -> Any:
+    return Annotated[_request_type(field.json) | None, Field(description=field.meaning)], None
+
+
+if TYPE_CHECKING:
+
+    class JobFields(Strict): ...
+else:
+    JobFields = create_model(
+        "JobFields",
+        __base__=Strict,
+        __doc__="The fields of a job that can be set and changed.",
+        **{name: _field(field) for name, field in options.HTTP_FIELDS.items()},
     )
-    retry: Annotated[Waits | None, Field(description="Waits between tries; either this or retry_backoff_seconds.")] = (
-        None
-    )
-    non_retryable: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=200)]] | None,
-        Field(max_length=100, description="Names of exceptions after which no try is left, such as ValueError."),
-    ] = None
-    retention: RetentionFields | None = None
-    trigger_role: Annotated[
-        Literal["operator", "admin"] | None, Field(description="What who steers it needs; never more than you have.")
-    ] = None
-    ping: Annotated[
-        Address | PingFields | None, Field(description="Dead-man's switches; a single address is asked on success.")
-    ] = None
-    tenant_concurrency: Annotated[
-        Annotated[int, Field(ge=1, le=100_000), WHOLE] | None,
-        Field(description="Of a job that has tenants: how many of them run at once."),
-    ] = None
-    tenant_max_attempts: Annotated[int, Field(ge=1, le=1_000), WHOLE] | None = None
-    tenant_retry: Waits | None = None
-    continue_on_failure: Annotated[
-        bool | None, Field(description="Whether other tenants go on when one has failed for good.")
-    ] = None
-    metadata: dict[str, Any] | None = None
 
 
 _CREATE_EXAMPLES: list[Any] = [
@@ -234,28 +190,16 @@ class OpenJobCreate(JobFields):
     handler: Name | None = None
 
 
-_MAY_BE_NULL = {
-    "schedule",
-    "interval_minutes",
-    "interval_type",
-    "timeout",
-    "grace",
-    "window",
-    "overlap_limit",
-    "after",
-    "not_before",
-    "hours",
-    "trigger_role",
-    "ping",
-    "tenant_concurrency",
-}
+def _may_be_null(field: str) -> bool:
+    option = options.OPTIONS[options.HTTP_FIELDS[field].option]
+    return options.OPTIONS[option.field].nullable
 
 
 def _of_update(schema: dict[str, Any]) -> None:
     """The rules of core refuse null for the other fields, so the document does not offer it."""
     schema["examples"] = [{"interval_minutes": 15}, {"schedule": None}]
     for name, field in schema["properties"].items():
-        if name not in _MAY_BE_NULL:
+        if not _may_be_null(name):
             field["anyOf"] = [each for each in field["anyOf"] if each != {"type": "null"}]
             field.pop("default", None)
 

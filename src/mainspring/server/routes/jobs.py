@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.commands.job_creation import options_of
+from ...core.declaring.request_fields import name_in_requests, options_of
 from ...core.queries.job_lists import JobFilter
 from ...core.render.entities import job_stats_shape, why_shape
 from ...model.errors import HandlerNotFound, InvalidValue
@@ -23,8 +23,6 @@ from ..request import Changing, Posting, Viewing, etag, json
 from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
-
-_GIVEN_AS = {"tz": "timezone", "cron": "schedule", "trigger": "schedule"}
 
 JobId = Annotated[str, Path(description="The job's name.", max_length=100, examples=["crawl-news"])]
 
@@ -87,7 +85,7 @@ def named_as_given() -> Iterator[None]:
         yield
     except InvalidValue as error:
         word = error.field.partition(" ")[0]  # such as "window begin", or "hours of job 'crawl'"
-        given = word if word in ("window", "hours") else _GIVEN_AS.get(error.field, error.field)
+        given = word if word in ("window", "hours") else name_in_requests(error.field)
         raise InvalidValue(given, error.value, error.allowed, error.remedy) from None
 
 

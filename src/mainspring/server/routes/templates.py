@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.commands.job_creation import OPTION_OF, options_of
+from ...core.declaring.request_fields import options_of, taken_away
 from ...core.render.entities import template_shape
 from ...model.errors import HandlerNotFound, InvalidValue
 from ..errors import respond
@@ -34,7 +34,7 @@ _ONE: dict[int, tuple[type[BaseModel] | None, str]] = {200: (Template, "The temp
 def _changes(body: TemplateUpdate) -> dict[str, Any]:
     """Null takes a field out of the template, unless another field gives the same thing anew."""
     named = body.model_fields_set & set(JobFields.model_fields)
-    nulls = {OPTION_OF.get(name, name): None for name in named if getattr(body, name) is None}
+    nulls = taken_away(name for name in named if getattr(body, name) is None)
     said = options_of(given(body))
     if said.keys() & {"interval_minutes", "trigger"}:
         nulls.pop("trigger", None)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from mainspring.config.settings import Settings
 from mainspring.core.declaring.context import JobContext
-from mainspring.core.declaring.options import OPTIONS
+from mainspring.core.declaring.options import HTTP_FIELDS, OPTIONS, JobOptions
 from mainspring.core.declaring.registry import Registry
 from mainspring.core.declaring.signature import PayloadMismatch
 from mainspring.model.calendars.hours import Hours
@@ -46,6 +47,29 @@ def declared(*args: Any, lookup: Any = None, **options: Any) -> JobSpec:
     ((name, spec),) = registry.declared_jobs(lookup)
     assert name == "job"
     return spec
+
+
+def test_the_table_agrees_with_the_types_the_specification_and_the_settings() -> None:
+    assert list(OPTIONS) == list(JobOptions.__annotations__)
+    stored = {option.field for option in OPTIONS.values() if option.field}
+    assert stored == set(JobSpec.__struct_fields__) - {"handler", "feeds"}
+    for option in OPTIONS.values():
+        assert not option.setting or option.setting in Settings.__struct_fields__
+        assert not option.needs or option.needs in OPTIONS
+        assert option.default_text
+        if option.check is not None and option.field == option.name:
+            default = getattr(JobSpec(handler="crawl"), option.name)
+            assert default is None or option.check(option.name, default) == default
+
+
+def test_each_field_of_a_request_sets_one_option() -> None:
+    assert {field.option for field in HTTP_FIELDS.values()} <= set(OPTIONS)
+    assert [name for name, field in HTTP_FIELDS.items() if name != field.option] == [
+        "schedule",
+        "timezone",
+        "max_retries",
+        "retry_backoff_seconds",
+    ]
 
 
 @pytest.mark.req("EXE-4", "WIN-1")
@@ -178,7 +202,6 @@ def test_bad_triggers_never_reach_a_declaration(make: Callable[[], Any]) -> None
 def test_an_unknown_option_suggests_the_right_one() -> None:
     with pytest.raises(InvalidValue, match="Did you mean 'timeout'"):
         Registry().declare("job", crawl, time_out=5)  # type: ignore[call-arg]
-    assert "tz" in OPTIONS
 
 
 def test_the_parameters_of_a_scheduled_job_must_be_complete() -> None:
@@ -219,6 +242,8 @@ def test_placeholders_are_filled_from_the_settings() -> None:
     assert spec.trigger == encode_trigger(cron("0 0 3 * * *"))
     assert (spec.tz, spec.queue, spec.priority, spec.max_attempts) == ("Europe/Istanbul", "web-web", 5, 5)
     assert (spec.enabled, spec.timeout, spec.overlap) == (False, 90.0, "queue")
+    tenants = declared(lookup={"n": "3"}.get, tenants=["acme"], tenant_concurrency="${n}", tenant_max_attempts="${n}")
+    assert (tenants.tenant_concurrency, tenants.tenant_max_attempts) == (3, 3)
     assert (spec.description, spec.params) == ("costs ${n}", {"url": "${q}"})  # the user's own text
 
 

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring import CatchUp, InvalidValue, any_of, cron, daily_at, every
-from mainspring.core.declaring.edits import edited_fields
-from mainspring.core.declaring.options import job_spec
+from mainspring.core.declaring.job_specs import edited_fields, job_spec
 from mainspring.core.rules import job_commands, ticks
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, effective_spec, encode_spec

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring import InvalidValue, Limit, Mainspring, Retry, State
-from mainspring.core.declaring.edits import edited_fields
+from mainspring.core.declaring.job_specs import edited_fields
 from mainspring.core.declaring.tenant_options import context_wanted, tenant_names
 from mainspring.core.engine.janitor import spared
 from mainspring.core.rules import new_execution, transitions

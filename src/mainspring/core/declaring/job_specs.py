@@ -1,0 +1,230 @@
+"""Options become a `JobSpec`: each checked by its entry in the table, then all of them together.
+
+Registration, edits by operators, templates and creation over HTTP all come through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ...model.calendars.hours import hours_of
+from ...model.errors import InvalidValue
+from ...model.job import JobSpec
+from ...model.triggers.combined import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
+from ...model.values.payload import presentable
+from ...model.values.reading import duration, zone, zone_name
+from ...model.windows import Limited, window_spec
+from ..rules.limits import check_limits
+from .option_values import check_description, check_mapping
+from .options import EDITABLE, OPTIONS, refuse_unknown
+from .signature import Signature
+
+_CHECKS = {name: option.check for name, option in OPTIONS.items() if option.check is not None}
+_UNATTENDED = {name: option.unattended for name, option in OPTIONS.items() if option.unattended is not UNSET}
+_TENANT_RULES = tuple(name for name, option in OPTIONS.items() if option.needs == "tenants" and name != "tenants")
+_PARENT_RULES = tuple(name for name, option in OPTIONS.items() if option.needs == "after")
+_UNSAID = JobSpec(handler="")
+
+
+def job_spec(
+    handler: str,
+    signature: Signature | None,
+    options: Mapping[str, Any],
+    tz: str = "UTC",
+    description: str = "",
+    warn: bool = False,
+) -> JobSpec:
+    """The specification that these options ask for. None counts as not given; `tz` is the zone of jobs that name none.
+
+    `signature` is None for a handler that this process does not have; its parameters are not checked then.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    fields: dict[str, Any] = {name: check(name, given[name]) for name, check in _CHECKS.items() if name in given}
+    trigger = _trigger(given)
+    unattended = trigger is not None or bool(fields.get("after"))
+    if trigger is not None:
+        fields["trigger"] = encode_trigger(trigger)
+        if trigger.only_tick_micros() is not None:  # it has no later tick: a deploy at its time must not lose it
+            fields.setdefault("missed", "latest")
+    fields = {**_UNATTENDED, **fields} if unattended else fields
+    fields["tz"] = _zone(given.get("tz"), trigger, tz, warn)
+    fields["params"] = _params(signature, given.get("params", {}), unattended)
+    fields["description"] = fields.get("description") or check_description("description", description)
+    fields["enabled"] = fields.pop("schedule_enabled", True) and fields.get("enabled", True)
+    fields.pop("tenant_context", None)
+    _check_together(given, fields, signature, scheduled=trigger is not None)
+    return JobSpec(handler=handler, **fields)
+
+
+def _check_together(
+    given: Mapping[str, Any], fields: dict[str, Any], signature: Signature | None, *, scheduled: bool
+) -> None:
+    """The rules that concern more than one option."""
+    overlap = fields.get("overlap", _UNSAID.overlap)
+    if "overlap_limit" in fields and overlap != "allow":
+        allowed = f"no limit together with overlap={overlap!r}"
+        raise InvalidValue("overlap_limit", presentable(given["overlap_limit"]), allowed, "Set overlap='allow'")
+    if "hours" in fields and not scheduled:
+        remedy = "Hours hold back ticks only; what is enqueued or triggered by hand runs at once"
+        shown = hours_of(fields["hours"]).describe()
+        raise InvalidValue("hours", shown, "hours of a job that has a trigger", remedy)
+    if "limits" in fields and signature is not None:
+        check_limits(fields["limits"], signature.names)
+    if not fields.get("tenants"):
+        _refuse_alone(_TENANT_RULES, given, "tenants", "Say who they are: tenants=")
+        return
+    for own in ("max_attempts", "retry"):  # the tries that a job names are those of its tenants too
+        if own in given:
+            fields.setdefault(f"tenant_{own}", fields[own])
+
+
+def refuse_without_parents(named: Mapping[str, Any], after: Any) -> None:
+    """Refuse rules about the jobs it follows for a job that follows none."""
+    if not after:
+        _refuse_alone(_PARENT_RULES, named, "after", "Say which jobs it follows: after=")
+
+
+def _refuse_alone(names: Iterable[str], given: Mapping[str, Any], needed: str, remedy: str) -> None:
+    for name in names:
+        default = getattr(_UNSAID, name)
+        if given.get(name) not in (None, default):
+            raise InvalidValue(name, presentable(given[name]), f"nothing without {needed}=", remedy)
+
+
+# --- single options that need more than their value -----------------------------------------------------------
+
+
+def _trigger(given: Mapping[str, Any]) -> AnyTrigger | None:
+    """The interval pair wins over cron; a trigger stands alone."""
+    named = [name for name in ("interval_minutes", "cron", "trigger") if name in given]
+    if "trigger" in named and len(named) > 1:
+        raise InvalidValue(
+            "trigger", presentable(given["trigger"]), f"either trigger= or {named[0]}=", "Remove one of them"
+        )
+    if "interval_minutes" in named:
+        return interval(given["interval_minutes"], given.get("interval_type", "minutes"))
+    if "interval_type" in given:
+        raise InvalidValue("interval_type", given["interval_type"], "a unit together with interval_minutes=")
+    if "cron" in named:
+        return _cron(given["cron"])
+    trigger = given.get("trigger")
+    if trigger is None or isinstance(trigger, AnyTrigger):
+        return trigger
+    allowed = "a trigger such as every(minutes=30) or daily_at(...)"
+    raise InvalidValue("trigger", presentable(trigger), allowed, _trigger_remedy(trigger))
+
+
+def _trigger_remedy(trigger: Any) -> str:
+    if not isinstance(trigger, str):
+        return ""
+    try:
+        return f"Use every(seconds={duration('trigger', trigger):g})"
+    except InvalidValue:
+        return f"Pass a cron expression as cron={trigger!r}"
+
+
+def _cron(expression: Any) -> AnyTrigger:
+    if isinstance(expression, Trigger):
+        remedy = f"Pass {expression.expression()!r} as trigger="
+        raise InvalidValue("cron", presentable(expression), "a cron expression as text", remedy)
+    return cron(expression)
+
+
+def _zone(given: Any, trigger: AnyTrigger | None, default: str, warn: bool) -> str:
+    own = getattr(trigger, "tz", None)
+    if given is None:
+        return own or zone_name(zone("tz", default, warn=False))
+    name = zone_name(zone("tz", given, warn=warn))
+    if own is not None and own != name:
+        raise InvalidValue("tz", name, f"the zone of the trigger, {own!r}", "Say it once: in the trigger or as tz=")
+    return name
+
+
+def _params(signature: Signature | None, params: Any, unattended: bool) -> dict[str, Any]:
+    """No caller fills in what an unattended job lacks, so its own parameters must be complete."""
+    if signature is not None:
+        return signature.validate(params, partial=not unattended)
+    return check_mapping("params", params, "an object (dict) of parameters")
+
+
+# --- defaults from the settings -------------------------------------------------------------------------------
+
+
+class JobDefaults(msgspec.Struct, frozen=True):
+    """The defaults that an application's settings give to the options of its jobs.
+
+    >>> JobDefaults({"retry": "patient"}).under({"queue": "reports"})
+    {'retry': 'patient', 'queue': 'reports'}
+    """
+
+    options: Mapping[str, Any] = {}
+    """Options that have a setting, by their names; None counts as not set."""
+    max_span: float | None = None
+    """The longest window that a caller may ask for, in seconds."""
+
+    def under(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, with the defaults for those that are missing."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return {**self._missing(given), **given, **self._limited(given)}
+
+    def _missing(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The tries that a job names are those of its tenants too, and win over the defaults for tenants."""
+        missing = {name: value for name, value in self.options.items() if value is not None}
+        if given.get("tenants", False) is False:
+            return {name: value for name, value in missing.items() if name not in _TENANT_RULES}
+        return {name: value for name, value in missing.items() if name.removeprefix("tenant_") not in given}
+
+    def _limited(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        if self.max_span is None or "window" not in given:
+            return {}
+        spec = window_spec(given["window"])
+        if not isinstance(spec, Limited):
+            return {"window": Limited(spec, self.max_span)}
+        return {"window": spec if spec.max_span is not None else msgspec.structs.replace(spec, max_span=self.max_span)}
+
+
+NO_DEFAULTS = JobDefaults()
+
+
+# --- edits ----------------------------------------------------------------------------------------------------
+
+
+def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the specification that an operator's changes set, as plain JSON data.
+
+    None takes an option away that may be missing. Everything not named stays as it is.
+    """
+    check_editable(changes)
+    fields = {OPTIONS[name].field for name in changes}
+    for name, value in changes.items():
+        if value is None and not OPTIONS[OPTIONS[name].field].nullable:
+            raise InvalidValue(name, None, "a value", "To take edits back, revert the job")
+    new = job_spec(spec.handler, signature, _present_options(spec, fields, changes) | dict(changes), spec.tz)
+    return {field: _plain(getattr(new, field)) for field in sorted(fields)}
+
+
+def check_editable(names: Iterable[str]) -> None:
+    """Refuse names that are no options an operator can set."""
+    refuse_unknown(names, EDITABLE, "field")
+
+
+def _present_options(spec: JobSpec, edited: set[str], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in force that are not edited. A new trigger brings its own zone, and a new overlap policy drops the
+    limit of the old one."""
+    unsaid = {"handler", *edited}
+    if getattr(changes.get("trigger"), "tz", None) is not None:
+        unsaid.add("tz")
+    if changes.get("overlap", "allow") != "allow":
+        unsaid.add("overlap_limit")
+    options = {field: getattr(spec, field) for field in spec.__struct_fields__ if field not in unsaid}
+    if options.get("trigger") is not None:
+        options["trigger"] = decode_trigger(options["trigger"])
+    return options
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
