@@ -94,11 +94,11 @@ def decode_limits(text: str) -> tuple[Limit, ...]:
         return msgspec.json.decode(text, type=tuple[Limit, ...])
     except msgspec.ValidationError:
         fields = msgspec.json.decode(text, type=list[dict[str, Any]])
-        return tuple(Limit(**{**each, "key": told_key(each["key"])}) for each in fields)
+        return tuple(Limit(**{**each, "key": printable_key(each["key"])}) for each in fields)
 
 
-def told_key(key: str) -> str:
-    """What cannot be printed is left out of a key, and no key is empty."""
+def printable_key(key: str) -> str:
+    """A question mark stands for each character that cannot be printed; an empty key becomes "-"."""
     return "".join(each if each.isprintable() else "?" for each in key[:_LONGEST]) or "-"
 
 

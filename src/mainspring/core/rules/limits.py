@@ -15,8 +15,8 @@ import msgspec
 from ...model.errors import InvalidValue, nearest
 from ...model.execution import ExecutionRow
 from ...model.job import Job
-from ...model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits, told_key
-from ...model.values.payload import presentable, safe_text
+from ...model.limits import MAX_KEY, MAX_LIMITS, Limit, decode_limits, encode_limits, printable_key
+from ...model.values.payload import presentable
 from ...model.values.reading import whole
 
 MAX_WEIGHT = 1_000
@@ -122,16 +122,17 @@ def limits_of(job: Job, *, tenant: str | None, queue: str, params: str) -> str |
     def filled(place: re.Match[str]) -> str:
         name = place[1]
         value = known[name] if name in known else arguments.get(name.removeprefix("params."))
-        return "-" if value is None else _told(value)
+        return "-" if value is None else _in_key(value)
 
     return encode_limits(
         msgspec.structs.replace(limit, key=_PLACE.sub(filled, limit.key)[:MAX_FILLED]) for limit in job.spec.limits
     )
 
 
-def _told(value: Any) -> str:
+def _in_key(value: Any) -> str:
+    """One value as it stands in a key. PostgreSQL does the same for requests in SQL (functions/enqueue/filled.sql)."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return told_key(safe_text(text, MAX_KEY))
+    return printable_key(text[:MAX_KEY])
 
 
 def fan_out_key(parent_id: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from random import Random
 from typing import Any
 
 import msgspec
 
 from ...model.execution import ExecutionRow, State, decode_policy, encode_policy
 from ...model.job import Job
+from ...model.limits import Limit
 from ...model.policies import Unique
 from ...model.time.instants import Micros
 from ...model.values.ids import Chance, random_id
@@ -57,7 +60,8 @@ def new_execution(
     if unique is not None:
         fields |= staged_keys(({} if single else overlap_keys(job, trigger)) | unique_keys(unique))
     execution = msgspec.structs.replace(_blank(job, trigger), **fields)
-    return execution if execution.tenant is None and not job.spec.limits else with_limits(job, execution)
+    plain = execution.tenant is None and execution.share is None and not job.spec.limits
+    return execution if plain else with_limits(job, execution)
 
 
 def with_limits(job: Job, execution: ExecutionRow) -> ExecutionRow:
@@ -68,6 +72,50 @@ def with_limits(job: Job, execution: ExecutionRow) -> ExecutionRow:
     share = execution.tenant if execution.share is None else execution.share
     limits = execution.limits or limits_of(job, tenant=execution.tenant, queue=execution.queue, params=execution.params)
     return msgspec.structs.replace(execution, limits=limits, **sharing(job, share))
+
+
+class EnqueueTemplate(msgspec.Struct, frozen=True):
+    """An enqueued execution of one job, for a store that makes the row itself: see `enqueue_templates`."""
+
+    execution: ExecutionRow
+    limits: tuple[Limit, ...] = ()
+    """Their keys still have places such as `{tenant}`, to be filled in with what the request names."""
+    weights: Mapping[str, int] = {}
+    """By share; "*" stands for all that are not listed, and 1 is the weight of what is not found."""
+
+
+class EnqueueTemplates(msgspec.Struct, frozen=True):
+    """By what a request names: one unique key at most, or one for each stage; a tenant, or none."""
+
+    plain: EnqueueTemplate
+    stages: EnqueueTemplate
+    tenant: EnqueueTemplate
+    tenant_stages: EnqueueTemplate
+
+
+UNIQUE, RUNNING, TENANT = "{unique}", "{running}", "{tenant}"
+"""In a template they stand for what the request names: its unique key (the one until pick-up), its unique key from
+pick-up on, and its tenant. What it does not name is None."""
+
+
+def enqueue_templates(job: Job) -> EnqueueTemplates:
+    """The rows that `app.enqueue` would make of this job, for requests that reach a store without passing through here
+    (SQL in a trigger, other languages). The store fills in id, instants and what the request names: parameters, keys,
+    tenant, share, queue, priority. A row has no share unless the request names one, or a tenant.
+    """
+    stages = Unique(enqueued=UNIQUE, running=RUNNING)
+    return EnqueueTemplates(
+        plain=_enqueue_template(job, unique=UNIQUE),
+        stages=_enqueue_template(job, unique=stages),
+        tenant=_enqueue_template(job, unique=UNIQUE, tenant=TENANT),
+        tenant_stages=_enqueue_template(job, unique=stages, tenant=TENANT),
+    )
+
+
+def _enqueue_template(job: Job, **named: Any) -> EnqueueTemplate:
+    execution = new_execution(job, trigger="enqueue", now=0, chance=Random(0), **named)
+    limits = () if execution.limits is None else job.spec.limits
+    return EnqueueTemplate(execution, limits, {} if execution.fans_out else job.spec.weights)
 
 
 def _blank(job: Job, trigger: str) -> ExecutionRow:

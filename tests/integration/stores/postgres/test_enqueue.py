@@ -311,7 +311,7 @@ async def test_a_bad_request_is_an_error_in_words(url: str, request_: Any, words
     ],
 )
 async def test_sql_makes_the_row_that_the_client_makes(url: str, fields: dict[str, Any], unique: Any) -> None:
-    """The same rule in two languages: this is what keeps them together."""
+    """Every overlap policy with every kind of unique key; test_enqueue_templates.py tries the rest."""
     store = PostgresStore(url)
     await store.open()
     job = Job(name="twin", id="twin-1", declared=encode_spec(JobSpec(handler="work", **fields)))

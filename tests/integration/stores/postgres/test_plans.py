@@ -37,9 +37,9 @@ CHANCE = random.Random(1)
 FILL = """
     INSERT INTO mainspring.incarnation (job_id, job) SELECT 'job-' || n, 'job' || n FROM generate_series(1, 50) n;
     INSERT INTO mainspring.job (name, id, version, origin, declared, overrides, release, anchor, sweep, created,
-        updated, due, defaults)
+        updated, due, template)
     SELECT 'idle' || n, 'idle-' || n, 1, 'code', '{"handler":"work"}', '{}', '', 0, false, 0, 0,
-        mainspring.now_micros() + 3600000000 + n, '{"handler":"work","queue":"default"}'
+        mainspring.now_micros() + 3600000000 + n, '{"row":{"handler":"work","queue":"default"},"search":""}'
     FROM generate_series(1, %(rows)s) n;
     INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, body)
     SELECT mainspring.new_id(t), t, CASE n %% 3 WHEN 0 THEN t + 7200000000000 ELSE 0 END, 1 + n %% 50, n %% 7 %% 2,

@@ -6,17 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ....core.ports import Topic
-from ....model.execution import State, encode_policy
+from ....core.rules.new_execution import EnqueueTemplate, enqueue_templates
+from ....model.execution import State
 from ....model.job import Job, JobStats, LiveCounts
+from ....model.limits import Limit
 from ....model.store.messages import Audit, DuePage, JobWrite, JobWritten
 from ...common.rows import search_text
 from ..connection.pool import Row
 from ..database import Database, KeyHeld
 from ..executions.insert import Sorted, sorted_by_kind
 from ..executions.literals import texts
-from ..executions.rows import as_json
+from ..executions.rows import as_json, lane_of
 from .usual_ticks import is_usual, write_ticks
 
 _COLUMNS = (
@@ -83,26 +86,55 @@ def _wire(write: JobWrite, kinds: Sorted) -> dict[str, Any]:
 
 def job_row(job: Job, version: int) -> dict[str, Any]:
     fields = {name: getattr(job, name) for name in _COLUMNS if name != "last_number"}
-    return fields | {"version": version, "due": job.due, "defaults": defaults(job)}
+    return fields | {"version": version, "due": job.due, "template": template(job)}
 
 
-def defaults(job: Job) -> str:
-    """What an enqueue by plain SQL fills in: the same that the client reads from the job. Also what lists search in."""
-    spec = job.spec
-    return as_json(
-        {
-            "handler": spec.handler,
-            "queue": spec.queue,
-            "priority": spec.priority,
-            "params": spec.params,
-            "policy": encode_policy(spec.run_policy()),
-            "overlap": spec.overlap,
-            "overlap_limit": spec.overlap_limit,
-            "limits": spec.limits,
-            "weights": spec.weights,
-            "search": search_text(job),
-        }
-    )
+# --- templates for mainspring.enqueue -------------------------------------------------------------------------------
+
+_DIFFERING = ("policy", "overlap_key", "running_overlap_key", "running_unique_key", "staged", "overlap_slots", "share")
+
+
+def template(job: Job) -> str:
+    """What `mainspring.enqueue` makes executions of this job from, and what lists of jobs are filtered by.
+
+    `row` is the execution of a request that names neither a tenant nor two unique keys; the other templates hold what
+    differs from it. Values that are None or the default of their column are left out of `row`.
+    """
+    made = enqueue_templates(job)
+    row, stages = _differing(made.plain), _differing(made.stages)
+    tenant, tenant_stages = _differing(made.tenant), _differing(made.tenant_stages)
+    first = made.plain.execution
+    common = {"handler": first.handler, "queue": first.queue, "priority": first.priority, "params": first.params}
+    templates = {
+        "row": common | {name: value for name, value in row.items() if value not in (None, False)},
+        "stages": _changes(row, stages),
+        "tenant": _changes(row, tenant),
+        "tenant_stages": _changes(tenant, tenant_stages),
+        "search": search_text(job),
+    }
+    return as_json(templates)
+
+
+def _differing(made: EnqueueTemplate) -> dict[str, Any]:
+    """The fields in which the templates of one job may differ."""
+    execution = made.execution
+    fields = {name: getattr(execution, name) for name in _DIFFERING}
+    keys = [(limit.key, _numbers(limit)) for limit in made.limits]
+    open_queue = replace(execution, queue="{queue}", share=None)
+    lanes = [lane_of(open_queue), lane_of(replace(open_queue, share=""))]
+    return fields | {"limits": keys or None, "weights": made.weights or None, "lanes": lanes}
+
+
+def _numbers(limit: Limit) -> str:
+    """The end of a limit in JSON, after its key."""
+    return as_json(limit).removeprefix(as_json({"key": limit.key})[:-1])
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in after.items() if before[name] != value}
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def _written(kinds: Sorted, answer: dict[str, Any] | None) -> JobWritten:

@@ -39,7 +39,7 @@ CREATE TABLE mainspring.job (
     created    bigint NOT NULL,
     updated    bigint NOT NULL,
     due        bigint,               -- when a scheduler has to look at it next; NULL: never
-    defaults   text NOT NULL         -- what mainspring.enqueue fills in: handler, queue, parameters, policy, ...
+    template   text NOT NULL         -- JSON: what mainspring.enqueue makes executions from (jobs/rows.py)
 ) WITH (fillfactor = 70);
 
 CREATE INDEX job_due ON mainspring.job (due, name) WHERE due IS NOT NULL;

@@ -4,9 +4,9 @@
 CREATE OR REPLACE VIEW mainspring.jobs AS
 SELECT
     j.name AS job_name,
-    j.defaults::json->>'handler' AS handler,
-    j.defaults::json->>'queue' AS queue,
-    (j.defaults::json->>'priority')::integer AS priority,
+    j.template::json->'row'->>'handler' AS handler,
+    j.template::json->'row'->>'queue' AS queue,
+    (j.template::json->'row'->>'priority')::integer AS priority,
     j.declared::json->'trigger' AS trigger,
     (j.declared::jsonb || j.overrides::jsonb)->>'description' AS description,
     j.origin,

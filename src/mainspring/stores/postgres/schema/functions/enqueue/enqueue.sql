@@ -29,7 +29,7 @@ BEGIN
     END IF;
     many := CASE WHEN json_typeof(request) = 'array' THEN request ELSE json_build_array(request) END;
     FOR one IN SELECT * FROM json_array_elements(many) LOOP
-        r := mainspring.requested(one, now);
+        r := mainspring.row_of(one, now);
         SELECT * INTO done FROM mainspring.add_one(r, now);
         IF done.outcome = 'added' AND (r.share IS NOT NULL OR r.limits IS NOT NULL) THEN
             special := special || r.id;

@@ -21,9 +21,9 @@ CREATE OR REPLACE TRIGGER list_new AFTER INSERT ON mainspring.job FOR EACH ROW E
 
 -- write_ticks updates none of these columns, so ticks do not fire it.
 CREATE OR REPLACE TRIGGER list_changed
-AFTER UPDATE OF defaults, origin, paused, cancelled, created, updated ON mainspring.job
+AFTER UPDATE OF template, origin, paused, cancelled, created, updated ON mainspring.job
 FOR EACH ROW WHEN (
-    old.updated <> new.updated OR old.defaults <> new.defaults OR old.origin <> new.origin
+    old.updated <> new.updated OR old.template <> new.template OR old.origin <> new.origin
     OR old.created <> new.created OR (old.paused IS NULL) <> (new.paused IS NULL)
     OR (old.cancelled IS NULL) <> (new.cancelled IS NULL)
 )

@@ -13,7 +13,7 @@ BEGIN
         version = seen + 1, origin = w.origin, declared = w.declared, overrides = w.overrides, release = w.release,
         next_run = w.next_run, last_tick = w.last_tick, anchor = w.anchor, paused = w.paused, paused_by = w.paused_by,
         pause_note = w.pause_note, resume = w.resume, cancelled = w.cancelled, sweep = w.sweep, created = w.created,
-        updated = w.updated, due = w.due, defaults = w.defaults
+        updated = w.updated, due = w.due, template = w.template
     WHERE j.name = w.name AND j.id = w.id AND j.version = seen;
     RETURN FOUND;
 END
