@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mainspring import JobContext, Mainspring, every
-from mainspring.app.parts import SystemClock, make_store
+from mainspring.app.adapters import SystemClock, make_store
 from mainspring.config.settings import load
 from mainspring.core.views.execution import row_of
 from mainspring.model.execution import ExecutionRow, State

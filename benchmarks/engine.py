@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from mainspring import Mainspring
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import Added, Change, ClaimRequest, Exchanged, HeartbeatReply, HeartbeatRequest
 from mainspring.stores.memory import MemoryStore

@@ -50,7 +50,7 @@ async def compared(address: str, rounds: int, concurrency: int) -> dict[str, Any
     few: list[tuple[float, float]] = []
     many: list[tuple[float, float]] = []
     async with app:
-        store = (await app.engine()).store
+        store = (await app._runtime.engine()).store
         await measured(app, store, FEW)
         for _ in range(rounds):
             few += [await measured(app, store, FEW) for _ in range(3)]

@@ -31,7 +31,7 @@ from typing import Any
 import psycopg
 
 from mainspring import JobContext, Mainspring, cron, every
-from mainspring.app.parts import SystemClock, make_store
+from mainspring.app.adapters import SystemClock, make_store
 from mainspring.config.settings import load
 from mainspring.model.events import Ticked
 from mainspring.model.triggers.combined import Trigger

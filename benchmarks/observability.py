@@ -96,7 +96,7 @@ class Mode:
         if self.metrics:
             app.observe(ProcessCounts(1_000))
         if self.name == "bare":
-            app.emit = Silence()
+            app._runtime.emit = Silence()
         return app
 
     def close(self) -> None:

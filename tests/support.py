@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mainspring import Execution, Mainspring
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.ports import Clock
 from mainspring.stores.memory import MemoryStore
 

@@ -71,7 +71,7 @@ def application(mended: asyncio.Event | None = None) -> Mainspring:
     @app.job("windows", cron="0 3 * * *", window="yesterday")
     async def windows(ctx: JobContext, region: str = "all") -> None: ...
 
-    app.calendar("holidays", ["12-25"])
+    app.calendars.declare("holidays", ["12-25"])
     for name in (*SCHEDULED, *PAUSED, *CANCELLED):
         app.schedule(name, "quick", every(hours=1))
     for name in FAILED[1:]:
@@ -81,7 +81,7 @@ def application(mended: asyncio.Event | None = None) -> Mainspring:
 
 async def fill(app: Mainspring) -> Known:
     """Jobs in several states, executions that completed, failed and wait for ever, backfills, locks."""
-    known = Known(handlers=sorted(app.registry.names))
+    known = Known(handlers=sorted(app._runtime.registry.names))
     for name in PAUSED:
         await app.pause(name)
     for name in CANCELLED:
@@ -96,17 +96,17 @@ async def fill(app: Mainspring) -> Known:
         begin, end = f"2026-0{month}-01T00:00:00Z", f"2026-0{month}-20T00:00:00Z"
         known.backfills.append((await app.backfill("windows", begin, end, pace="1h")).id)
     for id in known.backfills[::2]:
-        await app.pause_backfill(id)
+        await app.backfills.pause(id)
     for name in ("import", "export", "reports/daily"):
         assert await app.try_lock(name, "1h")
         known.locks.append(name)
     for name in ("hourly-run", "nightly-run"):
-        known.templates.append((await app.create_template(name, "quick", trigger=every(hours=1))).name)
+        known.templates.append((await app.templates.create(name, "quick", trigger=every(hours=1))).name)
     known.calendars = ["holidays", *(f"calendar-{number}" for number in range(8))]
     for name in known.calendars[1:]:
-        await app.set_calendar(name, ["12-24"])
+        await app.calendars.set(name, ["12-24"])
     for name in ("ci", "dashboard", "backup"):
-        known.tokens.append((await app.create_token(name, "viewer")).token.id)
+        known.tokens.append((await app.tokens.create(name, "viewer")).token.id)
     for day in range(1, 9, 2):  # what aimed requests restore
         await app.skip_occurrence("windows", f"2090-01-{day:02}T03:00:00Z")
     known.jobs = [view.name for view in await app.jobs()]

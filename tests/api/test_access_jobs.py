@@ -43,7 +43,7 @@ STEERS_NO_JOB = {
 async def interface() -> AsyncIterator[tuple[FastAPI, Mainspring, dict[str, str]]]:
     """With a job for admins, and the ids of what belongs to it, by what stands before them in a path."""
     app = Mainspring("memory://", jwt_secret=SECRET, sys_allow=STRANGER, poll_interval=60)
-    app.calendar("bank", ["12-25"])
+    app.calendars.declare("bank", ["12-25"])
 
     policy: Any = {"trigger_role": "admin", "max_attempts": 1, "window": "yesterday", "hours": {"closed": ["bank"]}}
 
@@ -55,11 +55,11 @@ async def interface() -> AsyncIterator[tuple[FastAPI, Mainspring, dict[str, str]
         failed = await ended(app, await app.trigger("close"))
         assert failed.state is State.FAILED
         backfill = await app.backfill("close", "2020-06-01T00:00:00Z", "2023-06-01T00:00:00Z", pace="1h")
-        await app.create_template("closing", "close")
+        await app.templates.create("closing", "close")
         ids = dict.fromkeys(("/api/v1/jobs/", "/_sys/job/", "/jobs/"), "close")
         ids |= {"/api/v1/executions/": failed.id, "/api/v1/backfills/": backfill.id}
         ids |= {"/api/v1/templates/": "closing", "/api/v1/calendars/": "bank"}
-        yield create_api(app), app, ids
+        yield create_api(app._runtime), app, ids
 
 
 def doors(api: FastAPI, ids: dict[str, str]) -> list[tuple[str, str, Any]]:

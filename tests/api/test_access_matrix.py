@@ -20,7 +20,7 @@ async def test_every_operation_answers_every_way_to_ask_as_its_role_demands(tmp_
     async def greet(ctx: JobContext, name: str) -> None: ...
 
     try:
-        api = create_api(app)
+        api = create_api(app._runtime)
         asked = operations(api, api.openapi())
         assert len(asked) >= 30
         assert "/openapi.json" in {operation.path for operation in asked}  # it names the handlers

@@ -49,13 +49,13 @@ class Clocks:
 
     async def find_token(self, id: str) -> Token | None:
         self.reads += 1
-        return await self._app.find_token(id)
+        return await self._app._runtime.find_token(id)
 
     async def note_token_use(self, token: Token) -> Token:
         self.notes += 1
         if self.broken:
             raise OSError("the disk is full")
-        return await self._app.note_token_use(token)
+        return await self._app._runtime.note_token_use(token)
 
 
 class Door:
@@ -72,7 +72,7 @@ class Door:
 async def door_of(nodes: Nodes) -> AsyncIterator[tuple[Mainspring, Door]]:
     async with nodes.client() as app:
         await app.open()
-        yield app, Door(app, app.clock.now())
+        yield app, Door(app, app._runtime.clock.now())
 
 
 # --- use ----------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ async def door_of(nodes: Nodes) -> AsyncIterator[tuple[Mainspring, Door]]:
 
 async def test_a_token_opens_what_its_role_opens(nodes: Nodes) -> None:
     async with door_of(nodes) as (app, door):
-        made = await app.create_token("ci", "operator", by="ada")
+        made = await app.tokens.create("ci", "operator", by="ada")
         text = made.text.reveal()
         answer = await door.show(text)
         assert answer.body == {"actor": f"token:ci/{made.token.id}", "role": "operator", "kind": "token"}
@@ -92,7 +92,7 @@ async def test_a_token_opens_what_its_role_opens(nodes: Nodes) -> None:
 
 async def test_wrong_ones_are_refused_without_saying_how_wrong(nodes: Nodes) -> None:
     async with door_of(nodes) as (app, door):
-        text = (await app.create_token("ci", "admin")).text.reveal()
+        text = (await app.tokens.create("ci", "admin")).text.reveal()
         id, secret = parts_of(text) or ("", "")
         flipped = secret[:-1] + ("0" if secret[-1] != "0" else "1")
         messages = set()
@@ -116,9 +116,9 @@ async def test_wrong_ones_are_refused_without_saying_how_wrong(nodes: Nodes) -> 
 
 async def test_a_revoked_token_opens_nothing_within_seconds(nodes: Nodes) -> None:
     async with door_of(nodes) as (app, door):
-        made = await app.create_token("ci", "admin")
+        made = await app.tokens.create("ci", "admin")
         assert (await door.show(made.text.reveal())).status == 200
-        await app.revoke_token(made.token.id, by="ada")
+        await app.tokens.revoke(made.token.id, by="ada")
         door.clocks.seconds += FRESH_FOR
         refused = await door.show(made.text.reveal())
         assert (refused.status, refused.message) == (401, "the API token is revoked")
@@ -126,7 +126,7 @@ async def test_a_revoked_token_opens_nothing_within_seconds(nodes: Nodes) -> Non
 
 async def test_an_expired_token_opens_nothing_though_it_is_known(nodes: Nodes) -> None:
     async with door_of(nodes) as (app, door):
-        made = await app.create_token("ci", "admin", expires="1h")
+        made = await app.tokens.create("ci", "admin", expires="1h")
         assert (await door.show(made.text.reveal())).status == 200
         door.clocks.seconds = 3601
         assert (await door.show(made.text.reveal())).message == "the API token is expired"
@@ -136,7 +136,7 @@ async def test_an_expired_token_opens_nothing_though_it_is_known(nodes: Nodes) -
 
 async def test_what_the_store_said_is_relied_on_for_a_few_seconds(nodes: Nodes) -> None:
     async with door_of(nodes) as (app, door):
-        text = (await app.create_token("ci", "admin")).text.reveal()
+        text = (await app.tokens.create("ci", "admin")).text.reveal()
         for _ in range(20):
             assert (await door.show(text)).status == 200
         assert door.clocks.reads == 1
@@ -150,19 +150,19 @@ async def test_what_the_store_said_is_relied_on_for_a_few_seconds(nodes: Nodes) 
 
 async def test_the_last_use_is_noted_at_most_once_a_minute(nodes: Nodes) -> None:
     async with door_of(nodes) as (app, door):
-        made = await app.create_token("ci", "admin")
+        made = await app.tokens.create("ci", "admin")
         for step in range(40):
             door.clocks.seconds = step * 2.0
             assert (await door.show(made.text.reveal())).status == 200
         assert door.clocks.notes == 1 + int(78 // NOTE_EVERY)
-        (known,) = await app.tokens()
+        (known,) = await app.tokens.all()
         assert known.last_used is not None
         assert known.last_used >= known.created
 
 
 async def test_a_use_that_cannot_be_noted_is_still_a_use(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
     async with door_of(nodes) as (app, door):
-        made = await app.create_token("ci", "admin")
+        made = await app.tokens.create("ci", "admin")
         door.clocks.broken = True
         assert [(await door.show(made.text.reveal())).status for _ in range(3)] == [200] * 3
         assert door.clocks.notes == 1
@@ -172,12 +172,12 @@ async def test_a_use_that_cannot_be_noted_is_still_a_use(nodes: Nodes, caplog: p
 
 async def test_noting_a_use_never_brings_a_revoked_token_back(nodes: Nodes) -> None:
     async with nodes.client() as app:
-        made = await app.create_token("ci", "admin")
-        seen = await app.find_token(made.token.id)
+        made = await app.tokens.create("ci", "admin")
+        seen = await app._runtime.find_token(made.token.id)
         assert seen is not None
-        await app.revoke_token("ci")
-        assert (await app.note_token_use(seen)).last_used is None
-        (known,) = await app.tokens()
+        await app.tokens.revoke("ci")
+        assert (await app._runtime.note_token_use(seen)).last_used is None
+        (known,) = await app.tokens.all()
         assert (known.revoked is not None, known.last_used) == (True, None)
 
 
@@ -216,8 +216,8 @@ def test_tokens_need_somebody_who_knows_them() -> None:
 
 async def test_without_the_setting_they_are_not_taken(nodes: Nodes) -> None:
     async with nodes.client() as app:
-        text = (await app.create_token("ci", "admin")).text.reveal()
-        refused = await ask(tiny_api(Guard(settings(), app)), "/viewer", bearer=text)
+        text = (await app.tokens.create("ci", "admin")).text.reveal()
+        refused = await ask(tiny_api(Guard(settings(), app._runtime)), "/viewer", bearer=text)
         assert (refused.status, refused.message) == (401, "API tokens are not taken here (api_tokens)")
 
 
@@ -226,11 +226,11 @@ async def test_without_the_setting_they_are_not_taken(nodes: Nodes) -> None:
 
 async def test_the_secret_is_nowhere_but_in_the_answer(nodes: Nodes) -> None:
     async with nodes.client() as app:
-        made = await app.create_token("ci", "operator", expires="90d", by="ada")
+        made = await app.tokens.create("ci", "operator", expires="90d", by="ada")
         text = made.text.reveal()
         assert re.fullmatch(r"mainspring_[0-9a-f]{16}_[0-9a-f]{64}", text)
         secret = text.rpartition("_")[2]
-        everything = repr(made) + repr(await app.tokens()) + repr(await app.audits())
+        everything = repr(made) + repr(await app.tokens.all()) + repr(await app.audits())
         if nodes.kind == "sqlite":
             await app.close()
             everything += b"".join(path.read_bytes() for path in nodes.folder.iterdir()).decode("latin-1")
@@ -240,7 +240,7 @@ async def test_the_secret_is_nowhere_but_in_the_answer(nodes: Nodes) -> None:
 
 async def test_secrets_are_256_bits_and_never_the_same(nodes: Nodes) -> None:
     async with nodes.client() as app:
-        secrets = {(await app.create_token("ci", "viewer")).text.reveal().rpartition("_")[2] for _ in range(50)}
+        secrets = {(await app.tokens.create("ci", "viewer")).text.reveal().rpartition("_")[2] for _ in range(50)}
         assert len(secrets) == 50
         assert {len(bytes.fromhex(secret)) for secret in secrets} == {32}
 
@@ -248,8 +248,8 @@ async def test_secrets_are_256_bits_and_never_the_same(nodes: Nodes) -> None:
 @pytest.mark.req("SEC-3")
 async def test_making_and_revoking_leave_their_records(nodes: Nodes) -> None:
     async with nodes.client() as app:
-        made = await app.create_token("ci", "operator", expires="1d", by="ada")
-        await app.revoke_token("ci", by="grace")
+        made = await app.tokens.create("ci", "operator", expires="1d", by="ada")
+        await app.tokens.revoke("ci", by="grace")
         revoke, create = await app.audits(f"token:{made.token.id}")
         assert (create.actor, create.action, create.before) == ("ada", "create", None)
         assert (revoke.actor, revoke.action) == ("grace", "revoke")
@@ -260,15 +260,15 @@ async def test_making_and_revoking_leave_their_records(nodes: Nodes) -> None:
 
 async def test_revoking_twice_or_by_a_name_of_several(nodes: Nodes) -> None:
     async with nodes.client() as app:
-        first, second = [(await app.create_token("ci", "viewer")).token for _ in range(2)]
+        first, second = [(await app.tokens.create("ci", "viewer")).token for _ in range(2)]
         with pytest.raises(InvalidValue, match=f"{first.id}|{second.id}"):
-            await app.revoke_token("ci")
-        await app.revoke_token(first.id)
-        assert (await app.revoke_token("ci")).id == second.id, "the only one left"
+            await app.tokens.revoke("ci")
+        await app.tokens.revoke(first.id)
+        assert (await app.tokens.revoke("ci")).id == second.id, "the only one left"
         with pytest.raises(CommandRefused, match="it is revoked"):
-            await app.revoke_token(first.id)
+            await app.tokens.revoke(first.id)
         with pytest.raises(NotFound, match="no API token"):
-            await app.revoke_token("unheard-of")
+            await app.tokens.revoke("unheard-of")
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,8 @@ async def test_what_cannot_be_made(name: str, role: str, expires: Any) -> None:
     app = Mainspring("memory://")
     try:
         with pytest.raises(InvalidValue):
-            await app.create_token(name, role, expires=expires)
-        assert await app.tokens() == []
+            await app.tokens.create(name, role, expires=expires)
+        assert await app.tokens.all() == []
     finally:
         await app.close()
 
@@ -288,21 +288,21 @@ async def test_what_cannot_be_made(name: str, role: str, expires: Any) -> None:
 async def test_an_entry_of_another_release_opens_nothing(nodes: Nodes) -> None:
     """A role that this release does not know, say."""
     async with nodes.client() as app:
-        made = await app.create_token("ci", "admin")
-        store = (await app._ready()).store
+        made = await app.tokens.create("ci", "admin")
+        store = (await app._runtime.ready()).store
         (entry,) = await store.entries("token", "", [made.token.id])
         strange = Entry(kind="token", key=entry.key, body=entry.body.replace('"admin"', '"emperor"'))
         assert await store.write_entries([EntryWrite(entry=strange, seen_version=None)]) == [True]
-        assert await app.find_token(made.token.id) is None
-        assert await app.tokens() == []
+        assert await app._runtime.find_token(made.token.id) is None
+        assert await app.tokens.all() == []
 
 
 async def test_many_tokens_are_listed_oldest_first(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mainspring.core.access.api_tokens.PAGE", 3)
     async with nodes.client() as app:
-        made = [(await app.create_token(f"t{number}", "viewer")).token for number in range(10)]
-        assert {token.id for token in await app.tokens()} == {token.id for token in made}
-        created = [token.created for token in await app.tokens()]
+        made = [(await app.tokens.create(f"t{number}", "viewer")).token for number in range(10)]
+        assert {token.id for token in await app.tokens.all()} == {token.id for token in made}
+        created = [token.created for token in await app.tokens.all()]
         assert created == sorted(created)
 
 
@@ -329,7 +329,9 @@ async def test_tokens_on_the_command_line(tmp_path: Path) -> None:
         assert text not in made.stderr
         assert "not shown again" in made.stderr
         assert "MAINSPRING_API_TOKENS=true" in made.stderr
-        answer = await ask(tiny_api(Guard(settings(api_tokens=True), app)), "/operator", peer=STRANGER, bearer=text)
+        answer = await ask(
+            tiny_api(Guard(settings(api_tokens=True), app._runtime)), "/operator", peer=STRANGER, bearer=text
+        )
         assert answer.status == 200
 
         listed = mainspring(tmp_path, "token", "list", "-o", "json")

@@ -150,7 +150,7 @@ async def test_backfills(memory_nodes: Nodes) -> None:
         begun = await client.ask("POST", "/api/v1/backfills", json=body)
         assert begun.status_code == 202
         id = begun.json()["id"]
-        await app.wait_backfill(id, timeout=60)
+        await app.backfills.wait(id, timeout=60)
         done = await client.get(f"/api/v1/backfills/{id}")
         assert (done["status"], done["total"]) == ("completed", planned.json()["total"])
         assert [each["id"] for each in (await client.get("/api/v1/backfills?job=daily"))["items"]] == [id]

@@ -168,7 +168,7 @@ async def test_who_comes_after_the_end_hears_of_it_though_somebody_else_still_re
     app.job("quick")(lambda: None)
     async with app:
         run = await ended(app, await app.enqueue("quick"))
-        streams, queries = Streams(), (await app.engine()).queries
+        streams, queries = Streams(), (await app._runtime.engine()).queries
         slow, late = (streams.follow(queries, run, 0, Admission(_always)) for _ in range(2))
         await anext(slow)
         await until(lambda: f"watch-{run.id}" not in {task.get_name() for task in asyncio.all_tasks()})

@@ -75,7 +75,7 @@ async def test_a_scheduler_that_does_not_look_is_not_ready(memory_nodes: Nodes) 
     app.job("job", trigger=every(hours=1))(lambda: None)
     async with app:
         await until(lambda: _ready(app))
-        parts = await app.engine()
+        parts = await app._runtime.engine()
         node = parts.node
         assert node is not None
         await node.scheduler.stop(5)

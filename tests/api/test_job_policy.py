@@ -60,7 +60,7 @@ REFUSED: list[tuple[str, Any]] = [
 
 def shop(nodes: Nodes, **settings: Any) -> Mainspring:
     app = nodes.app(**settings)
-    app.calendar("bank", ["12-25"])
+    app.calendars.declare("bank", ["12-25"])
     app.job("report", trigger=every(hours=1), tenants=["acme"])(lambda: None)
     return app
 

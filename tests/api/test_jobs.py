@@ -186,7 +186,7 @@ async def test_what_is_wrong_with_a_new_job_is_named(memory_nodes: Nodes, body: 
 @pytest.mark.req("API-3")
 async def test_unknown_fields_are_parameters_where_a_default_handler_is_configured(memory_nodes: Nodes) -> None:
     app = crawler(memory_nodes, api_handler="crawl")
-    async with client_of(app, create_api(app)) as client:
+    async with client_of(app, create_api(app._runtime)) as client:
         made = await client.post(
             "/api/v1/jobs", {"source_id": 7, "source_name": "x", "url": "u", "interval_minutes": 5}
         )

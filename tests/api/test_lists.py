@@ -27,7 +27,7 @@ WITHOUT_SORT = {
 
 @pytest.mark.req("API-3", "API-8", "SEC-4")
 def test_every_list_has_pages_and_an_order() -> None:
-    document = create_api(Mainspring("memory://")).openapi()
+    document = create_api(Mainspring("memory://")._runtime).openapi()
     lists = {}
     for path, operations in document["paths"].items():
         answer = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
@@ -44,7 +44,7 @@ def test_every_list_has_pages_and_an_order() -> None:
 
 @pytest.mark.req("API-9")
 def test_every_post_takes_an_idempotency_key() -> None:
-    document = create_api(Mainspring("memory://")).openapi()
+    document = create_api(Mainspring("memory://")._runtime).openapi()
     posts = {path: each["post"] for path, each in document["paths"].items() if "post" in each}
     assert len(posts) > 20
     for path, operation in posts.items():
@@ -60,13 +60,13 @@ async def test_short_lists_are_filtered_sorted_and_paged(memory_nodes: Nodes) ->
     app = memory_nodes.app()
     app.job("crawl", window="yesterday", cron="0 3 * * *")(lambda: None)
     app.job("report", queue="slow")(lambda: None)
-    app.calendar("bank", ["12-25"])
-    await app.set_calendar("office", ["12-24"])
+    app.calendars.declare("bank", ["12-25"])
+    await app.calendars.set("office", ["12-24"])
     for name, role in (("ci", "viewer"), ("deploy", "admin"), ("old", "viewer")):
-        await app.create_token(name, role)
-    await app.revoke_token("old")
+        await app.tokens.create(name, role)
+    await app.tokens.revoke("old")
     for name, handler in (("nightly", "crawl"), ("weekly", "report"), ("daily", "crawl")):
-        await app.create_template(name, handler)
+        await app.templates.create(name, handler)
     async with app, client_of(app) as client, app.lock("import", ttl=60), app.lock("export", ttl=60):
         for path, names in {
             "handlers": ["crawl", "report"],
@@ -107,7 +107,7 @@ async def test_backfills_are_filtered_sorted_and_paged(memory_nodes: Nodes) -> N
     app = memory_nodes.app()
     app.job("crawl", window="yesterday", cron="0 3 * * *")(lambda: None)
     made = [await app.backfill("crawl", f"2026-01-0{day}", f"2026-01-0{day + 1}") for day in (1, 2, 3)]
-    await app.pause_backfill(made[1].id)
+    await app.backfills.pause(made[1].id)
     async with client_of(app) as client:
         ids = [each.id for each in made]
         assert await _names(client, "/api/v1/backfills", "id") == ids[::-1]
@@ -125,7 +125,7 @@ async def test_the_audit_is_searched_by_time(tmp_path: Any) -> None:
     for day in range(4):
         clock.advance(86_400)
         times.append(clock.now())
-        await app.set_calendar("bank", [f"12-2{day}"])
+        await app.calendars.set("bank", [f"12-2{day}"])
     async with client_of(app) as client:
         every = (await client.get("/api/v1/audit"))["items"]
         at = [each["at"] for each in reversed(every)]

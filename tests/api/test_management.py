@@ -22,7 +22,7 @@ ICS = (
 @pytest.mark.req("API-8", "SEC-3")
 async def test_calendars_are_set_read_reverted_and_removed(memory_nodes: Nodes) -> None:
     app = memory_nodes.app()
-    app.calendar("holidays", ["12-25"])
+    app.calendars.declare("holidays", ["12-25"])
     app.job("report", cron="0 3 * * *", hours={"closed": ["holidays"]})(lambda: None)
     async with app, client_of(app) as client:
         made = await client.put("/api/v1/calendars/blackout", {"entries": ["2026-04-03", "sat-sun"], "ics": ICS})

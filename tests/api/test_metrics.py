@@ -44,8 +44,8 @@ class Page:
 
 
 async def page(app: Mainspring) -> Page:
-    app._parts.readings.worked_out.forget()  # type: ignore[union-attr]  # as after a second
-    return Page((await app.metrics_page()).decode())
+    app._runtime.parts.readings.worked_out.forget()  # type: ignore[union-attr]  # as after a second
+    return Page((await app.monitoring.metrics_page()).decode())
 
 
 def with_jobs(app: Mainspring) -> Mainspring:
@@ -126,7 +126,7 @@ async def test_totals_come_from_the_store_and_the_rest_from_this_process(nodes: 
 
 
 async def page_of(app: Mainspring) -> Page:
-    return Page((await app.metrics_page()).decode())
+    return Page((await app.monitoring.metrics_page()).decode())
 
 
 @pytest.mark.req("OBS-4")
@@ -211,7 +211,7 @@ async def test_a_scrape_stays_bounded_and_is_not_repeated_within_a_second(memory
         assert len(found.labels("job_execution_total", "job_name")) == 3
         assert found.value("mainspring_jobs_left_out") == 2
         assert found.labels("job_retries_total", "job_name") == found.labels("job_queue_depth", "job_name")
-        reading = app._parts.readings  # type: ignore[union-attr]
+        reading = app._runtime.parts.readings  # type: ignore[union-attr]
         first = await reading.read()
         clock.advance(0.5)
         assert await reading.read() is first
@@ -255,14 +255,14 @@ def test_jobs_that_are_gone_make_room_for_others() -> None:
 @pytest.mark.req("OBS-4")
 async def test_a_worker_without_the_interface_serves_them_too(memory_nodes: Nodes) -> None:
     async with with_jobs(memory_nodes.app(roles=["worker"], metrics_port=0)) as app:
-        port = app._parts.metrics.port  # type: ignore[union-attr]
+        port = app._runtime.parts.metrics.port  # type: ignore[union-attr]
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             answer = await client.get("/metrics")
             assert (answer.status_code, "job_execution_total" in answer.text) == (200, True)
             assert (await client.get("/healthz")).status_code == 404
             assert (await client.post("/metrics")).status_code == 405
             assert (await client.head("/metrics")).content == b""
-            app._parts.readings.read = broken  # type: ignore[union-attr, method-assign]
+            app._runtime.parts.readings.read = broken  # type: ignore[union-attr, method-assign]
             assert (await client.get("/metrics")).status_code == 503
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"x" * 100_000)
@@ -278,7 +278,7 @@ async def broken() -> Any:
 @pytest.mark.req("OBS-4", "SEC-1")
 async def test_other_addresses_get_nothing(memory_nodes: Nodes) -> None:
     async with with_jobs(memory_nodes.app(metrics_port=0, sys_allow=["10.0.0.0/8"])) as app:
-        port = app._parts.metrics.port  # type: ignore[union-attr]
+        port = app._runtime.parts.metrics.port  # type: ignore[union-attr]
         async with httpx.AsyncClient() as client:
             answer = await client.get(f"http://127.0.0.1:{port}/metrics")
     assert (answer.status_code, "job" in answer.text) == (403, False)
@@ -289,7 +289,7 @@ async def test_every_metric_is_documented(memory_nodes: Nodes) -> None:
     app = with_jobs(memory_nodes.app())
     try:
         await app.open()
-        text = (await app.metrics_page()).decode()
+        text = (await app.monitoring.metrics_page()).decode()
     finally:
         await app.close()
     documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()

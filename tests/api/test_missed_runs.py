@@ -38,7 +38,7 @@ def stretch(number: int) -> Entry:
 
 async def filled(nodes: Nodes, count: int) -> Mainspring:
     app = nodes.app()
-    store = (await app._ready()).store
+    store = (await app._runtime.ready()).store
     assert all(await store.write_entries([EntryWrite(entry=stretch(number)) for number in range(count)]))
     return app
 
@@ -53,13 +53,13 @@ async def test_what_a_watcher_finds_is_listed(nodes: Nodes) -> None:
     app.job("tick", trigger=every(minutes=10))(lambda: None)
     app.job("slow", trigger=every(minutes=15))(lambda: None)
     try:
-        queries = (await app._ready()).queries
+        queries = (await app._runtime.ready()).queries
         clock.advance("12m")
-        await app.late()
+        await app.monitoring.late()
         busy = WorkerInfo(id="w", host="h", pid=1, version="1", roles=("scheduler",))
         queries.workers = _answer([busy])  # type: ignore[method-assign]
         clock.advance("5m")
-        await app.late()
+        await app.monitoring.late()
         async with client_of(app) as client:
             slow, tick = (await client.get(PATH))["items"]
             assert slow == {
@@ -73,11 +73,11 @@ async def test_what_a_watcher_finds_is_listed(nodes: Nodes) -> None:
             }
             assert (tick["job"], tick["reason"], tick["told_at"]) == ("tick", "no_scheduler", "2026-01-01T00:12:00Z")
             assert (await client.get(PATH, params={"reason": "scheduler_behind"}))["items"] == [slow]
-        assert [each.job for each in await app.missed_runs(reason="no_scheduler")] == ["tick"]
+        assert [each.job for each in await app.monitoring.missed_runs(reason="no_scheduler")] == ["tick"]
         with pytest.raises(
             InvalidValue, match=r"reason: 'late' is not valid; allowed: 'no_scheduler' or 'scheduler_behind'"
         ):
-            await app.missed_runs(reason="late")
+            await app.monitoring.missed_runs(reason="late")
     finally:
         await app.close()
 
@@ -116,7 +116,7 @@ async def test_pages_go_on_from_their_cursor_and_filters_combine(nodes: Nodes) -
 
 async def test_a_page_reads_no_more_than_it_shows(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     app = await filled(memory_nodes, 300)
-    store, read = (await app._ready()).store, list[int]()
+    store, read = (await app._runtime.ready()).store, list[int]()
     shelf = store.list_entries
 
     async def counted(*args: Any, **options: Any) -> list[Entry]:
@@ -140,9 +140,9 @@ async def test_a_page_reads_no_more_than_it_shows(memory_nodes: Nodes, monkeypat
 
 async def test_entries_of_another_form_are_left_alone(memory_nodes: Nodes) -> None:
     app = await filled(memory_nodes, 2)
-    store = (await app._ready()).store
+    store = (await app._runtime.ready()).store
     await store.write_entries([EntryWrite(entry=Entry(kind="expected", key="0199c1f2-7d5e:01767225600000000"))])
-    assert [each.count for each in await app.missed_runs()] == [1, 0]
+    assert [each.count for each in await app.monitoring.missed_runs()] == [1, 0]
     await app.close()
 
 

@@ -36,13 +36,13 @@ async def test_a_stream_ends_soon_after_its_token(memory_nodes: Nodes, monkeypat
     run = await app.enqueue("waits")
     assert run is not None
     streams: Streams = app.asgi().state.streams
-    made = [await app.create_token(name, "viewer") for name in ("kept", "revoked")]
+    made = [await app.tokens.create(name, "viewer") for name in ("kept", "revoked")]
     people = [Someone(app, "", each.text.reveal()) for each in made]
     kept, revoked = (
         asyncio.create_task(someone.ask("GET", f"/api/v1/executions/{run.id}/stream")) for someone in people
     )
     await until(lambda: streams.open == 2)
-    await app.revoke_token("revoked")
+    await app.tokens.revoke("revoked")
     answer = await asyncio.wait_for(revoked, DEADLINE)
     assert answer.text.endswith(": the credentials are not valid any more\n\n")
     assert (streams.open, kept.done()) == (1, False)
@@ -95,7 +95,7 @@ async def test_several_servers_count_failed_logins_together(tmp_path: Path) -> N
     """A server learns with its own next failure: with n servers there are n - 1 guesses more, and not n times as
     many."""
     servers = [_server(tmp_path) for _ in range(3)]
-    doors = [tiny_api(Guard(app.settings, app)) for app in servers]
+    doors = [tiny_api(Guard(app.settings, app._runtime)) for app in servers]
     statuses = [(await ask(doors[number % 3], "/viewer", peer=STRANGER, bearer="wrong")).status for number in range(12)]
     assert statuses.count(401) == 4 + 2
     for door in doors:

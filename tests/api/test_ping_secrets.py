@@ -27,8 +27,8 @@ ROUTES = ("/api/v1/jobs", "/api/v1/jobs/job", "/api/v1/templates", "/api/v1/temp
 async def _with_addresses(app: Mainspring) -> None:
     await app.update_job("job", ping=ADDRESS, params={"ping": "a parameter"}, by="ada")
     await app.update_job("payout", ping={"failure": ADDRESS}, by="ada")
-    await app.create_template("nightly", "job", ping=ADDRESS, by="ada")
-    await app.apply_template("nightly", "made", by="ada")
+    await app.templates.create("nightly", "job", ping=ADDRESS, by="ada")
+    await app.templates.apply("nightly", "made", by="ada")
 
 
 async def _told(app: Mainspring, role: str) -> dict[str, str]:

@@ -70,8 +70,8 @@ async def test_a_new_job_runs_where_its_handlers_own_job_does(memory_nodes: Node
 
 async def test_a_calendar_is_as_well_guarded_as_the_jobs_that_name_it(memory_nodes: Nodes) -> None:
     app = memory_nodes.app(jwt_secret=SECRET)
-    app.calendar("bank", ["12-25"])
-    app.calendar("office", ["12-25"])
+    app.calendars.declare("bank", ["12-25"])
+    app.calendars.declare("office", ["12-25"])
     app.job("payout", cron="0 3 * * *", trigger_role="admin", hours={"closed": ["bank"]})(lambda: None)
     app.job("report", cron="0 3 * * *", hours={"closed": ["office"]})(lambda: None)
     operator, admin = Someone(app, "operator"), Someone(app, "admin")

@@ -17,7 +17,7 @@ from tests.support import DEADLINE, Nodes, until
 
 
 async def _address(app: Mainspring) -> str:
-    server = (await app.engine()).http
+    server = (await app._runtime.engine()).http
     assert server is not None
     return f"http://127.0.0.1:{server.port}"
 
@@ -64,7 +64,7 @@ async def test_small_answers_are_not_held_back(memory_nodes: Nodes) -> None:
     app = memory_nodes.app(roles="api", port=0)
     app.job("job")(lambda: None)
     async with app:
-        server = (await app.engine()).http
+        server = (await app._runtime.engine()).http
         assert server is not None
         assert server.socket.proto == socket.IPPROTO_TCP
 

@@ -33,7 +33,7 @@ async def test_a_backfill_survives_who_started_it_and_who_drives_it(tmp_path: Pa
             await until(lambda wanted=wanted: len(_ended(app)) >= wanted, PATIENCE, f"{wanted} windows have run")
             node.kill()
         processes.start("backfill_node", "scheduler,worker")
-        over = await app.wait_backfill(made.id, timeout=PATIENCE)
+        over = await app.backfills.wait(made.id, timeout=PATIENCE)
         assert (over.state, over.completed, over.total) == ("completed", WINDOWS, WINDOWS)
         assert (await app.windows("report", BEGIN, END)).counts["done"] == WINDOWS
         completed = await app.executions("report", status="completed", limit=1_000)
@@ -46,7 +46,7 @@ async def test_a_backfill_survives_who_started_it_and_who_drives_it(tmp_path: Pa
 
 
 async def _known(app: Witnessed) -> Backfill | None:
-    return next((each for each in await app.backfills() if each.state == "running"), None)
+    return next((each for each in await app.backfills.recent() if each.state == "running"), None)
 
 
 def _ended(app: Witnessed) -> list[dict[str, Any]]:

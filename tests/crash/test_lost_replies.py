@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mainspring import Execution, JobContext, Mainspring, Retry, State
-from mainspring.app.parts import make_store
+from mainspring.app.adapters import make_store
 from mainspring.core.ports import Store
 from mainspring.core.views.execution import row_of
 from mainspring.model.errors import StoreError

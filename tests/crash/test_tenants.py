@@ -82,7 +82,7 @@ async def _judge(app: Witnessed, parent: Execution) -> None:
     assert len({each.tenant for each in found}) == len(found) == TENANTS
     for each in found:
         _judge_tenant(each)
-    again = {run.tenant for run in await app.tenants(parent, status="failed")}
+    again = {run.tenant for run in await app.tenants.runs(parent, status="failed")}
     assert again == BAD
 
 

@@ -199,16 +199,16 @@ async def _renewed(app: Witnessed, id: str, times: int) -> None:
 
         async def later(seen: int | None = seen) -> bool:
             lease = row_of(await app.get(id)).lease
-            return lease is not None and lease > (seen or 0) and lease > app.clock.now()
+            return lease is not None and lease > (seen or 0) and lease > app._runtime.clock.now()
 
         await until(later, PATIENCE + LEASE)
 
 
 async def _all_expired(app: Witnessed) -> bool:
     leases = [row_of(each).lease for each in await app.executions(running=True)]
-    return all(lease <= app.clock.now() for lease in leases if lease)
+    return all(lease <= app._runtime.clock.now() for lease in leases if lease)
 
 
 async def _none_expired(app: Witnessed) -> bool:
     leases = [row_of(each).lease for each in await app.executions(running=True)]
-    return all(lease > app.clock.now() for lease in leases if lease)
+    return all(lease > app._runtime.clock.now() for lease in leases if lease)

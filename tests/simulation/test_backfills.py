@@ -164,7 +164,7 @@ class World:
 
     async def until_over(self, id: str) -> Any:
         async def over() -> Any:
-            backfill = await self.app.get_backfill(id)
+            backfill = await self.app.backfills.get(id)
             return backfill if backfill.over else None
 
         return await passing(over)
@@ -236,7 +236,7 @@ def test_a_cancelled_backfill_starts_nothing_more(seed: int) -> None:
             made = await world.begin(pace=world.chance.choice([None, 5]))
             await asyncio.sleep(world.chance.random() * 30)
             with suppress(CommandRefused):  # it may be over already
-                await world.app.cancel_backfill(made.id, reason="enough")
+                await world.app.backfills.cancel(made.id, reason="enough")
             over = await world.until_over(made.id)
             rows = await world.store.find(ExecutionQuery(parent_id=made.id, limit=1_000))
             assert all(row.state.final for row in rows), "nothing of it is alive once it is over"
@@ -268,13 +268,13 @@ def test_two_backfills_of_the_same_range_while_operators_pause_them(seed: int) -
                 await asyncio.sleep(world.chance.random() * 10)
                 id = world.chance.choice(ids)
                 with suppress(CommandRefused):
-                    await world.app.pause_backfill(id)
+                    await world.app.backfills.pause(id)
                 await asyncio.sleep(world.chance.random() * 10)
                 with suppress(CommandRefused):
-                    await world.app.resume_backfill(id)
+                    await world.app.backfills.resume(id)
             for id in ids:
                 with suppress(CommandRefused):
-                    await world.app.resume_backfill(id)
+                    await world.app.backfills.resume(id)
 
         async def test() -> None:
             ids = [(await world.begin()).id, (await world.begin(order="newest")).id]
@@ -310,14 +310,14 @@ def test_who_dies_while_starting_one_leaves_a_backfill_or_nothing(dies_at: int) 
             died = True
 
         async def test() -> None:
-            known = await world.app.backfills()
+            known = await world.app.backfills.recent()
             if known and known[0].state != "planning":
                 await world.until_over(known[0].id)
                 assert world.ran.total() == len(world.ran) == WINDOWS
                 assert [each.action for each in await world.app.audits("job:report")] == ["backfill"]
             else:
                 await asyncio.sleep(PLANNING_PATIENCE + 60)
-                assert [each.state for each in await world.app.backfills()] in ([], ["cancelled"])
+                assert [each.state for each in await world.app.backfills.recent()] in ([], ["cancelled"])
                 assert world.ran.total() == 0
                 assert [await world.store.list_entries("backfill_plan", each.id) for each in known] in ([], [[]])
             await world.until_quiet()
@@ -348,7 +348,7 @@ async def test_rows_that_retention_took_are_counted_from_the_ledger() -> None:
     rule = PruneRule(job_id=job.id, states=frozenset({State.COMPLETED}), older_than=None)
     assert await store.prune(rule, 10) == 1
     await drive(store, made.id, unheard)
-    after = await app.get_backfill(made.id)
+    after = await app.backfills.get(made.id)
     assert (after.completed, after.position, after.in_flight) == (1, 2, (1,))
     await app.close()
 

@@ -61,7 +61,7 @@ class Twice(World):
             chosen = self.chance.choice(ended)
             with suppress(CommandRefused):
                 if chosen.fans_out and self.chance.random() < 0.7:
-                    await self.app.retry_failed(chosen.id)
+                    await self.app.tenants.retry_failed(chosen.id)
                 else:
                     await self.app.retry(chosen.id)
 
@@ -172,10 +172,10 @@ def test_retry_failed_of_one_of_two_parents_runs_just_those_tenants() -> None:
         left, right = [await world.app.trigger(name, window=DAY) for name in PARENTS]
         await world.settle()
         assert await world.ran() == ["t0", "t4"]
-        await world.app.retry_failed(left)
+        await world.app.tenants.retry_failed(left)
         await world.settle()
         assert await world.ran() == ["t0", "t1", "t4"], "t2 still lacks the other parent"
-        await world.app.retry_failed(right)
+        await world.app.tenants.retry_failed(right)
         await world.settle()
         assert await world.ran() == EVERYBODY
         [newest, *_] = [row for row in await world.rows() if row.job == "end" and row.tenant is None]

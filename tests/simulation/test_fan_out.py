@@ -117,7 +117,7 @@ class World:
 
     async def spread(self, store: Any, parent: ExecutionRow, owner: str) -> Callable[[int, int], Outcome]:
         context = JobContext(parent, clock=self.clock)
-        total = await FanOuts(store, self.app.registry, self.clock).spread(context, called, called)
+        total = await FanOuts(store, self.app._runtime.registry, self.clock).spread(context, called, called)
         assert total == self.count
         asked = parent.id in await store.cancels(owner)
         end = "cancelled" if asked else "fanned_out"
@@ -311,7 +311,7 @@ def test_a_process_that_lists_after_the_parent_was_cancelled_adds_nothing() -> N
         await world.rescue(world.store)
         await do_follow_ups(world.store, world.clock.now(), unheard)
         context = JobContext(claimed, clock=world.clock)
-        fan_outs = FanOuts(world.store, world.app.registry, world.clock)
+        fan_outs = FanOuts(world.store, world.app._runtime.registry, world.clock)
         assert await fan_outs.spread(context, called, called) == 0, "its list is closed"
         assert await world.store.children(parent.id) == {}
         await do_follow_ups(world.store, world.clock.now(), unheard)
@@ -337,7 +337,7 @@ def test_of_two_processes_that_list_at_once_one_has_made_the_list() -> None:
             await go_on.wait()
             return names
 
-        fan_outs = FanOuts(world.store, world.app.registry, world.clock)
+        fan_outs = FanOuts(world.store, world.app._runtime.registry, world.clock)
         late = asyncio.create_task(fan_outs.spread(JobContext(first, clock=world.clock), slowly, slowly))
         await slow.wait()
         await asyncio.sleep(10)

@@ -117,7 +117,7 @@ def test_in_the_era_in_which_the_job_was_daily_its_windows_are_days() -> None:
 @pytest.mark.req("WIN-6", "WIN-8")
 async def test_what_the_hours_of_a_job_leave_out_is_not_asked_for() -> None:
     app = Mainspring("memory://")
-    app.calendar("holidays", ["2026-03-10"])
+    app.calendars.declare("holidays", ["2026-03-10"])
     ran = []
 
     async def run(ctx) -> None:

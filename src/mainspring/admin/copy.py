@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from ..app.parts import SystemClock, make_store
+from ..app.adapters import SystemClock, make_store
 from ..config.settings import load
 from ..core import copy_store
 from ..core.copy_store import Compared, CopyRefused, Moved

@@ -37,7 +37,7 @@ async def migrate(url: str) -> SchemaStatus:
     scheme = _scheme(url)
     if scheme != "sqlite":
         return await (_mongo if scheme == "mongodb" else _postgres)(url, migrate=True)
-    from ..app.parts import SystemClock
+    from ..app.adapters import SystemClock
     from ..stores.sqlite import SqliteStore
 
     store = SqliteStore(parse_url(url).path, SystemClock())

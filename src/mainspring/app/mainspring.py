@@ -1,4 +1,4 @@
-"""`Mainspring`, the object users hold. The composition root: the only file that picks adapters."""
+"""`Mainspring`, the object users hold."""
 
 from __future__ import annotations
 
@@ -6,66 +6,60 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from ..config import settings as config
+from ..core.declaring.context import JobContext
 from ..core.declaring.options import JobOptions
 from ..core.declaring.registrar import Registrar
-from ..core.declaring.registry import Registry, module_names
-from ..core.engine.node import Node
-from ..core.locks import Lock, suggested_ttl
+from ..core.locks import Lock
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
 from ..core.queries.job_view import JobView
 from ..core.views.execution import Execution, executions_of, row_of
-from ..core.views.records import (
-    AuditRecord,
-    LockView,
-    LogEntry,
-    WorkerView,
-    audit_record,
-    lock_view,
-    log_entries,
-    worker_view,
-)
+from ..core.views.records import AuditRecord, LogEntry, WorkerView, audit_record, log_entries, worker_view
+from ..model.backfill import Backfill, Windows
+from ..model.policies import Unique
 from ..model.triggers.combined import Trigger
-from ..model.values.reading import duration, identifier
-from ..observe.dispatch import Dispatcher
-from ..observe.logs.lines import LogLines
-from ..observe.logs.setup import already_configured, configure_logging
-from . import parts as assembly
-from .backfills import WindowMethods
-from .calendars import CalendarMethods
-from .enqueue_methods import EnqueueMethods
-from .event_loops import new_event_loop
-from .http import ServerMethods
-from .monitoring import MonitoringMethods
-from .occurrences import OccurrenceMethods
-from .parts import Parts, SystemClock
-from .signals import run_to_end, serve
-from .templates import FlowMethods
-from .tenants import TenantMethods
-from .tokens import TokenMethods
+from ..model.values.reading import identifier
+from .bulk import AppBulk
+from .monitoring import AppMonitoring
+from .namespaces import (
+    AppBackfills,
+    AppCalendars,
+    AppLocks,
+    AppTemplates,
+    AppTenants,
+    AppTokens,
+    BackfillOptions,
+)
+from .runtime import Runtime
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from ..config.settings import Settings
     from .sync import SyncMainspring
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mainspring(
-    CalendarMethods,
-    EnqueueMethods,
-    FlowMethods,
-    MonitoringMethods,
-    OccurrenceMethods,
-    ServerMethods,
-    TenantMethods,
-    TokenMethods,
-    WindowMethods,
-):
+class EnqueueOptions(TypedDict, total=False):
+    """What an enqueue may say besides the parameters. All of it is optional."""
+
+    start_at: Any
+    priority: int | None
+    queue: str | None
+    unique: str | Unique | None
+    by: str
+    traceparent: str | None
+    metadata: Mapping[str, Any] | None
+    tenant: str | None
+    share: str | None
+
+
+class Mainspring:
     """A job scheduler and background-job platform around one database.
 
     >>> app = Mainspring("memory://")
@@ -87,25 +81,54 @@ class Mainspring(
         config_file: str | None = None,
         **settings: Any,
     ) -> None:
-        """`database` is an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store. `jobs`
-        names modules that declare jobs; `tenant_context` gives what is entered around the handler for a tenant; lines
-        go to `logger` instead of the one called `mainspring`, spans to an OpenTelemetry `tracer_provider` instead of
-        the one that is set for the process. Every other keyword is a setting (docs/configuration.md)."""
-        url, given_store = assembly.database_of(database)
-        if url is not None:
-            settings = {"database_url": url, **settings}
-        self._arguments, self._config_file = settings, config_file
-        self.settings = config.load(settings, None, config_file)
-        self.clock: Clock = clock or SystemClock()
-        self.registry = Registry(tenant_context)
-        self.registrar = Registrar(self.registry)
-        self.resources = assembly.resources_of(resources)
-        self.logger, self.tracer_provider = assembly.logger_of(logger), assembly.provider_of(tracer_provider)
-        self.emit = Dispatcher(LogLines(logger), *assembly.observers_of(observers))
-        self._modules = module_names(jobs)
-        self._given_store = given_store
-        self._parts: Parts | None = None
-        self._declarations = assembly.Declarations(self.registry)
+        """Nothing connects before it is needed, or before `start`.
+
+        - `database`: an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store
+        - `jobs`: names of modules that declare jobs
+        - `resources`: what handlers find in `ctx.resources`
+        - `observers`: callables that receive every event of this process
+        - `tenant_context`: makes the context manager that is entered around the handler for a tenant
+        - `logger`: receives the log lines instead of the logger `mainspring`
+        - `tracer_provider`: an OpenTelemetry provider to use instead of the global one
+        - `config_file`: the TOML file with settings
+
+        Every other keyword is a setting: see docs/configuration.md.
+        """
+        self._runtime = runtime = Runtime(
+            database,
+            settings,
+            jobs=jobs,
+            resources=resources,
+            observers=observers,
+            tenant_context=tenant_context,
+            logger=logger,
+            tracer_provider=tracer_provider,
+            clock=clock,
+            config_file=config_file,
+        )
+        self.registrar = Registrar(runtime.registry)
+        """Declares jobs for objects with `execute(ctx)`, with one method per kind of schedule."""
+        self.backfills = AppBackfills(runtime)
+        """Steers backfills: `app.backfills.pause(id)`."""
+        self.bulk = AppBulk(runtime)
+        """Commands for many jobs or executions: `app.bulk.jobs("pause", queue="mail")`."""
+        self.calendars = AppCalendars(runtime)
+        """Named calendars: `app.calendars.declare("holidays", ["12-25"])`."""
+        self.locks = AppLocks(runtime)
+        """Locks as an administrator sees them: `app.locks.all()`, `app.locks.release(name)`."""
+        self.monitoring = AppMonitoring(runtime)
+        """Metrics, alert rules, missed runs: `app.monitoring.late()`."""
+        self.templates = AppTemplates(runtime)
+        """Templates of jobs: `app.templates.apply("crawl-site", "crawl-news")`."""
+        self.tenants = AppTenants(runtime)
+        """The tenants of an execution: `app.tenants.runs(execution)`."""
+        self.tokens = AppTokens(runtime)
+        """API tokens: `app.tokens.create("ci", "operator")`."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._runtime.settings
 
     # --- declaring ----------------------------------------------------------------------------------------
     def job(self, name: str, **options: Unpack[JobOptions]) -> Callable[[F], F]:
@@ -113,124 +136,53 @@ class Mainspring(
         identifier("name", name)
 
         def declared(function: F) -> F:
-            self.registry.declare(name, function, **options)
+            self._runtime.registry.declare(name, function, **options)
             return function
 
         return declared
 
     def register(self, handler: Any, **options: Unpack[JobOptions]) -> None:
-        """Declare a class or instance with `name` and `perform(data, execution)`."""
-        self.registry.register(handler, **options)
+        """Declare a class or instance with `name` and `perform(data, execution)`, and its job."""
+        self._runtime.registry.register(handler, **options)
 
     def schedule(
         self, name: str, handler: Any, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
     ) -> None:
         """Declare one more job for a handler, with its own trigger, parameters and queue."""
-        self.registry.schedule(name, handler, trigger, **options)
+        self._runtime.registry.schedule(name, handler, trigger, **options)
 
     def provide(self, name: str, resource: Any) -> None:
-        """Hand a resource (a pool, an HTTP client) to every handler as `ctx.resources.name`."""
-        self.resources[name] = resource
+        """Give every handler a resource (a pool, an HTTP client) as `ctx.resources.name`."""
+        self._runtime.resources[name] = resource
 
     def observe(self, observer: Callable[[Any], None]) -> None:
-        """Call this with every event of this process."""
-        self.emit.add(*assembly.observers_of([observer]))
+        """Call the observer with every event of this process."""
+        self._runtime.observe(observer)
 
-    @property
-    def idle(self) -> bool:
-        """No job is declared, and no module is left to declare one."""
-        return not self.registry.names and not self._modules
-
-    @property
-    def declares(self) -> tuple[str, ...]:
-        """The names of the jobs that code declares; modules that are to be imported are."""
-        self._import_modules()
-        return tuple(name for name, _ in self._declarations.jobs(self.settings))
-
-    # --- life ---------------------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------------------
     async def open(self) -> None:
-        """Connect, without starting any role; declared jobs that are not known yet are created. Done by itself when
-        needed. What is known already changes only at `start`, so that a look from an old checkout alters nothing."""
-        await self._ready()
+        """Connect without starting any role, and create declared jobs that are not stored yet. Done automatically when
+        needed. Stored jobs change only at `start`, so a client on an old checkout alters nothing."""
+        await self._runtime.ready()
 
     async def close(self) -> None:
-        """Stop what runs and disconnect."""
-        await self.stop()
-        await self._end_pings()
-        parts, self._parts = self._parts, None
-        if parts is not None and parts.opened and parts.here:
-            await parts.stop_inline()
-            await parts.close_links()
-            if self._given_store is None:
-                await parts.store.close()
+        """Stop the roles of this process and disconnect."""
+        await self._runtime.close()
 
-    async def start(
-        self,
-        roles: Sequence[str] | None = None,
-        queues: Sequence[str] | None = None,
-        exclude: Sequence[str] | None = None,
-        **settings: Any,
-    ) -> None:
-        """Start the roles of this process. An application without jobs starts nothing."""
-        self._configure({"roles": roles, "queues": queues, "exclude": exclude, **settings})
-        self._import_modules()
-        self._observe()
-        if not self.settings.enabled or (not self.registry.names and roles is None):
-            return
-        parts = await self._ready(declare=False)
-        async with parts.turn():
-            if parts.node is None:
-                try:
-                    await self._start(parts)
-                except BaseException:
-                    await parts.stop(0)
-                    raise
-
-    async def _start(self, parts: Parts) -> None:
-        self._take_port(parts)
-        await self._serve_metrics(parts)
-        with parts.outside():
-            parts.node = await self._started_node(parts)
-            if parts.http is not None:
-                await parts.http.start()
-
-    def _configure(self, options: Mapping[str, Any]) -> None:
-        chosen = {name: value for name, value in options.items() if value is not None}
-        self.settings = config.load(self._arguments | chosen, None, self._config_file)
-
-    async def _started_node(self, parts: Parts) -> Node:
-        """A start is a deploy: jobs follow the code from here on."""
-        revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
-        await parts.job_cache.declare(declared)
-        parts.declared = revision
-        names = tuple(name for name, _ in declared)
-        if self.settings.prune:
-            await parts.steering.retire_orphans(frozenset(names))
-        node = Node(
-            parts.store,
-            self.registry,
-            assembly.node_settings(self.settings),
-            parts.time,
-            parts.chance,
-            self.emit,
-            declares=names,
-            resources=self.resources,
-            tracing=parts.tracing,
-            logger=self.logger,
-        )
-        await node.start()
-        return node
+    async def start(self, **settings: Any) -> None:
+        """Start the roles of this process; settings given here override those of the constructor, such as
+        `roles=["worker"]` or `queues=["mail"]`. An application without jobs starts nothing unless roles are given."""
+        await self._runtime.start(settings)
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Drain and stop the roles within `stop_timeout`. Ends before any connection closes."""
-        if self._parts is not None and self._parts.here:
-            await self._parts.stop(timeout)
+        """Drain and stop the roles of this process within `timeout` seconds, or the setting `stop_timeout`."""
+        await self._runtime.stop(timeout)
 
     async def __aenter__(self) -> Mainspring:
         try:
             await self.start()
         except BaseException:
-            await self.close()  # nobody else will: `async with` leaves only what it entered
+            await self.close()  # `async with` calls __aexit__ only after __aenter__ has succeeded
             raise
         return self
 
@@ -239,162 +191,261 @@ class Mainspring(
     ) -> None:
         await self.close()
 
-    def run(self, **options: Any) -> None:
-        """Run the roles of this process until SIGTERM or SIGINT, with its log on standard error unless you set up
-        logging yourself. A second signal stops at once, and exits with 1."""
-        self._configure(options)
-        if not already_configured():
-            configure_logging(self.settings.log_format, self.settings.log_level)
-        timeout = self.settings.stop_timeout
-        new_loop = partial(new_event_loop, self.settings.uvloop)
-        if not run_to_end(lambda: serve(lambda: self.start(**options), self.stop, self.close, timeout), new_loop):
+    def run(self, **settings: Any) -> None:
+        """Run the roles of this process until SIGTERM or SIGINT, and log to standard error unless logging is set up. A
+        second signal stops at once and exits with 1."""
+        if not self._runtime.run(settings):
             raise SystemExit(1)
 
+    @asynccontextmanager
+    async def lifespan(self, host: Any = None) -> AsyncIterator[None]:
+        """Run the roles of this process inside FastAPI or Starlette: `FastAPI(lifespan=app.lifespan)`."""
+        async with self:
+            yield
+
+    def asgi(self) -> FastAPI:
+        """The HTTP interface, to be mounted into an application of your own. Needs `mainspring[server]`.
+
+        site = FastAPI(lifespan=app.lifespan)
+        site.mount("/jobs-admin", app.asgi())
+        """
+        return self._runtime.api
+
+    @cached_property
+    def sync(self) -> SyncMainspring:
+        """The same methods, blocking: for Flask, Django, scripts and threads."""
+        from .sync import SyncMainspring
+
+        return SyncMainspring(self)
+
+    # --- making executions --------------------------------------------------------------------------------
+    async def enqueue(
+        self,
+        handler: Any,
+        params: Mapping[str, Any] | None = None,
+        *,
+        connection: Any = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> Execution | None:
+        """Enqueue one execution of a handler (function, class or name); None if its unique key is taken.
+
+        With `connection` the execution is stored in the caller's own transaction, and exists once that is committed.
+        Executions of several tenants take turns in their queue; `share` names who takes turns instead of the tenant.
+        """
+        parts = self._runtime.at_hand() or await self._runtime.ready(connection is not None)
+        row = await parts.enqueuer.enqueue(handler, params, connection=connection, **options)
+        return None if row is None else Execution(row)
+
+    async def enqueue_many(
+        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+    ) -> list[Execution | None]:
+        """Enqueue many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order. The options hold
+        for every item that does not bring its own; with `connection` as for `enqueue`."""
+        parts = self._runtime.at_hand() or await self._runtime.ready(connection is not None)
+        return executions_of(await parts.enqueuer.enqueue_many(items, connection=connection, **options))
+
+    async def trigger(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        window: tuple[Any, Any] | None = None,
+        by: str = "system",
+        traceparent: str | None = None,
+        tenant: str | None = None,
+        tenants: Iterable[str] | None = None,
+    ) -> Execution:
+        """Run a job now. Its next scheduled time does not change.
+
+        `window` is the data window (begin, end) to cover. A job that has tenants runs only for `tenants`, if given;
+        with `tenant`, it runs for that one without a parent execution.
+        """
+        row = await (await self._runtime.engine()).enqueuer.trigger(
+            name, params, window=window, by=by, traceparent=traceparent, tenant=tenant, tenants=tenants
+        )
+        return Execution(row)
+
+    @asynccontextmanager
+    async def track(
+        self,
+        name: str,
+        *,
+        trigger: str = "manual",
+        triggered_by: str = "system",
+        params: Mapping[str, Any] | None = None,
+        traceparent: str | None = None,
+    ) -> AsyncIterator[JobContext]:
+        """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`."""
+        runtime, parts = self._runtime, await self._runtime.engine()
+        tracker = parts.tracker(runtime.emit, runtime.resources, runtime.logger)
+        async with tracker.track(
+            name, trigger=trigger, triggered_by=triggered_by, params=params, traceparent=traceparent
+        ) as context:
+            yield context
+
+    async def backfill(
+        self, name: str, begin: Any = None, end: Any = None, **options: Unpack[BackfillOptions]
+    ) -> Backfill:
+        """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
+        them. The options and more commands: `app.backfills`."""
+        return await self.backfills.start(name, begin, end, **options)
+
     # --- steering -----------------------------------------------------------------------------------------
-    async def pause(self, name: str, *, by: str = "system", **options: Any) -> JobView:
-        """No new ticks; what runs finishes. Options: `note`, and `resume_at` or `resume_after` to end by itself."""
-        return await (await self._ready()).steering.pause(name, by=by, **options)
+    async def pause(
+        self,
+        name: str,
+        *,
+        by: str = "system",
+        note: str | None = None,
+        resume_at: Any = None,
+        resume_after: Any = None,
+        seen: str | None = None,
+    ) -> JobView:
+        """Pause a job: no new ticks, and what runs finishes. `resume_at` or `resume_after` end the pause automatically.
+        With `seen`, the `tag` of a view, only if the job has not changed since."""
+        return await (await self._runtime.engine()).steering.pause(
+            name, by=by, note=note, resume_at=resume_at, resume_after=resume_after, seen=seen
+        )
 
     async def resume(self, name: str, *, by: str = "system") -> JobView:
-        return await (await self._ready()).steering.resume(name, by=by)
+        """End the pause of a job."""
+        return await (await self._runtime.engine()).steering.resume(name, by=by)
 
     async def cancel(
         self, ref: str | Execution, *, by: str = "system", reason: str | None = None
     ) -> Execution | JobView:
         """Cancel a job by name, or an execution."""
-        done = await (await self._ready()).steering.cancel(ref, by=by, reason=reason)
+        done = await (await self._runtime.engine()).steering.cancel(ref, by=by, reason=reason)
         return done if isinstance(done, JobView) else Execution(done)
 
     async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> Execution:
-        return Execution(await (await self._ready()).steering.cancel_execution(id, by=by, reason=reason))
+        """Cancel an execution by its id: one that waits ends at once, one that runs is asked to stop."""
+        return Execution(await (await self._runtime.engine()).steering.cancel_execution(id, by=by, reason=reason))
 
     async def reactivate(self, name: str, *, by: str = "system") -> JobView:
-        return await (await self._ready()).steering.reactivate(name, by=by)
+        """Let a cancelled job run again."""
+        return await (await self._runtime.engine()).steering.reactivate(name, by=by)
 
     async def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
         """Run a failed execution, or a job's last one, again as a new execution."""
-        return Execution(await (await self._ready()).steering.retry(ref, by=by))
+        return Execution(await (await self._runtime.engine()).steering.retry(ref, by=by))
 
-    async def update_job(self, name: str, *, by: str = "system", seen: str | None = None, **changes: Any) -> JobView:
-        """Override fields of a job; the change survives deploys until it is reverted. With `seen`, the `tag` of a view,
-        only if the job is still as it was."""
-        return await (await self._ready()).steering.update_job(name, changes, by=by, seen=seen)
+    async def update_job(
+        self, name: str, *, by: str = "system", seen: str | None = None, **changes: Unpack[JobOptions]
+    ) -> JobView:
+        """Override options of a job; the change survives deploys until it is reverted. With `seen`, the `tag` of a
+        view, only if the job has not changed since."""
+        given: dict[str, Any] = {**changes}
+        return await (await self._runtime.engine()).steering.update_job(name, given, by=by, seen=seen)
 
     async def revert_job(self, name: str, *, by: str = "system") -> JobView:
-        return await (await self._ready()).steering.revert_job(name, by=by)
+        """Take back every override of a job: it follows its declaration again."""
+        return await (await self._runtime.engine()).steering.revert_job(name, by=by)
 
     async def remove_job(self, name: str, *, by: str = "system", force: bool = False, purge: bool = False) -> None:
-        await (await self._ready()).steering.remove_job(name, by=by, force=force, purge=purge)
+        """Delete a job; with `purge` also its executions. `force` deletes it although other jobs come after it."""
+        await (await self._runtime.engine()).steering.remove_job(name, by=by, force=force, purge=purge)
+
+    async def skip_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
+        """Leave out the run that is due at `at`. A time without an offset is in the zone of the job."""
+        return await (await self._runtime.engine()).steering.skip_occurrence(name, at, by=by)
+
+    async def move_occurrence(self, name: str, at: Any, to: Any, *, by: str = "system") -> JobView:
+        """Run what is due at `at` earlier or later, with the window it would have had."""
+        return await (await self._runtime.engine()).steering.move_occurrence(name, at, to, by=by)
+
+    async def restore_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
+        """Take back a skip or a move."""
+        return await (await self._runtime.engine()).steering.restore_occurrence(name, at, by=by)
 
     # --- reading ------------------------------------------------------------------------------------------
     async def jobs(self) -> list[JobView]:
-        return await (await self._ready()).queries.jobs()
+        """Every job, by name."""
+        return await (await self._runtime.engine()).queries.jobs()
 
     async def job_view(self, name: str) -> JobView:
-        return await (await self._ready()).queries.job(name)
+        """One job: its options, state, next run and last executions; `JobNotFound` if there is none of this name."""
+        return await (await self._runtime.engine()).queries.job(name)
+
+    async def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
+        """The data windows of a job inside [begin, end), and whether each is done, failed, missing or running. Without
+        a range: from the first window that is known to now."""
+        return await (await self._runtime.engine()).windows.windows(name, begin, end)
 
     async def why(self, name: str) -> tuple[JobView, list[Reason]]:
-        """Why it is not running: what stands in its way comes first."""
-        return await (await self._ready()).overview.why(name)
+        """Why a job is not running: what blocks it comes first."""
+        return await (await self._runtime.engine()).overview.why(name)
 
     async def why_waiting(self, execution: Execution) -> list[Reason]:
         """Why this one execution has not begun."""
-        return await (await self._ready()).overview.why_waiting(row_of(execution))
+        return await (await self._runtime.engine()).overview.why_waiting(row_of(execution))
 
-    async def waiting_for_code(self) -> dict[str, int]:
-        """Jobs whose code no running process has, and how many of their executions wait for it."""
-        return await (await self._ready()).queries.waiting_for_code()
-
-    async def executions(self, job: str | None = None, **filters: Any) -> list[Execution]:
-        """Newest first; filters: status, running, tenant, trace_id, trigger, since, until, limit, offset, before."""
-        return executions_of(await (await self._ready()).queries.executions(job, **filters))
+    async def executions(
+        self,
+        job: str | None = None,
+        *,
+        status: str | Iterable[str] | None = None,
+        running: bool | None = None,
+        tenant: str | None = None,
+        trace_id: str | None = None,
+        parent_id: str | None = None,
+        trigger: str | None = None,
+        since: Any = None,
+        until: Any = None,
+        limit: int = 50,
+        offset: int = 0,
+        before: str | None = None,
+    ) -> list[Execution]:
+        """Executions that match every filter given, live and finished, newest first. `before` is the id to continue
+        after, for the next page."""
+        rows = await (await self._runtime.engine()).queries.executions(
+            job,
+            status=status,
+            running=running,
+            tenant=tenant,
+            trace_id=trace_id,
+            parent_id=parent_id,
+            trigger=trigger,
+            since=since,
+            until=until,
+            limit=limit,
+            offset=offset,
+            before=before,
+        )
+        return executions_of(rows)
 
     async def get(self, execution_id: str) -> Execution:
-        return Execution(await (await self._ready()).queries.get(execution_id))
+        """One execution; `ExecutionNotFound` if there is none of this id."""
+        return Execution(await (await self._runtime.engine()).queries.get(execution_id))
 
     async def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogEntry]]:
-        return log_entries(await (await self._ready()).queries.logs(execution_id, after))
+        """The log lines of an execution, numbered; with `after`, only those beyond that number."""
+        return log_entries(await (await self._runtime.engine()).queries.logs(execution_id, after))
 
     async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
-        """The execution once it has ended; `TimeoutError` when it has not by then."""
-        return Execution(await (await self._ready()).queries.wait(execution, timeout))
+        """Wait until an execution has ended, and return it; `TimeoutError` after `timeout` seconds."""
+        return Execution(await (await self._runtime.engine()).queries.wait(execution, timeout))
 
     async def workers(self) -> list[WorkerView]:
-        return [worker_view(info) for info in await (await self._ready()).queries.workers()]
+        """Every process that runs roles, with its host, roles, queues and last heartbeat."""
+        return [worker_view(info) for info in await (await self._runtime.engine()).queries.workers()]
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[AuditRecord]:
-        return [audit_record(each) for each in await (await self._ready()).queries.audits(target, limit)]
+        """Who did what by command, newest first; with `target`, only to that job or execution."""
+        return [audit_record(each) for each in await (await self._runtime.engine()).queries.audits(target, limit)]
 
     # --- locks --------------------------------------------------------------------------------------------
     @asynccontextmanager
     async def lock(self, name: str, ttl: Any = 30, *, hold_at_least: Any = 0, wait: Any = 0) -> AsyncIterator[Lock]:
-        """Hold a named lock across processes: renewed while held, released at the end."""
-        async with (await self._ready()).locks.lock(name, ttl, hold_at_least, wait) as lock:
+        """Hold a named lock across processes: renewed while it is held, released at the end. `LockTaken` if another
+        process holds it longer than `wait`."""
+        async with (await self._runtime.engine()).locks.lock(name, ttl, hold_at_least, wait) as lock:
             yield lock
 
     async def try_lock(self, key: str, ttl: Any) -> bool:
-        """Take a lock that is not released but runs out: once per window, whoever comes first."""
-        return await (await self._ready()).locks.try_lock(key, ttl)
-
-    @staticmethod
-    def suggested_ttl(expected: Any) -> float:
-        """Seconds a lock of `try_lock` should last for work that takes about this long."""
-        return suggested_ttl(duration("expected", expected, allow_zero=True))
+        """Take a lock that is not released but expires after `ttl`: True for the first caller only."""
+        return await (await self._runtime.engine()).locks.try_lock(key, ttl)
 
     async def unlock(self, key: str) -> bool:
-        return await (await self._ready()).locks.unlock(key)
-
-    async def locks(self) -> list[LockView]:
-        return [lock_view(row) for row in await (await self._ready()).locks.backend.locks()]
-
-    async def release_lock(self, name: str, *, by: str = "system") -> bool:
-        return await (await self._ready()).locks.release(name, by)
-
-    # --- blocking facade ----------------------------------------------------------------------------------
-    @cached_property
-    def sync(self) -> SyncMainspring:
-        """The same client, blocking: for Flask, Django, scripts and threads."""
-        from .sync import SyncMainspring
-
-        return SyncMainspring(self)
-
-    # --- inside -------------------------------------------------------------------------------------------
-    def _at_hand(self) -> Parts | None:
-        """The parts, if nothing has to be done first: nearly always."""
-        parts = self._parts
-        if parts is None or not parts.opened or parts.declared != self.registry.revision or not parts.here:
-            return None
-        return parts
-
-    async def _ready(self, in_transaction: bool = False, declare: bool = True) -> Parts:
-        """The parts around an open store; opened by whoever needs it first, anew in a forked child."""
-        parts = self._parts
-        if parts is None or not parts.here:
-            parts = self._parts = Parts(
-                self._make_store(), self.registry, self.settings, self.clock, self.emit, self.tracer_provider
-            )
-        if not parts.opened or (declare and parts.declared != self.registry.revision):
-            async with parts.short_turn() if in_transaction else parts.turn():
-                await self._open(parts, declare)
-        return parts
-
-    async def _open(self, parts: Parts, declare: bool) -> None:
-        """Connect once, and bring to the store what code has declared since it was last brought there."""
-        self._import_modules()
-        revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
-        if not parts.opened:
-            await parts.store.open()
-            parts.time.observe(await parts.store.now())
-            parts.opened = True
-        if declare and parts.declared != revision:
-            await parts.job_cache.declare(declared, update=parts.node is not None)
-            parts.declared = revision
-
-    def _import_modules(self) -> None:
-        self.registry.import_modules(self._modules)
-        self._modules = ()
-
-    def _make_store(self) -> Store:
-        if self._given_store is not None:
-            return self._given_store
-        return assembly.make_store(self.settings, self.clock)
+        """Release a lock of `try_lock` before it expires; False if it was not held."""
+        return await (await self._runtime.engine()).locks.unlock(key)

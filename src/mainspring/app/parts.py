@@ -1,4 +1,4 @@
-"""What hangs together around one store in one process, and which adapters an application gets."""
+"""The parts of the engine around one store in one process, wired together, and the jobs that code declares."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import logging
 import os
 import random
 import socket
-import sys
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
-from ..config import settings as config
+from ..config.settings import Settings
 from ..core.access.api_tokens import Tokens
 from ..core.access.login_failures import LoginFailures
 from ..core.backfills.commands import Backfills
@@ -39,45 +36,33 @@ from ..core.loops import Emit
 from ..core.monitoring.metrics import Readings
 from ..core.monitoring.totals import Overview
 from ..core.monitoring.watchdog import Watch
-from ..core.ports import Clock, LockBackend, Store
+from ..core.ports import Clock, Store
 from ..core.queries.audit_lists import AuditLists
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
 from ..core.store_clock import StoreClock
-from ..model.errors import ConfigurationError, InvalidValue, StoreError
+from ..model.errors import StoreError
 from ..model.job import JobSpec
 from ..model.store.messages import Audit, WorkerInfo
-from ..model.time.instants import Micros
 from ..model.values.ids import random_id
-from ..model.values.payload import presentable
 from ..version import VERSION
+from .adapters import announcing, make_locks, make_tracing, make_wakeups, traced
 
 if TYPE_CHECKING:
     from ..observe.metrics.server import MetricsServer
-    from ..observe.tracing.tracing import Tracing
-    from ..redis.wakeups import RedisWakeups
     from ..server.serving import HttpServer
 
 OPEN_PATIENCE = 5.0
 
 
-class SystemClock:
-    """The machine's clock."""
-
-    monotonic = staticmethod(time.monotonic)
-
-    def now(self) -> Micros:
-        return time.time_ns() // 1000
-
-
 class Parts:
-    """Everything that hangs on one store in one process. A forked child needs parts of its own."""
+    """Everything that works on one store in one process. A forked child needs parts of its own."""
 
     def __init__(
         self,
         store: Store,
         registry: Registry,
-        settings: config.Settings,
+        settings: Settings,
         clock: Clock,
         emit: Emit,
         tracer_provider: Any = None,
@@ -139,12 +124,12 @@ class Parts:
 
     @property
     def here(self) -> bool:
-        """False in a child forked since: threads and connections stayed with the parent."""
+        """False in a forked child: threads and connections stayed with its parent."""
         return self.pid == os.getpid()
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """One task at a time, whichever thread's event loop it is on."""
+        """Admits one task at a time, from the event loops of all threads."""
         mine: Future[None] = Future()
         while (other := self._begin_turn(mine)) is not None:
             await asyncio.shield(asyncio.wrap_future(other))
@@ -156,7 +141,7 @@ class Parts:
 
     @asynccontextmanager
     async def short_turn(self) -> AsyncIterator[None]:
-        """As `turn`, for a caller inside a transaction of their own: what it locks cannot be waited for."""
+        """As `turn`, for a caller inside an open transaction: it must not wait for what that transaction locks."""
         try:
             async with asyncio.timeout(OPEN_PATIENCE), self.turn():
                 yield
@@ -167,7 +152,7 @@ class Parts:
             ) from None
 
     def _begin_turn(self, mine: Future[None]) -> Future[None] | None:
-        """Take the turn if it is free; otherwise say whose end to wait for."""
+        """Take the turn if it is free; otherwise return the turn to wait for."""
         with self._gate:
             if self._turn is None:
                 self._turn = mine
@@ -175,7 +160,7 @@ class Parts:
             return self._turn
 
     def inline_leases(self) -> Leases:
-        """The leases of the running node, or of a heart that only inline work needs."""
+        """The leases of the running node; without a node, those of a heartbeat for inline work only."""
         if self.node is not None:
             return self.node.leases
         if self.inline is None:
@@ -200,11 +185,11 @@ class Parts:
         )
 
     def outside(self) -> AbstractContextManager[None]:
-        """What is started in here belongs to no trace of whoever starts it."""
+        """Tasks started in this block do not belong to the caller's trace."""
         return nullcontext() if self.tracing is None else self.tracing.outside()
 
     async def stop(self, timeout: float | None = None) -> None:
-        """At the same time: the stop is to take no longer than it may, and neither needs the other to end."""
+        """Stop servers and node at the same time: they are independent, and the timeout covers all of them."""
         servers = [server for server in (self.http, self.metrics) if server is not None]
         node, self.http, self.metrics, self.node = self.node, None, None, None
         parts = [server.stop() for server in servers]
@@ -213,7 +198,7 @@ class Parts:
         await asyncio.gather(*parts)
 
     def channels(self) -> dict[str, bool]:
-        """The ways by which this process is woken up by others, and whether each works; none if it does not listen."""
+        """The channels by which other processes wake this one, and whether each works; none if it does not listen."""
         if self.node is None or not self._settings.wakeups:
             return {}
         store = {"store": bool(getattr(self.store, "hears", True))}
@@ -225,7 +210,7 @@ class Parts:
             await heart.stop()
 
     async def close_links(self) -> None:
-        """Whatever is connected beside the store."""
+        """Close the connections to anything but the store."""
         if self.wakeups is not None:
             await self.wakeups.close()
         if self.locks.backend is not self.store:
@@ -236,14 +221,14 @@ class Parts:
 
 
 class Declarations:
-    """The jobs of the code under given settings. Made once for the same of both: a start asks for them several times,
-    and there may be ten thousand."""
+    """The jobs that code declares, as they are under given settings. Cached: a start reads them several times, and
+    there may be ten thousand."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._made: tuple[int, config.Settings, list[tuple[str, JobSpec]]] | None = None
+        self._made: tuple[int, Settings, list[tuple[str, JobSpec]]] | None = None
 
-    def jobs(self, settings: config.Settings) -> list[tuple[str, JobSpec]]:
+    def jobs(self, settings: Settings) -> list[tuple[str, JobSpec]]:
         revision = self._registry.revision
         if self._made is None or self._made[:2] != (revision, settings):
             found = self._registry.declared_jobs(settings.lookup, settings.timezone, settings.job_defaults)
@@ -251,125 +236,7 @@ class Declarations:
         return self._made[2]
 
 
-def database_of(given: Any) -> tuple[str | None, Store | None]:
-    """The address or the store meant by what an application was given; neither: the settings say."""
-    if given is None or isinstance(given, str):
-        return given, None
-    if isinstance(given, os.PathLike):
-        return f"sqlite:///{quote(os.fspath(given))}", None
-    client = type(given).__module__.startswith("pymongo.")  # it has every name, as that of a database
-    if callable(getattr(given, "exchange", None)) and not client:
-        return None, given
-    raise InvalidValue("database", presentable(given), "an address such as sqlite:///jobs.db, a path, or a store")
-
-
-def observers_of(given: Any) -> tuple[Callable[[Any], None], ...]:
-    """Observers as an application was given them, checked."""
-    observers = tuple(given) if isinstance(given, Iterable) else (given,)
-    for observer in observers:
-        if not callable(observer):
-            raise InvalidValue("observers", presentable(observer), "callables that take an event")
-    return observers
-
-
-def logger_of(given: Any) -> logging.Logger | None:
-    if given is not None and not isinstance(given, logging.Logger):
-        raise InvalidValue("logger", presentable(given), "a logging.Logger")
-    return given
-
-
-def provider_of(given: Any) -> Any:
-    if given is not None and not hasattr(given, "get_tracer"):
-        raise InvalidValue("tracer_provider", presentable(given), "an OpenTelemetry TracerProvider")
-    return given
-
-
-def resources_of(given: Any) -> dict[str, Any]:
-    """Resources by name, as an application was given them, checked."""
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidValue("resources", presentable(given), "a mapping of names to resources")
-    return dict(given or {})
-
-
-def make_store(settings: config.Settings, clock: Clock) -> Store:
-    """The store behind an address. Drivers are imported only here."""
-    url = config.parse_url(settings.database_url)
-    if url.scheme == "memory":
-        from ..stores.memory import MemoryStore
-
-        return MemoryStore(clock)
-    if url.scheme == "sqlite":
-        from ..stores.sqlite import SqliteStore
-
-        return SqliteStore(url.path, clock)
-    if url.scheme == "postgresql":
-        from ..stores.postgres import PostgresStore
-
-        return PostgresStore(url.url)
-    if url.scheme == "mongodb":
-        from ..stores.mongo import MongoStore
-
-        return MongoStore(url.url)
-    known = "use sqlite, postgresql or mongodb"
-    raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; {known}")
-
-
-def make_locks(settings: config.Settings, store: Store) -> LockBackend:
-    """Where locks are kept. Who releases one is recorded in the store, wherever the lock was."""
-    if settings.locks == "store":
-        return store
-    from ..redis.locks import RedisLocks
-
-    async def record(audit: Audit) -> None:
-        await store.copy_in("audits", [audit])
-
-    return RedisLocks(settings.redis_url or "", record)
-
-
-def make_wakeups(settings: config.Settings) -> RedisWakeups | None:
-    if not settings.redis_wakeups:
-        return None
-    from ..redis.wakeups import RedisWakeups
-
-    return RedisWakeups(settings.redis_url or "")
-
-
-def announcing(store: Store, wakeups: RedisWakeups | None) -> Store:
-    if wakeups is None:
-        return store
-    from ..redis.announcing_store import AnnouncingStore
-
-    return cast(Store, AnnouncingStore(store, wakeups))
-
-
-def make_tracing(settings: config.Settings, provider: Any = None) -> Tracing | None:
-    """Spans, if the settings say so; by themselves where the application has set up OpenTelemetry before. Where nobody
-    has even imported it, nothing of it is loaded."""
-    wanted = settings.tracing
-    if wanted == "auto" and provider is None:
-        if "opentelemetry.trace" not in sys.modules and "OTEL_PYTHON_TRACER_PROVIDER" not in os.environ:
-            return None
-        from opentelemetry import trace
-
-        wanted = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
-    if not wanted:
-        return None
-    try:
-        from ..observe.tracing.tracing import Tracing
-    except ImportError:
-        raise ConfigurationError("tracing needs opentelemetry-api: pip install 'mainspring[otel]'") from None
-    return Tracing(provider)
-
-
-def traced(store: Store, tracing: Tracing | None) -> Store:
-    if tracing is None:
-        return store
-    from ..observe.tracing.traced_store import TracedStore
-
-    return cast(Store, TracedStore(store, tracing))
-
-
-def node_settings(settings: config.Settings) -> NodeSettings:
+def node_settings(settings: Settings) -> NodeSettings:
     fields = {
         name: getattr(settings, name) for name in settings.__struct_fields__ if name in NodeSettings.__struct_fields__
     }
@@ -378,7 +245,7 @@ def node_settings(settings: config.Settings) -> NodeSettings:
 
 
 def inline_info(parts: Parts) -> WorkerInfo:
-    """Who records inline work in a process that runs no role."""
+    """The worker record of inline work in a process that runs no role."""
     now = parts.time.now()
     id = random_id(now, parts.chance)
     return WorkerInfo(id=id, host=socket.gethostname(), pid=os.getpid(), version=VERSION, started=now, seen=now)

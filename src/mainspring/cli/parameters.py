@@ -29,9 +29,9 @@ def read_params(text: str | None, pairs: Sequence[str], textual: Mapping[str, An
 
 def textual_parameters(app: Mainspring, handler: str) -> Mapping[str, Any]:
     """The parameters of a handler that take text or None, as far as this process knows the handler."""
-    if handler not in app.registry.names:
+    if handler not in app._runtime.registry.names:
         return _UNKNOWN
-    hints = {item.name: item.hint for item in app.registry.get(handler).signature.shape.parameters}
+    hints = {item.name: item.hint for item in app._runtime.registry.get(handler).signature.shape.parameters}
     return {name: hint for name, hint in hints.items() if hint is str or set(get_args(hint)) == _TEXT_OR_NONE}
 
 

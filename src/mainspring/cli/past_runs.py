@@ -47,7 +47,7 @@ async def _past(url: str) -> Past:
             return Past(why="the database is not migrated to this release")
         app = Mainspring(url, prune=False)
         try:
-            views, calendars = await app.jobs(), await app.calendars()
+            views, calendars = await app.jobs(), await app.calendars.all()
         finally:
             await app.close()
     means = {view.name: view.stats.average_duration_ms for view in views}

@@ -22,7 +22,9 @@ from .kit import BlockingKit, Kit, KitBase
 from .recording import RecordingStore, immediately
 
 if TYPE_CHECKING:
-    from ..app.mainspring import Mainspring, Parts  # type: ignore[attr-defined]
+    from ..app.mainspring import Mainspring
+    from ..app.parts import Parts
+    from ..app.runtime import Runtime
 
 FOR_A_TEST: dict[str, Any] = {
     "database_url": "memory://",
@@ -34,7 +36,7 @@ FOR_A_TEST: dict[str, Any] = {
 """Nothing reaches outside the process. Not enabled: code under test that starts the application, such as a web
 framework, starts no second worker."""
 
-_EXCHANGED = ("clock", "settings", "resources", "_arguments", "_given_store", "_parts")
+_EXCHANGED = ("clock", "settings", "resources", "arguments", "given_store", "parts")
 
 
 class harness:
@@ -98,35 +100,35 @@ class harness:
 
     # --- the exchange -------------------------------------------------------------------------------------
     def _exchange(self) -> RecordingStore:
-        app = self._app
+        runtime = self._app._runtime
         if self._before is not None:
             raise RuntimeError("this harness is in use: make one of its own for every test")
-        if app._parts is not None and app._parts.node is not None:
+        if runtime.parts is not None and runtime.parts.node is not None:
             raise RuntimeError("the application runs already: a test starts no application, the harness runs its jobs")
-        _ = app.declares  # modules that declare jobs are imported, before anything is exchanged
-        self._before = {name: getattr(app, name) for name in _EXCHANGED}
-        self._had_facade = "sync" in vars(app)
+        _ = runtime.declares  # imports the modules that declare jobs, before anything is exchanged
+        self._before = {name: getattr(runtime, name) for name in _EXCHANGED}
+        self._had_facade = "sync" in vars(self._app)
         store = RecordingStore(self._clock)
-        app.clock = self._clock
-        app.settings = msgspec.structs.replace(app.settings, **FOR_A_TEST)
-        app.resources = {**app.resources, **self._resources}
-        app._arguments = {**app._arguments, **FOR_A_TEST}
-        app._given_store, app._parts = store, _seeded_parts(app, store, self._options[2])
+        runtime.clock = self._clock
+        runtime.settings = msgspec.structs.replace(runtime.settings, **FOR_A_TEST)
+        runtime.resources = {**runtime.resources, **self._resources}
+        runtime.arguments = {**runtime.arguments, **FOR_A_TEST}
+        runtime.given_store, runtime.parts = store, _seeded_parts(runtime, store, self._options[2])
         try:
-            immediately(app.open())
+            immediately(self._app.open())
         except BaseException:
             self._put_back()
             raise
         return store
 
     def _put_back(self) -> None:
-        app, before = self._app, self._before
+        runtime, before = self._app._runtime, self._before
         assert before is not None
-        _end_heart(app._parts)
-        if not self._had_facade:
-            _end_facade(vars(app).pop("sync", None))
+        _end_heartbeat(runtime.parts)
+        if not self._had_facade and (facade := vars(self._app).pop("sync", None)) is not None:
+            facade._caller.close()  # not `facade.close`, which refuses to block a running event loop
         for name, value in before.items():
-            setattr(app, name, value)
+            setattr(runtime, name, value)
         self._before = None
 
 
@@ -143,29 +145,20 @@ def _clock(app: Mainspring, start: datetime | str | None) -> FakeClock:
     return FakeClock() if start is None else FakeClock(instant("start", start, tz=app.settings.timezone))
 
 
-def _seeded_parts(app: Mainspring, store: RecordingStore, seed: int) -> Parts:
+def _seeded_parts(runtime: Runtime, store: RecordingStore, seed: int) -> Parts:
     """Made here instead of by the application, so that the very first ids come out of the seed."""
-    from ..app.mainspring import Parts  # type: ignore[attr-defined]
+    from ..app.parts import Parts
 
-    parts: Parts = Parts(store, app.registry, app.settings, app.clock, app.emit, app.tracer_provider)
+    parts = Parts(store, runtime.registry, runtime.settings, runtime.clock, runtime.emit, runtime.tracer_provider)
     parts.chance.seed(seed)
     return parts
 
 
-def _end_heart(parts: Any) -> None:
-    """Work that was tracked inline has started a thread that beats: it ends by itself once told."""
+def _end_heartbeat(parts: Parts | None) -> None:
+    """Work that was tracked inline has started a thread for its heartbeat. It ends when it sees the flag."""
     if parts is not None and parts.inline is not None:
         parts.inline._stopping = True
         parts.inline.wake()
-
-
-def _end_facade(facade: Any) -> None:
-    """The event loop behind `app.sync`, if this test was the first to use it. Ended here and not by `close`, which must
-    not be called while an event loop runs."""
-    background = None if facade is None else facade._background
-    if background is not None:
-        facade._background = None
-        background.close()
 
 
 __all__ = ["BlockingKit", "Kit", "KitBase", "harness"]

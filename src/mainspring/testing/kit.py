@@ -152,10 +152,10 @@ class KitBase:
     def _name(self, what: Any) -> str:
         """The name of a job or handler that exists: an assertion about a misspelt one must not pass."""
         if not isinstance(what, str):
-            return self.app.registry.resolve(what).name
+            return self.app._runtime.registry.resolve(what).name
         jobs = [job.name for job in immediately(self._store.jobs())]
-        if what not in jobs and what not in self.app.registry.names and what not in self.app.declares:
-            raise JobNotFound(what, [*jobs, *self.app.declares])
+        if what not in jobs and what not in self.app._runtime.registry.names and what not in self.app._runtime.declares:
+            raise JobNotFound(what, [*jobs, *self.app._runtime.declares])
         return what
 
     def _shown(self, what: Any) -> list[ExecutionRow]:
@@ -196,21 +196,22 @@ class KitBase:
 
     async def _stepping(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:
         await self.app.open()  # what code has declared since is brought to the store
-        settings, registry, parts = self.app.settings, self.app.registry, self.app._parts
+        runtime = self.app._runtime
+        settings, parts = runtime.settings, runtime.parts
         assert parts is not None, "it was opened"
         context = {
-            "resources": self.app.resources,
+            "resources": runtime.resources,
             "username": settings.username,
             "channel": settings.channel,
-            "logger": self.app.logger,
+            "logger": runtime.logger,
             "tracing": parts.tracing,
         }
         stepper = Stepper(
             cast(RecordingStore, parts.store),
-            registry,
+            runtime.registry,
             self.clock,
             self._chance,
-            self.app.emit,
+            runtime.emit,
             self._patience,
             self._on_run,
             context,

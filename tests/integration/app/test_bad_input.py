@@ -168,7 +168,7 @@ def test_a_wrong_declaration_fails_where_it_is_made(options: dict[str, Any], par
     with pytest.raises(InvalidValue) as refused:
         app.job("crawl", **options)(crawl)
     one_line(refused, *parts)
-    assert app.registry.names == frozenset()
+    assert app._runtime.registry.names == frozenset()
     app.job("crawl")(crawl)
     with pytest.raises(InvalidValue) as again:
         app.schedule("crawl-2", crawl, **options)
@@ -236,7 +236,7 @@ def test_a_wrong_handler_or_name(declare: Callable[[Mainspring], Any], parts: tu
     with pytest.raises(MainspringError) as refused:
         declare(app)
     one_line(refused, *parts)
-    assert app.registry.names == frozenset()
+    assert app._runtime.registry.names == frozenset()
 
 
 # --- enqueue, trigger, steering ------------------------------------------------------------------------------

@@ -68,17 +68,20 @@ METHODS = [
     "provide",
     "observe",
     "registrar",
+    "settings",
     "open",
     "close",
     "start",
     "stop",
     "run",
     "lifespan",
+    "asgi",
     "sync",
     "enqueue",
     "enqueue_many",
     "trigger",
     "track",
+    "backfill",
     "pause",
     "resume",
     "cancel",
@@ -88,8 +91,14 @@ METHODS = [
     "update_job",
     "revert_job",
     "remove_job",
+    "skip_occurrence",
+    "move_occurrence",
+    "restore_occurrence",
     "jobs",
     "job_view",
+    "windows",
+    "why",
+    "why_waiting",
     "executions",
     "get",
     "logs",
@@ -99,27 +108,25 @@ METHODS = [
     "lock",
     "try_lock",
     "unlock",
-    "locks",
-    "release_lock",
-    "suggested_ttl",
-    "calendar",
-    "calendars",
-    "calendar_view",
-    "calendar_jobs",
-    "set_calendar",
-    "revert_calendar",
-    "remove_calendar",
-    "windows",
-    "backfill",
-    "backfills",
-    "get_backfill",
-    "wait_backfill",
-    "pause_backfill",
-    "resume_backfill",
-    "cancel_backfill",
 ]
 
-ONLY_ASYNC = {"job", "calendar", "register", "schedule", "provide", "observe", "registrar", "run", "lifespan", "sync"}
+NAMESPACES = {
+    "backfills": ["cancel", "get", "pause", "recent", "resume", "start", "wait"],
+    "bulk": ["executions", "jobs"],
+    "calendars": ["all", "declare", "get", "jobs", "remove", "revert", "set"],
+    "locks": ["all", "release", "suggested_ttl"],
+    "monitoring": [
+        "alert_rules",
+        "grafana_dashboard",
+        "late",
+        "metrics_page",
+        "missed_runs",
+        "waiting_for_code",
+    ],
+    "templates": ["all", "apply", "create", "get", "remove", "update"],
+    "tenants": ["retry_failed", "runs"],
+    "tokens": ["all", "create", "revoke"],
+}
 
 HEAVY = [
     "sqlite3",
@@ -152,10 +159,15 @@ def test_the_public_names_are_a_contract() -> None:
     assert mainspring.__version__
 
 
-def test_the_application_has_these_methods_and_the_facade_the_same() -> None:
+def shown(thing: object) -> list[str]:
+    """What completion offers."""
+    return sorted(name for name in dir(thing) if not name.startswith("_"))
+
+
+def test_completion_on_the_application_shows_these_names_and_no_internals() -> None:
     app = mainspring.Mainspring("memory://")
-    assert [name for name in METHODS if not hasattr(app, name)] == []
-    assert [name for name in METHODS if name not in ONLY_ASYNC and not hasattr(app.sync, name)] == []
+    assert shown(app) == sorted([*METHODS, *NAMESPACES])
+    assert {name: shown(getattr(app, name)) for name in NAMESPACES} == NAMESPACES
 
 
 def test_every_public_error_is_a_mainspring_error() -> None:

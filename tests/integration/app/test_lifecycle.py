@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mainspring import InvalidValue, JobContext, Mainspring, StoreError, every
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.model.events import AttemptEnded, Running, Trouble
 from mainspring.stores.memory import MemoryStore
 from mainspring.stores.sqlite import SqliteStore

@@ -48,8 +48,8 @@ def test_a_script_without_an_event_loop(nodes: Nodes) -> None:
         assert sync.logs(run.id) == []
         assert [audit.action for audit in sync.audits()] == ["revert", "update", "trigger"]
         with sync.lock("import", ttl=5) as lock:
-            assert [row.token for row in sync.locks()] == [lock.token]
-            assert sync.release_lock("import", by="admin") is True
+            assert [row.token for row in sync.locks.all()] == [lock.token]
+            assert sync.locks.release("import", by="admin") is True
         assert sync.try_lock("window", ttl=60) is True
         assert sync.unlock("window") is True
         sync.enqueue("greet", {"name": "later"}, start_at="2100-01-01T00:00:00Z")

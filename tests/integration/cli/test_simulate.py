@@ -52,7 +52,7 @@ def cli(tmp_path: Path) -> Iterator[CommandLine]:
 
 
 def simulated(app: Mainspring, begin: str, end: str, **durations: float) -> Forecast:
-    specs = app.registry.declared_jobs(app.settings.lookup, app.settings.timezone)
+    specs = app._runtime.registry.declared_jobs(app.settings.lookup, app.settings.timezone)
     first, last = (to_micros(datetime.fromisoformat(at)) for at in (begin, end))
     return forecast(specs, first, last, app.settings.timezone, durations)
 
@@ -174,7 +174,7 @@ class RealKeys:
     def __init__(self, app: Mainspring, begin: Micros, duration: Micros) -> None:
         self.clock, self.duration, self.chance = FakeClock(begin), duration, Random(3)
         self.store = MemoryStore(self.clock)
-        ((name, spec),) = app.registry.declared_jobs(app.settings.lookup, "UTC")
+        ((name, spec),) = app._runtime.registry.declared_jobs(app.settings.lookup, "UTC")
         self.job = simulated_ticks.planned(name, spec, begin, self.chance)
         self.running: list[tuple[Micros, ExecutionRow]] = []
 

@@ -38,7 +38,7 @@ class Shop:
         """The job as if it had been declared that long ago, and nobody had run since: when that was."""
         client = self.app()
         job = (await client.job_view("tick")).job
-        store = client._parts.store  # type: ignore[union-attr]
+        store = client._runtime.parts.store  # type: ignore[union-attr]
         anchor = await store.now() - round(minutes_ago * MINUTE)
         back_dated = job.with_changes(anchor=anchor, next_run=anchor + MINUTE)
         [written] = await store.write_jobs([JobWrite(job=back_dated, seen_version=job.version)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring import InvalidValue, LeaseLost, LockTaken, Mainspring
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.model.events import Trouble
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
@@ -20,7 +20,7 @@ from tests.support import Nodes, Seen, until
 async def test_one_holder_at_a_time_across_processes(nodes: Nodes) -> None:
     async with nodes.client() as one, nodes.client() as two:
         async with one.lock("import", ttl="1m") as lock:
-            [row] = await two.locks()
+            [row] = await two.locks.all()
             assert (row.name, row.token, row.owner) == ("import", lock.token, (await one.locks())[0].owner)
             assert row.expires_at - row.acquired_at == timedelta(minutes=1)
             assert lock.held
@@ -30,7 +30,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes) -> None:
                     raise AssertionError("never entered")
             async with two.lock("another", ttl="1m"):
                 pass
-        assert await two.locks() == []
+        assert await two.locks.all() == []
         async with two.lock("import", ttl="1m") as later:
             assert later.token > row.token
         with pytest.raises(LeaseLost, match="lock 'import' is no longer held"):
@@ -43,7 +43,7 @@ async def test_it_is_released_on_failure_and_cancellation(nodes: Nodes) -> None:
         with pytest.raises(ZeroDivisionError):
             async with app.lock("import", ttl="1m"):
                 _ = 1 / 0
-        assert await app.locks() == []
+        assert await app.locks.all() == []
 
         held = asyncio.Event()
 
@@ -56,7 +56,7 @@ async def test_it_is_released_on_failure_and_cancellation(nodes: Nodes) -> None:
         await held.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert await app.locks() == []
+        assert await app.locks.all() == []
 
 
 @pytest.mark.req("LCK-1")
@@ -80,7 +80,7 @@ async def _hold_once(app: Mainspring) -> bool:
 @pytest.mark.req("LCK-1")
 async def test_it_is_renewed_while_held(nodes: Nodes) -> None:
     async with nodes.client() as one, nodes.client() as two, one.lock("import", ttl="3s") as lock:
-        [first] = await two.locks()
+        [first] = await two.locks.all()
         await until(
             lambda: _expires_after(two, first.expires_at + timedelta(milliseconds=400)),
             "it outlives its first time to live",
@@ -90,7 +90,7 @@ async def test_it_is_renewed_while_held(nodes: Nodes) -> None:
 
 
 async def _expires_after(app: Mainspring, past: datetime) -> bool:
-    return any(row.expires_at > past for row in await app.locks())
+    return any(row.expires_at > past for row in await app.locks.all())
 
 
 @pytest.mark.req("LCK-1")
@@ -100,7 +100,7 @@ async def test_hold_at_least_keeps_it_after_the_end(nodes: Nodes) -> None:
     async with app.lock("import", ttl="10s", hold_at_least="60s") as lock:
         clock.advance(5)
     assert not lock.held
-    [row] = await app.locks()
+    [row] = await app.locks.all()
     assert row.expires_at - row.acquired_at == timedelta(minutes=1)
     assert not await app.try_lock("import", ttl=1)
     clock.advance(54.9)
@@ -141,12 +141,12 @@ async def test_an_administrator_releases_it_and_the_holder_notices(nodes: Nodes)
     async with nodes.client() as holder, nodes.client() as admin:
         async with holder.lock("import", ttl="2s") as lock:
             token = lock.token
-            assert await admin.release_lock("import", by="ada") is True
+            assert await admin.locks.release("import", by="ada") is True
             async with admin.lock("import", ttl="1m") as mine:
                 assert mine.token > token
                 await until(lambda: not lock.held, "the renewal is refused")
-                assert [row.token for row in await admin.locks()] == [mine.token]
-        assert await admin.release_lock("import", by="ada") is False
+                assert [row.token for row in await admin.locks.all()] == [mine.token]
+        assert await admin.locks.release("import", by="ada") is False
         assert [(audit.action, audit.actor) for audit in await admin.audits("lock:import")] == [("release", "ada")]
 
 
@@ -209,4 +209,4 @@ async def test_wrong_arguments(memory_nodes: Nodes, arguments: dict[str, Any], m
             return
         with pytest.raises(InvalidValue):
             await app.try_lock(arguments.get("name", "import"), arguments.get("ttl", 1))
-        assert await app.locks() == []
+        assert await app.locks.all() == []

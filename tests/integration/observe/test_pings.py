@@ -98,14 +98,14 @@ async def test_who_does_not_answer_holds_up_nobody(memory_nodes: Nodes) -> None:
         return 200
 
     app = with_jobs(memory_nodes.app(), "http://127.0.0.1:1")
-    app._pings._send = never
+    app._runtime._pings._send = never
     async with app:
         for _ in range(20):
             assert (await run_once(app, "good")).state == "completed"
         await until(asked.is_set, "the first is asked for")
-        assert not app._pings.flush(0)
+        assert not app._runtime._pings.flush(0)
         go_on.set()
-        assert await asyncio.to_thread(app._pings.flush, 20)
+        assert await asyncio.to_thread(app._runtime._pings.flush, 20)
 
 
 @pytest.mark.req("OBS-7")

@@ -155,7 +155,7 @@ async def same_totals(app: Mainspring, prometheus: Prometheus) -> None:
     names = {view.job.id: view.name for view in await app.jobs()}
 
     async def in_the_store() -> dict[tuple[str, str, str], int]:
-        stats = await (await app.engine()).queries._store.stats()
+        stats = await (await app._runtime.engine()).queries._store.stats()
         return {
             (names[id], *key.split(":")[::-1]): count
             for id, each in stats.items()

@@ -267,8 +267,8 @@ async def test_without_a_provider_nothing_is_traced_and_the_trace_id_is_its_own(
     app.job("fine")(fine)
     async with app:
         done = await run_once(app, "fine")
-        assert app._parts is not None
-        assert app._parts.tracing is None
+        assert app._runtime.parts is not None
+        assert app._runtime.parts.tracing is None
     assert (done.traceparent, done.trace_id) == (None, done.id.replace("-", ""))
 
 

@@ -51,7 +51,7 @@ async def clients(nodes: Nodes, server: Valkey, count: int = 2) -> AsyncIterator
 async def test_one_holder_at_a_time_across_processes(nodes: Nodes, server: Valkey) -> None:
     async with clients(nodes, server) as (one, two), nodes.client() as elsewhere:
         async with one.lock("import", ttl="1m") as lock:
-            [row] = await two.locks()
+            [row] = await two.locks.all()
             assert (row.name, row.token) == ("import", lock.token)
             assert row.expires_at - row.acquired_at == timedelta(minutes=1)
             assert lock.held
@@ -59,7 +59,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes, server: Valke
                 async with two.lock("import", ttl="1m"):
                     raise AssertionError("never entered")
             assert await elsewhere.locks() == []  # the store has none
-        assert await two.locks() == []
+        assert await two.locks.all() == []
         async with two.lock("import", ttl="1m") as later:
             assert later.token > row.token
 
@@ -67,7 +67,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes, server: Valke
 @pytest.mark.req("LCK-1", "LCK-3")
 async def test_it_is_renewed_while_held(nodes: Nodes, server: Valkey) -> None:
     async with clients(nodes, server) as (one, two), one.lock("import", ttl="3s") as lock:
-        [first] = await two.locks()
+        [first] = await two.locks.all()
         await until(
             lambda: _expires_after(two, first.expires_at + timedelta(milliseconds=400)),
             "it outlives its first time to live",
@@ -76,7 +76,7 @@ async def test_it_is_renewed_while_held(nodes: Nodes, server: Valkey) -> None:
 
 
 async def _expires_after(app: Mainspring, past: datetime) -> bool:
-    return any(row.expires_at > past for row in await app.locks())
+    return any(row.expires_at > past for row in await app.locks.all())
 
 
 @pytest.mark.req("LCK-2", "LCK-3")
@@ -94,11 +94,11 @@ async def test_a_window_lock(nodes: Nodes, server: Valkey) -> None:
 async def test_an_administrators_release_is_recorded_in_the_store(nodes: Nodes, server: Valkey) -> None:
     async with clients(nodes, server) as (one, two), nodes.client() as elsewhere:
         async with one.lock("import", ttl="2s") as lock:
-            assert await two.release_lock("import", by="ada") is True
+            assert await two.locks.release("import", by="ada") is True
             await until(lambda: not lock.held, "the renewal is refused")
             with pytest.raises(LeaseLost):
                 lock.check()
-        assert await two.release_lock("import", by="ada") is False
+        assert await two.locks.release("import", by="ada") is False
         audits = await elsewhere.audits("lock:import")
         assert [(audit.action, audit.actor) for audit in audits] == [("release", "ada")]
 
@@ -108,7 +108,7 @@ def test_the_blocking_facade_takes_them_too(sqlite_nodes: Nodes, server: Valkey)
     app = locking(sqlite_nodes, server)
     with app.sync.lock("import", ttl="1m") as lock:
         assert lock.token
-        assert [row.name for row in app.sync.locks()] == ["import"]
+        assert [row.name for row in app.sync.locks.all()] == ["import"]
     assert app.sync.try_lock("once", ttl=60)
     app.sync.close()
 
@@ -117,7 +117,7 @@ def test_the_blocking_facade_takes_them_too(sqlite_nodes: Nodes, server: Valkey)
 async def test_nothing_is_held_while_redis_is_away_and_all_goes_on_when_it_is_back(memory_nodes: Nodes) -> None:
     server, seen = new_valkey(), Seen()
     app = locking(memory_nodes, server, observers=[seen])
-    asked = [app.try_lock("l", ttl=1), app.unlock("l"), app.locks(), app.release_lock("l"), _entered(app)]
+    asked = [app.try_lock("l", ttl=1), app.unlock("l"), app.locks.all(), app.locks.release("l"), _entered(app)]
     for answer in await asyncio.gather(*asked, return_exceptions=True):
         assert isinstance(answer, LockUnavailable)
         assert f"locks at redis://127.0.0.1:{server.port}/0" in str(answer)
@@ -195,10 +195,10 @@ async def test_a_flush_ends_every_lock_and_its_holder_hears_of_it(memory_nodes: 
         async with one.lock("l", ttl="300ms") as lock:
             server.flush()
             assert await two.try_lock("l", ttl=60)
-            [row] = await two.locks()
+            [row] = await two.locks.all()
             assert row.token > lock.token  # what the token guards refuses the first one from now on
             await until(lambda: not lock.held, "the renewal is refused")
-        assert [held.token for held in await two.locks()] == [row.token]
+        assert [held.token for held in await two.locks.all()] == [row.token]
     server.remove()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring import ConfigurationError, JobContext, Mainspring, every
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.ports import Topic, Unsubscribe
 from mainspring.redis import wakeups as redis_wakeups
 from mainspring.redis.wakeups import RedisWakeups

@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 import pytest
 
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.ports import Store
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec

@@ -348,14 +348,14 @@ def test_overlap_is_that_of_production(shop: Shop) -> None:
 
 def test_the_application_is_as_before_afterwards(shop: Shop) -> None:
     app = shop.app
-    before = (app.clock, app.settings, app.resources, dict(app.resources))
+    before = (app._runtime.clock, app.settings, app._runtime.resources, dict(app._runtime.resources))
     with harness(app, resources={"mailer": "a fake"}) as kit:
         app.provide("database", "another fake")
         assert kit.app is app
         app.sync.enqueue(shop.mail, {"to": "ada"})
         kit.run_until_idle()
         kit.assert_ran(shop.mail, result={"sent": 1, "by": "a fake"})
-    assert (app.clock, app.settings, app.resources, dict(app.resources)) == before
+    assert (app._runtime.clock, app.settings, app._runtime.resources, dict(app._runtime.resources)) == before
     assert not shop.file.exists()
     assert asyncio.run(_stored(app)) == []
     assert shop.file.exists()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.declaring.context import JobContext
 from mainspring.model.events import AttemptEnded, Started
 from mainspring.model.execution import ExecutionRow, State

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ...app.mainspring import Mainspring
 from ...core.render.entities import backfill_shape
-from ...model.backfill import Backfill, Only
+from ...model.backfill import Backfill, Only, Order
 from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ...model.time.instants import to_datetime
 from ...model.values.reading import duration_text
@@ -75,7 +75,7 @@ def start(
     async def work(app: Mainspring) -> tuple[Backfill, str]:
         view = await app.job_view(job)
         given = read_params(params, pairs, textual_parameters(app, view.handler))
-        order = "newest" if newest_first else "oldest"
+        order: Order = "newest" if newest_first else "oldest"
         try:
             with typed_options():
                 begun = await app.backfill(job, params=given, order=order, dry_run=dry_run, by=operator(), **options)
@@ -100,7 +100,7 @@ def start(
 @client_options
 def list_backfills(session: Session, job: str | None, limit: int) -> None:
     """Backfills under way, and the last that are over, newest first."""
-    found = session.call(lambda app: app.backfills(job, limit))
+    found = session.call(lambda app: app.backfills.recent(job, limit))
     session.show([backfill_shape(each) for each in found], lambda: _print_all(found))
 
 
@@ -168,8 +168,8 @@ async def _find(app: Mainspring, text: str) -> Backfill:
     """The backfill meant by an id or a part of one."""
     part = text.strip().lstrip("….").lower()
     if len(part) < SHORTEST:
-        return await app.get_backfill(text)
-    known = await app.backfills(limit=1_000)
+        return await app.backfills.get(text)
+    known = await app.backfills.recent(limit=1_000)
     found = [each for each in known if each.id.startswith(part) or each.id.endswith(part)]
     if not found:
         raise BackfillNotFound(text)
@@ -211,9 +211,9 @@ async def _with_lines(app: Mainspring, backfill: Backfill) -> Backfill:
     """A plain line now and then, for logs."""
     while not backfill.over:
         try:
-            return await app.wait_backfill(backfill.id, timeout=LINE_INTERVAL)
+            return await app.backfills.wait(backfill.id, timeout=LINE_INTERVAL)
         except TimeoutError:
-            backfill = await app.get_backfill(backfill.id)
+            backfill = await app.backfills.get(backfill.id)
             note(f"backfill {backfill.id}: {_progress(backfill)}")
     return backfill
 
@@ -242,7 +242,7 @@ async def _with_bar(app: Mainspring, backfill: Backfill) -> Backfill:
         while not backfill.over:
             bar.update(task, description=f"{backfill.job} {_failures(backfill)}", completed=backfill.ended)
             await asyncio.sleep(FOLLOW_INTERVAL)
-            backfill = await app.get_backfill(backfill.id)
+            backfill = await app.backfills.get(backfill.id)
     return backfill
 
 

@@ -30,7 +30,7 @@ def calendars() -> None:
 @client_options
 def list_calendars(session: Session) -> None:
     """Every calendar, with how many entries it has and who set it."""
-    found = session.call(lambda app: app.calendars())
+    found = session.call(lambda app: app.calendars.all())
     session.show([calendar_shape(view) for view in found], lambda: _print_list(found))
 
 
@@ -59,7 +59,7 @@ def set_calendar(session: Session, name: str, path: str | None, entries: Sequenc
     if not path and not entries:
         raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
     blocks = [block for given in _given(path, entries) for block in calendar(name, given).blocks]
-    view = session.call(lambda app: app.set_calendar(name, Calendar(tuple(blocks)), by=operator()))
+    view = session.call(lambda app: app.calendars.set(name, Calendar(tuple(blocks)), by=operator()))
     session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} set: {_count(view)}"))
 
 
@@ -77,7 +77,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
 @client_options
 def revert_calendar(session: Session, name: str) -> None:
     """Back to what the application's code declares."""
-    view = session.call(lambda app: app.revert_calendar(name, by=operator()))
+    view = session.call(lambda app: app.calendars.revert(name, by=operator()))
     session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
 
 
@@ -88,8 +88,8 @@ def remove_calendar(session: Session, name: str) -> None:
     """Delete a calendar. Refused while a job names it."""
 
     async def work(app: Mainspring) -> bool:
-        declared = (await app.calendar_view(name)).declared
-        await app.remove_calendar(name, by=operator())
+        declared = (await app.calendars.get(name)).declared
+        await app.calendars.remove(name, by=operator())
         return declared
 
     if session.call(work):
@@ -98,7 +98,7 @@ def remove_calendar(session: Session, name: str) -> None:
 
 
 async def _with_jobs(app: Mainspring, name: str) -> tuple[CalendarView, list[str]]:
-    return await app.calendar_view(name), await app.calendar_jobs(name)
+    return await app.calendars.get(name), await app.calendars.jobs(name)
 
 
 def _print_list(found: Sequence[CalendarView]) -> None:

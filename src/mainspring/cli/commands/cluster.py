@@ -34,7 +34,7 @@ def locks() -> None:
 @client_options
 def list_locks(session: Session) -> None:
     """Every lock that is held."""
-    found = session.call(lambda app: app.locks())
+    found = session.call(lambda app: app.locks.all())
     session.show([lock_shape(lock) for lock in found], lambda: _print_locks(found))
 
 
@@ -45,10 +45,10 @@ def release_lock(session: Session, name: str) -> None:
     """Take a lock from whoever holds it. Its holder is not told: use it when the holder is gone."""
 
     async def work(app: Mainspring) -> bool:
-        known = [lock.name for lock in await app.locks()]
+        known = [lock.name for lock in await app.locks.all()]
         if name not in known:
             raise LockNotFound(name, known)
-        return await app.release_lock(name, by=operator())
+        return await app.locks.release(name, by=operator())
 
     released = session.call(work)
     text = f"lock {name!r} released" if released else f"lock {name!r} was not held any more"

@@ -135,7 +135,7 @@ def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str]
 
     async def work(app: Mainspring) -> Shown:
         found = await find_execution(app, execution_ids[0])
-        made.append(await (app.retry_failed if failed_only else app.retry)(found, by=operator()))
+        made.append(await (app.tenants.retry_failed if failed_only else app.retry)(found, by=operator()))
         return await shown(app, await waited(app, made[0]) if wait else made[0])
 
     with leaving(lambda: made[0].id if made else ""):
@@ -149,7 +149,7 @@ def _end_many(session: Session, command: str, ids: Sequence[str], filters: Seque
 
     async def work(app: Mainspring, told: Told) -> BulkResult:
         found = [await find_execution(app, id) for id in ids] if ids else None
-        return await app.bulk_executions(command, found, by=operator(), note=note, told=told, **wanted)
+        return await app.bulk.executions(command, found, by=operator(), note=note, on_item=told, **wanted)
 
     return run_bulk(session, command, work, "EXECUTION")
 

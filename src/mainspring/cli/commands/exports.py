@@ -64,7 +64,7 @@ def export_rules(session: Session, to: Path | None, output: str, slack: str) -> 
 
     Write them again when jobs change: after a deploy, and once there is some history.
     """
-    export(session.call(lambda app: app.alert_rules(slack, form=output)), to)
+    export(session.call(lambda app: app.monitoring.alert_rules(slack, form="json" if output == "json" else "yaml")), to)
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -77,4 +77,4 @@ def grafana() -> None:
 @source_options
 def export_dashboard(session: Session, to: Path | None, output: str) -> None:
     """The dashboard as JSON, to be imported into Grafana or provisioned."""
-    export(session.call(lambda app: app.grafana_dashboard()) + "\n", to)
+    export(session.call(lambda app: app.monitoring.grafana_dashboard()) + "\n", to)

@@ -171,7 +171,7 @@ def _steer_many(
     wanted = read_filters(filters)
 
     async def work(app: Mainspring, told: Told) -> BulkResult:
-        return await app.bulk_jobs(command, names or None, by=operator(), note=note, told=told, **wanted)
+        return await app.bulk.jobs(command, names or None, by=operator(), note=note, on_item=told, **wanted)
 
     return run_bulk(session, command, work, "JOB")
 

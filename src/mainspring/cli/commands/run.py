@@ -96,7 +96,7 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
             settings["metrics_port"] = first_port + index  # each process has numbers of its own
     if not app.settings.enabled:
         click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
-    elif app.idle:
+    elif app._runtime.idle:
         click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
     if not index:
         _say_if_unknown(app, checked.get("exclude", app.settings.exclude))
@@ -107,7 +107,7 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
 
 def _say_if_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
     """Whoever switches off a handler in a hurry should not find out later that it was misspelt."""
-    known = app.registry.names
+    known = app._runtime.registry.names
     for name in excluded:
         if name not in known:
             guess = nearest(name, known)
@@ -131,7 +131,7 @@ def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -
     settings: dict[str, Any] = app.settings.in_force() | options
     fields = {
         "database": settings["database_url"],
-        "jobs": len(app.declares),
+        "jobs": len(app._runtime.declares),
         "roles": ",".join(settings["roles"]),
         "concurrency": settings["concurrency"],
         "timezone": settings["timezone"],
@@ -156,7 +156,7 @@ class OrphanWatch:
 
     async def _tell(self) -> None:
         try:
-            waiting = await self._app.waiting_for_code()
+            waiting = await self._app.monitoring.waiting_for_code()
         except MainspringError:
             return  # it stops already, or the store has trouble of which others tell
         for name, pending in waiting.items():

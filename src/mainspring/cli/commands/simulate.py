@@ -80,11 +80,11 @@ def _check_span(first: datetime, last: datetime, end: str | None) -> None:
 
 
 def _chosen(app: Mainspring, names: Sequence[str]) -> list[tuple[str, JobSpec]]:
-    declared = app.declares
+    declared = app._runtime.declares
     for name in names:
         if name not in declared:
             raise JobNotFound(name, declared)
-    specs = app.registry.declared_jobs(app.settings.lookup, app.settings.timezone, app.settings.job_defaults)
+    specs = app._runtime.registry.declared_jobs(app.settings.lookup, app.settings.timezone, app.settings.job_defaults)
     return [(name, spec) for name, spec in specs if not names or name in names]
 
 
@@ -92,7 +92,7 @@ def _calendars(app: Mainspring, specs: Sequence[tuple[str, JobSpec]], past: Past
     """As they would be after a deploy: what code declares, under what operators set."""
     stored = {view.name: view.calendar for view in past.calendars}
     edited = {view.name: view.calendar for view in past.calendars if view.origin == "operator"}
-    known = {**stored, **app.registry.calendars, **edited}
+    known = {**stored, **app._runtime.registry.calendars, **edited}
     for name, spec in specs:
         for missing in [each for each in hours_of(spec.hours).calendars if each not in known] if spec.hours else ():
             note(f"job {name!r} names calendar {missing!r}, which is not known here: it is taken as closed")

@@ -28,7 +28,7 @@ def templates() -> None:
 @client_options
 def list_templates(session: Session) -> None:
     """Every template, with its handler and schedule."""
-    found = session.call(lambda app: app.templates())
+    found = session.call(lambda app: app.templates.all())
     session.show([template_shape(each) for each in found], lambda: _print_list(found))
 
 
@@ -37,7 +37,7 @@ def list_templates(session: Session) -> None:
 @client_options
 def show_template(session: Session, name: str) -> None:
     """One template in full."""
-    _show(session, session.call(lambda app: app.get_template(name)))
+    _show(session, session.call(lambda app: app.templates.get(name)))
 
 
 @templates.command("create")
@@ -62,7 +62,7 @@ def create_template(session: Session, name: str, handler: str, **given: Any) -> 
 
     async def work(app: Mainspring) -> Template:
         fields = read_fields(app, handler, **given)
-        return await app.create_template(name, handler, by=operator(), **fields)
+        return await app.templates.create(name, handler, by=operator(), **fields)
 
     _show(session, called(session, work))
 
@@ -81,10 +81,10 @@ def update_template(session: Session, name: str, handler: str | None, without: S
     """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
 
     async def work(app: Mainspring) -> Template:
-        fields = read_fields(app, handler or (await app.get_template(name)).handler, **given)
+        fields = read_fields(app, handler or (await app.templates.get(name)).handler, **given)
         if handler is None and not fields and not without:
             raise click.UsageError("what shall change? give --handler, --schedule, --param, --option or --without")
-        return await app.update_template(name, handler=handler, by=operator(), **{**taken_out(without), **fields})
+        return await app.templates.update(name, handler=handler, by=operator(), **{**taken_out(without), **fields})
 
     _show(session, called(session, work))
 
@@ -94,7 +94,7 @@ def update_template(session: Session, name: str, handler: str | None, without: S
 @client_options
 def delete_template(session: Session, name: str) -> None:
     """Remove a template. Jobs that were made from it stay."""
-    session.call(lambda app: app.remove_template(name, by=operator()))
+    session.call(lambda app: app.templates.remove(name, by=operator()))
     session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs made from it stay"))
 
 
@@ -111,8 +111,8 @@ def apply_template(session: Session, template: str, name: str | None, **given: A
     """Make a job from a template. Its name is made up if none is given."""
 
     async def work(app: Mainspring) -> JobView:
-        handler = (await app.get_template(template)).handler
-        return await app.apply_template(template, name, by=operator(), **read_fields(app, handler, **given))
+        handler = (await app.templates.get(template)).handler
+        return await app.templates.apply(template, name, by=operator(), **read_fields(app, handler, **given))
 
     view = called(session, work)
     session.show(job_shape(view), lambda: print_job(view))

@@ -31,7 +31,7 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
     """Make a token. Its text is printed once and stored nowhere: keep it now."""
 
     async def work(app: Mainspring) -> tuple[NewToken, bool]:
-        return await app.create_token(name, role, expires=expires, by=operator()), app.settings.api_tokens
+        return await app.tokens.create(name, role, expires=expires, by=operator()), app.settings.api_tokens
 
     made, taken = session.call(work)
     shape = {"token": made.text.reveal(), **token_shape(made.token, _micros())}
@@ -47,7 +47,7 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
 @client_options
 def list_tokens(session: Session) -> None:
     """Every token there is or was, without its secret."""
-    found = session.call(lambda app: app.tokens())
+    found = session.call(lambda app: app.tokens.all())
     session.show([token_shape(item, _micros()) for item in found], lambda: _print_tokens(found))
 
 
@@ -56,7 +56,7 @@ def list_tokens(session: Session) -> None:
 @client_options
 def revoke_token(session: Session, token_id: str) -> None:
     """End a token, by its id or its name. Running servers follow within seconds."""
-    revoked = session.call(lambda app: app.revoke_token(token_id, by=operator()))
+    revoked = session.call(lambda app: app.tokens.revoke(token_id, by=operator()))
     session.show(token_shape(revoked, _micros()), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
 
 

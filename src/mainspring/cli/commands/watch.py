@@ -47,13 +47,13 @@ def watch(session: Session, once: bool, history: bool, interval: str, **filters:
     could look.
     """
     if history:
-        told = session.call(lambda app: app.missed_runs(**filters))
+        told = session.call(lambda app: app.monitoring.missed_runs(**filters))
         session.show([missed_shape(one) for one in told], lambda: _print_history(told))
         return 0
     if given := [f"--{name}" for name, value in filters.items() if value is not None]:
         raise click.UsageError(f"{', '.join(given)}: only together with --history")
     if once:
-        found = session.call(lambda app: app.late())
+        found = session.call(lambda app: app.monitoring.late())
         session.show([late_shape(one) for one in found], lambda: _print(found))
         return REFUSED if found else 0
     seconds = duration("interval", interval)
@@ -72,7 +72,7 @@ async def _go_on(app: Mainspring, seconds: float) -> bool:
     _log.info("watching every %g s", seconds)
     while not stop.is_set():
         try:
-            content = not await app.late()
+            content = not await app.monitoring.late()
         except (StoreError, OSError) as error:
             _log.warning("cannot look: %s", error)
             content = False

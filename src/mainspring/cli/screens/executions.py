@@ -47,7 +47,7 @@ class Shown:
 async def shown(app: Mainspring, execution: Execution) -> Shown:
     job = await _job_of(app, execution)
     waits = await waits_for(app, execution)
-    tenants = await app.tenants(execution, limit=MOST_TENANTS) if execution.fans_out else []
+    tenants = await app.tenants.runs(execution, limit=MOST_TENANTS) if execution.fans_out else []
     return Shown(execution, job.job.spec.tz if job else "UTC", waits, tenants)
 
 

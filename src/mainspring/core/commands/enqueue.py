@@ -83,7 +83,7 @@ class Enqueuer(Triggering):
         self, handler: object, params: Mapping[str, Any] | None = None, *, connection: Any = None, **options: Any
     ) -> ExecutionRow | None:
         """Add one execution; None when its unique key is taken."""
-        if connection is None and options == _DEFAULTS:  # nearly always
+        if connection is None and not options:  # nearly always
             series = self._series_of(await self._enqueueable(handler))
             return (await self._add(series.made_together((series.draft(params).params,), series.now())))[0]
         execution = await self.prepare(handler, params, **options)
@@ -105,8 +105,14 @@ class Enqueuer(Triggering):
 
         return await self._periods.enqueue(execution, unique, add)
 
-    async def enqueue_many(self, items: Iterable[Sequence[Any]], **options: Any) -> list[ExecutionRow | None]:
+    async def enqueue_many(
+        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Any
+    ) -> list[ExecutionRow | None]:
         """Add many: each item is (handler, params) or (handler, params, options)."""
+        if connection is not None:
+            prepared = await self.prepare_many(items, **options)
+            added = self._add_in(connection, prepared)
+            return self._results(prepared, await added if isawaitable(added) else added)
         drafts = await self._drafts(items, options)
         series = series_of(drafts) if len(drafts) > PART else None
         if series is not None and all(each.independent for each in series):

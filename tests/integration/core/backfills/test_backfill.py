@@ -160,7 +160,7 @@ async def test_the_windows_of_a_range_that_are_not_done_run_oldest_first() -> No
         made = await app.backfill("report", BEGIN, END, by="ada", note="after the outage")
         assert (made.state, made.total, made.already_done, made.running) == ("running", 5, 3, 1)
         await kit.run_until_idle()
-        over = await app.get_backfill(made.id)
+        over = await app.backfills.get(made.id)
         assert ran[3:] == days(1, 2, 3, 4, 5)
         assert (over.state, over.completed, over.failed, over.ended) == ("partial", 4, 1, 5)
         assert (over.created_by, over.note, over.finished_at) == ("ada", "after the outage", kit.now)
@@ -187,7 +187,7 @@ async def test_fill_the_holes_is_one_command() -> None:
         assert (await app.windows("report")).counts == {"done": 6, "failed": 0, "missing": 0, "running": 0}
         nothing = await app.backfill("report")
         assert (nothing.state, nothing.total, nothing.already_done) == ("completed", 0, 6)
-        assert await app.get_backfill(nothing.id) == nothing
+        assert await app.backfills.get(nothing.id) == nothing
 
 
 @pytest.mark.req("WIN-5")
@@ -198,7 +198,7 @@ async def test_newest_first_only_some_and_forced() -> None:
         newest = await app.backfill("report", BEGIN, END, dry_run=True, order="newest", force=True)
         assert oldest.windows == newest.windows[::-1]
         assert [f"{window.begin:%Y-%m-%d}" for window in oldest.windows] == days(*range(1, 10))
-        assert (oldest.state, oldest.total, oldest.id, await app.backfills()) == ("planned", DAYS, "", [])
+        assert (oldest.state, oldest.total, oldest.id, await app.backfills.recent()) == ("planned", DAYS, "", [])
         assert await kit._store.copy_out("executions", "", 10) == []
         await app.backfill("report", "2026-03-04", "2026-03-06", order="newest")
         await kit.run_until_idle()
@@ -221,7 +221,7 @@ async def test_a_pace_is_kept() -> None:
         await kit.advance("2h")
         starts = sorted(each.started_at for each in await app.executions("report", trigger="backfill"))
         assert [(later - earlier).total_seconds() for earlier, later in pairwise(starts)] == [600] * (DAYS - 1)
-        assert (await app.get_backfill(made.id)).over
+        assert (await app.backfills.get(made.id)).over
 
 
 @pytest.mark.req("WIN-5")
@@ -230,26 +230,26 @@ async def test_pause_resume_and_cancel() -> None:
     async with harness(app, start=START, raise_errors=False) as kit:
         made = await app.backfill("report", BEGIN, END, pace="1h", by="ada")
         await kit.advance("90m")
-        paused = await app.pause_backfill(made.id, by="bob")
+        paused = await app.backfills.pause(made.id, by="bob")
         assert (paused.state, paused.completed, paused.running) == ("paused", 2, 1)
         await kit.advance("5h")
         assert ran == days(1, 2, 3), "what was handed out runs, no more"
         with pytest.raises(CommandRefused, match="it is paused; pause is possible when running"):
-            await app.pause_backfill(made.id)
-        assert (await app.resume_backfill(made.id, by="bob")).state == "running"
+            await app.backfills.pause(made.id)
+        assert (await app.backfills.resume(made.id, by="bob")).state == "running"
         await kit.advance("1h")
-        over = await app.cancel_backfill(made.id, by="eve", reason="wrong year")
+        over = await app.backfills.cancel(made.id, by="eve", reason="wrong year")
         assert (over.state, over.reason, over.completed, over.running) == ("cancelled", "wrong year", 4, 0)
         await kit.advance("1d")
         assert ran[5:] == days(10), "the tick of the next day, and nothing of the backfill"
         actions = [(each.action, each.actor) for each in await app.audits(f"backfill:{made.id}")]
         assert actions == [("cancel", "eve"), ("resume", "bob"), ("pause", "bob")]
         with pytest.raises(CommandRefused, match="it is cancelled; resume is possible when paused"):
-            await app.resume_backfill(made.id)
+            await app.backfills.resume(made.id)
         with pytest.raises(BackfillNotFound):
-            await app.get_backfill("019a1b2c-3d4e-7f00-8a1b-0123456789ab")
-        assert [each.id for each in await app.backfills("report")] == [made.id]
-        assert await app.backfills("other") == []
+            await app.backfills.get("019a1b2c-3d4e-7f00-8a1b-0123456789ab")
+        assert [each.id for each in await app.backfills.recent("report")] == [made.id]
+        assert await app.backfills.recent("other") == []
 
 
 @pytest.mark.req("WIN-5")
@@ -265,7 +265,7 @@ async def test_a_backfill_ends_with_its_job(what: str) -> None:
         else:
             await app.remove_job("report", force=True)
         await kit.advance("2h")
-        over = await app.get_backfill(made.id)
+        over = await app.backfills.get(made.id)
         assert (over.state, over.reason) == ("cancelled", f"the job was {what}")
         assert ran == []
 
@@ -279,7 +279,7 @@ async def test_a_paused_job_may_be_backfilled_with_the_windows_it_had_at_the_tim
         await kit.advance("4h")
         made = await app.backfill("report", BEGIN, kit.now)
         await kit.run_until_idle()
-        assert (await app.get_backfill(made.id)).completed == len(ran) == 2 + 4
+        assert (await app.backfills.get(made.id)).completed == len(ran) == 2 + 4
         assert ran == days(1, 2, 3, 3, 3, 3)
 
 
@@ -289,12 +289,12 @@ async def test_a_window_that_runs_elsewhere_is_left_to_that_run() -> None:
     async with harness(app, start=START, raise_errors=False) as kit:
         made = await app.backfill("report", BEGIN, "2026-03-05")
         await app.trigger("report", {"region": "north"}, window=("2026-03-02", "2026-03-03"))
-        await app.pause_backfill(made.id)
+        await app.backfills.pause(made.id)
         await kit.run_until_idle()
         await app.trigger("report", {"region": "north"}, window=("2026-03-03", "2026-03-04"))
-        await app.resume_backfill(made.id)
+        await app.backfills.resume(made.id)
         await kit.run_until_idle()
-        over = await app.get_backfill(made.id)
+        over = await app.backfills.get(made.id)
         assert (over.state, over.completed, over.skipped, over.held) == ("completed", 2, 1, 1)
         assert sorted(ran) == sorted([*days(1, 4), "2026-03-02 north", "2026-03-03 north"])
         reasons = {each.reason for each in await app.executions("report", status="skipped")}
@@ -332,7 +332,7 @@ async def test_bad_options_are_refused(options: dict[str, Any], words: str) -> N
     async with harness(app, start=START):
         with pytest.raises(InvalidValue, match=words):
             await app.backfill("report", **{"begin": BEGIN, **options})
-        assert await app.backfills() == []
+        assert await app.backfills.recent() == []
 
 
 # --- on every store, with real nodes --------------------------------------------------------------------------
@@ -351,7 +351,7 @@ def reporting(nodes: Nodes, held: asyncio.Event | None = None, **options: Any) -
 
 
 async def over(app: Mainspring, made: Backfill) -> Backfill:
-    return await app.wait_backfill(made.id, timeout=DEADLINE)
+    return await app.backfills.wait(made.id, timeout=DEADLINE)
 
 
 @pytest.mark.req("WIN-5", "WIN-6")
@@ -376,10 +376,10 @@ async def test_two_nodes_keep_one_cap_and_a_cancel_reaches_what_runs(nodes: Node
     async with first, second:
         made = await first.backfill("report", "2026-01-01", "2026-02-01", concurrency=3)
         await until(lambda: len(ran) + len(more) == 3)
-        paused = await second.pause_backfill(made.id)
+        paused = await second.backfills.pause(made.id)
         assert (paused.state, paused.running, paused.position) == ("paused", 3, 3)
-        await second.resume_backfill(made.id)
-        await asyncio.gather(first.cancel_backfill(made.id), second.cancel_backfill(made.id), return_exceptions=True)
+        await second.backfills.resume(made.id)
+        await asyncio.gather(first.backfills.cancel(made.id), second.backfills.cancel(made.id), return_exceptions=True)
         ended = await over(first, made)
         assert (ended.state, ended.cancelled, len(ran) + len(more)) == ("cancelled", 3, 3)
         assert (await first.windows("report", "2026-01-01", "2026-02-01")).counts["missing"] == 31
@@ -403,10 +403,10 @@ def test_the_blocking_facade_has_it_all(memory_nodes: Nodes) -> None:
     app, _ = reporting(memory_nodes)
     with app.sync as facade:
         made = facade.backfill("report", "2026-01-01", "2026-01-11", pace="100s")
-        assert facade.pause_backfill(made.id).state == "paused"
-        assert facade.resume_backfill(made.id).state == "running"
-        assert facade.cancel_backfill(made.id).state in ("cancelling", "cancelled")
-        assert facade.wait_backfill(made.id, timeout=DEADLINE).state == "cancelled"
-        assert [each.id for each in facade.backfills()] == [made.id]
-        assert facade.get_backfill(made.id).over
+        assert facade.backfills.pause(made.id).state == "paused"
+        assert facade.backfills.resume(made.id).state == "running"
+        assert facade.backfills.cancel(made.id).state in ("cancelling", "cancelled")
+        assert facade.backfills.wait(made.id, timeout=DEADLINE).state == "cancelled"
+        assert [each.id for each in facade.backfills.recent()] == [made.id]
+        assert facade.backfills.get(made.id).over
         assert len(facade.windows("report", "2026-01-01", "2026-01-11")) == 10

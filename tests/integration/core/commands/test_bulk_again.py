@@ -24,7 +24,7 @@ async def test_a_bulk_retry_under_an_id_makes_nothing_twice() -> None:
     async with harness(app, raise_errors=False) as kit:
         await app.enqueue_many([("fails", None)] * 3)
         await kit.run_until_idle()
-        bulk = (await app._ready()).bulk
+        bulk = (await app._runtime.ready()).bulk
         ids = [each.id for each in await app.executions("fails")]
         first, again = [await bulk.executions("retry", ids, by="ada", under=ID) for _ in range(2)]
         assert [item.execution_id for item in first.items] == [item.execution_id for item in again.items]
@@ -42,7 +42,7 @@ async def test_a_bulk_retry_by_filter_runs_the_tenants_of_a_parent_once() -> Non
     async with harness(app, raise_errors=False) as kit:
         await app.trigger("nightly")
         await kit.run_until_idle()
-        done = await (await app._ready()).bulk.executions(
+        done = await (await app._runtime.ready()).bulk.executions(
             "retry", None, {"job": "nightly", "status": "failed"}, by="ada"
         )
         assert len(done.items) == 1

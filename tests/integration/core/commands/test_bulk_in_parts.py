@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring import InvalidValue, JobContext, Mainspring, NonRetryable
-from mainspring.app import templates
+from mainspring.app import bulk as app_bulk
 from mainspring.cli import many
 from mainspring.core.commands import bulk as core_bulk
 from mainspring.core.commands.bulk import BulkInterrupted, BulkResult
@@ -31,17 +31,17 @@ def _jobs(app: Mainspring, count: int) -> list[str]:
 
 @pytest.mark.req("FLW-6")
 async def test_the_client_goes_on_until_all_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "MOST", 2)
+    monkeypatch.setattr(app_bulk, "MOST", 2)
     app = Mainspring("memory://")
     names = _jobs(app, 5)
-    some = await app.bulk_jobs("pause", queue="web", limit=3)
+    some = await app.bulk.jobs("pause", queue="web", limit=3)
     assert ([item.id for item in some.items], some.done, some.more) == (names[:3], 3, True)
-    rest = await app.bulk_jobs("pause", queue="web", after=some.next)
+    rest = await app.bulk.jobs("pause", queue="web", after=some.next)
     assert ([item.id for item in rest.items], rest.done, rest.next) == (names[3:], 2, None)
-    assert (await app.bulk_jobs("resume", queue="web")).done == 5
+    assert (await app.bulk.jobs("resume", queue="web")).done == 5
     app.job("work")(lambda: None)
     await app.enqueue_many([("work", None)] * 5, start_at="1h")
-    assert (await app.bulk_executions("cancel", job="work", status="pending")).done == 5
+    assert (await app.bulk.executions("cancel", job="work", status="pending")).done == 5
     await app.close()
 
 
@@ -65,17 +65,17 @@ class Failing:
 @pytest.mark.parametrize("most", [2, 3, 1_000])
 async def test_what_breaks_off_in_the_middle_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """In the middle of a part, at the beginning of one, and in the first of all."""
-    monkeypatch.setattr(templates, "MOST", most)
+    monkeypatch.setattr(app_bulk, "MOST", most)
     app = Mainspring("memory://")
     names = _jobs(app, 6)
     await app.pause(names[1])
     failing = Failing(monkeypatch, StoreError("gone"))
     with pytest.raises(BulkInterrupted) as caught:
-        await app.bulk_jobs("pause", queue="web")
+        await app.bulk.jobs("pause", queue="web")
     so_far = caught.value.result
     assert ([item.id for item in so_far.items], so_far.done, so_far.refused) == (names[:3], 2, 1)
     assert str(caught.value) == f"pause: broke off after 2 done, 1 refused: gone; go on with after={names[2]!r}"
-    rest = await app.bulk_jobs("pause", queue="web", after=so_far.next)
+    rest = await app.bulk.jobs("pause", queue="web", after=so_far.next)
     assert ([item.id for item in rest.items], rest.done, rest.next) == (names[3:], 3, None)
     assert failing.asked == [*names[:4], *names[3:]]
     await app.close()
@@ -87,7 +87,7 @@ async def test_of_named_ones_it_says_which_are_left(monkeypatch: pytest.MonkeyPa
     names = _jobs(app, 6)
     Failing(monkeypatch, ConnectionResetError("gone"))
     with pytest.raises(BulkInterrupted, match=r"after 3 done, 0 refused: gone; 3 left, from 'web-3' on") as caught:
-        await app.bulk_jobs("pause", names)
+        await app.bulk.jobs("pause", names)
     assert (caught.value.rest, caught.value.result.next) == (tuple(names[3:]), None)
     await app.close()
 
@@ -148,7 +148,7 @@ def test_who_stops_it_is_told_how_far_it_came(tmp_path: Path, capsys: pytest.Cap
             if item.id == names[2]:
                 signal.raise_signal(signal.SIGINT)
 
-        return await app.bulk_jobs("pause", queue="web", told=stop)
+        return await app.bulk.jobs("pause", queue="web", on_item=stop)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     try:
@@ -173,7 +173,7 @@ async def test_a_retry_in_parts_retries_each_once() -> None:
         await app.enqueue_many([("fails", None)] * 5)
         await kit.run_until_idle()
         await kit.advance(60)
-        bulk, seen, after = (await app._ready()).bulk, list[str](), None
+        bulk, seen, after = (await app._runtime.ready()).bulk, list[str](), None
         for size in (2, 2, 1):
             part = await bulk.executions("retry", None, {"status": "failed"}, by="ada", after=after, limit=2)
             assert len(part.items) == size
@@ -196,7 +196,7 @@ async def test_tenants_that_a_parent_stands_for_hide_no_other_parent(monkeypatch
         for _ in range(3):
             parents.add((await app.trigger("nightly")).id)
             await kit.run_until_idle()
-        bulk, filters = (await app._ready()).bulk, {"job": "nightly", "status": "failed"}
+        bulk, filters = (await app._runtime.ready()).bulk, {"job": "nightly", "status": "failed"}
         first = await bulk.executions("retry", None, filters, by="ada", limit=2)
         second = await bulk.executions("retry", None, filters, by="ada", limit=2, after=first.next)
         assert (len(first.items), first.more, len(second.items), second.more) == (2, True, 1, False)
@@ -225,11 +225,11 @@ async def test_filters_that_cannot_be_meant_are_refused(names: Any, filters: dic
     app = Mainspring("memory://")
     _jobs(app, 1)
     with pytest.raises(InvalidValue, match=match):
-        await app.bulk_jobs("pause", names, **filters)
+        await app.bulk.jobs("pause", names, **filters)
     assert (await app.job_view("web-0")).state is JobState.SCHEDULED
     if set(filters) <= {"status"}:
         with pytest.raises(InvalidValue, match=match.partition(";")[0]):
-            await app.bulk_executions("cancel", names, **filters)
+            await app.bulk.executions("cancel", names, **filters)
     await app.close()
 
 

@@ -123,7 +123,7 @@ async def test_log_lines_survive_a_moment_without_the_store(memory_nodes: Nodes)
             await until(lambda: True)
 
     async with app:
-        parts = app._parts
+        parts = app._runtime.parts
         assert parts is not None
         store, refusals = parts.store, iter(range(3))
         real = store.report

@@ -64,7 +64,7 @@ async def test_a_process_that_died_before_it_enqueued_holds_the_key_for_moments_
 ) -> None:
     clock = FakeClock()
     app, _ = application(memory_nodes, clock=clock)
-    client = (await app.engine()).client
+    client = (await app._runtime.engine()).client
 
     async def dies(*_: object) -> Any:
         raise asyncio.CancelledError

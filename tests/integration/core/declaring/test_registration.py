@@ -103,7 +103,7 @@ async def test_a_class_is_constructed_once_and_serves_all_executions(nodes: Node
         second = await run_once(app, "shift-start-reminder", {"shift": 2})
         assert [first.result, second.result, first.queue] == [1, 2, "notifications"]
         assert row_of(first).rules.max_attempts == 4
-        served = app.registry.get("shift-start-reminder").instance.seen
+        served = app._runtime.registry.get("shift-start-reminder").instance.seen
         assert len({self_id for self_id, _, _ in served}) == 1
         assert [(data, id) for _, data, id in served] == [({"shift": 1}, first.id), ({"shift": 2}, second.id)]
 

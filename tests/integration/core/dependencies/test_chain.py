@@ -54,10 +54,10 @@ async def test_a_chain_of_jobs_with_tenants_is_backfilled_window_by_window(kind:
     app, ran = chain("memory://" if kind == "memory" else tmp_path / "jobs.db")
     async with app:
         made = await app.backfill(NAMES[0], BEGIN, END, concurrency=5)
-        await app.wait_backfill(made.id, timeout=DEADLINE)
+        await app.backfills.wait(made.id, timeout=DEADLINE)
 
         async def last_has_ended() -> bool:
-            view, left = await app.job_view(NAMES[-1]), await (await app.engine()).store.todo(1)
+            view, left = await app.job_view(NAMES[-1]), await (await app._runtime.engine()).store.todo(1)
             return view.stats.total == WINDOWS * (TENANTS + 1) - 1 and not view.live.total and not left
 
         await until(last_has_ended, "the last job has run for every window", deadline=DEADLINE)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, NonRetryable, daily_at
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.dependencies.joins import KEPT_FOR, prune_joins
 from mainspring.core.dependencies.links import Dependents
 from mainspring.core.engine.janitor import Janitor
@@ -257,7 +257,7 @@ async def test_fan_in_after_fan_out_and_the_same_tenants_again() -> None:
         flow.bad.clear()
         [parent] = [row for row in await flow.app.executions("load") if row.tenant is None]
         flow.ran.clear()
-        await flow.app.retry_failed(parent)
+        await flow.app.tenants.retry_failed(parent)
         await kit.run_until_idle()
         assert sorted(flow.ran) == ["anyhow", "load b", "mail b", "tidy b", "totals"], "only for those that had failed"
 
@@ -368,7 +368,7 @@ async def test_endings_that_waited_too_long_are_forgotten() -> None:
     async with flow.harness() as kit:
         await flow.app.enqueue("left")
         await kit.run_until_idle()
-        store: Any = (await flow.app.engine()).store
+        store: Any = (await flow.app._runtime.engine()).store
         [end] = await store.jobs(["end"])
         assert len(await store.list_entries("join", "end")) == 1
         now = await store.now()
@@ -393,7 +393,7 @@ async def test_why_a_job_that_comes_after_others_is_not_running() -> None:
     flow.job("end", after=("left", "right"))
 
     async def told() -> list[tuple[str, Any]]:
-        _, reasons = await (await flow.app.engine()).overview.why("end")
+        _, reasons = await (await flow.app._runtime.engine()).overview.why("end")
         return [(each.code, each.details) for each in reasons if each.code in ("after", "waits_for_parent")]
 
     async with flow.harness() as kit:

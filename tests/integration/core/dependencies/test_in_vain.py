@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import CommandRefused, InvalidValue, Mainspring, daily_at
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.dependencies.compatibility import never_meet
 from mainspring.model.job import JobSpec
 from mainspring.model.store.messages import JobWrite
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.req("FLW-1")
 
 async def told(app: Mainspring, name: str) -> dict[str, str]:
     """What `why` says of the parents of a job, by code."""
-    _, reasons = await (await app.engine()).overview.why(name)
+    _, reasons = await (await app._runtime.engine()).overview.why(name)
     return {each.code: each.message for each in reasons if "parent" in each.code or each.code == "after"}
 
 
@@ -40,7 +40,7 @@ async def halves_are_readable(flow: Flow) -> None:
         assert sorted(flow.ran) == ["rates", "sales"]
         said = await told(flow.app, "report")
         assert said["parents_never_meet"].endswith("or take one of them out of `after`")
-        _, reasons = await (await flow.app.engine()).overview.why("report")
+        _, reasons = await (await flow.app._runtime.engine()).overview.why("report")
         assert sorted(each.message for each in reasons if each.code == "waits_for_parent") == [
             "rates ended for the tick 2026-03-10T02:00:00Z; it waits for sales",
             "sales ended for the window 2026-03-09T00:00:00Z to 2026-03-10T00:00:00Z; it waits for rates",

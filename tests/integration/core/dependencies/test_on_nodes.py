@@ -63,25 +63,25 @@ async def test_templates_are_kept_changed_and_removed(nodes: Nodes) -> None:
     @app.job("mail")
     async def mail(ctx: JobContext, to: str) -> None: ...
 
-    made = await app.create_template("nightly", "crawl", cron="0 3 * * *", params={"depth": 2}, by="ada")
-    assert (made.version, made.by, [each.name for each in await app.templates()]) == (1, "ada", ["nightly"])
+    made = await app.templates.create("nightly", "crawl", cron="0 3 * * *", params={"depth": 2}, by="ada")
+    assert (made.version, made.by, [each.name for each in await app.templates.all()]) == (1, "ada", ["nightly"])
     with pytest.raises(CommandRefused, match="template 'nightly'"):
-        await app.create_template("nightly", "crawl")
+        await app.templates.create("nightly", "crawl")
     with pytest.raises(InvalidValue, match="Did you mean 'queue'"):
-        await app.create_template("other", "crawl", queu="web")  # type: ignore[call-arg]
+        await app.templates.create("other", "crawl", queu="web")  # type: ignore[call-arg]
     with pytest.raises(InvalidValue, match="Did you mean 'cron'"):
-        await app.update_template("nightly", cronn=None)
+        await app.templates.update("nightly", cronn=None)
     with pytest.raises(InvalidValue, match="depth"):
-        await app.update_template("nightly", handler="mail")
-    changed = await app.update_template("nightly", timeout="1m", params=None)
+        await app.templates.update("nightly", handler="mail")
+    changed = await app.templates.update("nightly", timeout="1m", params=None)
     assert (changed.version, set(changed.fields)) == (2, {"trigger", "timeout"})
     with pytest.raises(InvalidValue, match="Did you mean 'queue'"):
-        await app.apply_template("nightly", "crawl-all", params={"url": "/"}, queu="web")  # type: ignore[call-arg]
-    job = await app.apply_template("nightly", "crawl-all", params={"url": "/"}, cron=None, schedule_enabled=True)
+        await app.templates.apply("nightly", "crawl-all", params={"url": "/"}, queu="web")  # type: ignore[call-arg]
+    job = await app.templates.apply("nightly", "crawl-all", params={"url": "/"}, cron=None, schedule_enabled=True)
     assert (job.schedule, job.params, job.job.spec.timeout) == (None, {"url": "/"}, 60.0)
-    await app.remove_template("nightly", by="ada")
+    await app.templates.remove("nightly", by="ada")
     with pytest.raises(TemplateNotFound):
-        await app.get_template("nightly")
+        await app.templates.get("nightly")
     assert [each.action for each in await app.audits("template:nightly")] == ["remove", "update", "create"]
     await app.close()
 
@@ -93,17 +93,17 @@ async def test_many_at_once_are_done_or_refused_one_by_one(nodes: Nodes) -> None
         app.job(name, cron="0 3 * * *", queue="web" if name != "c" else "mail")(lambda: None)
     app.job("work")(lambda: None)
     await app.pause("b")
-    result = await app.bulk_jobs("pause", queue="web", note="moving", by="ada")
+    result = await app.bulk.jobs("pause", queue="web", note="moving", by="ada")
     assert [(item.id, item.done, item.status) for item in result.items] == [("a", True, "paused"), ("b", False, None)]
     assert isinstance(result.items[1].error, CommandRefused)
     assert (await app.job_view("a")).pause_note == "moving"
-    resumed = await app.bulk_jobs("resume", ["a", "b", "a", "nope"])
+    resumed = await app.bulk.jobs("resume", ["a", "b", "a", "nope"])
     assert [(item.id, item.done) for item in resumed.items] == [("a", True), ("b", True), ("nope", False)]
     waiting = [await app.enqueue("work", start_at="1h") for _ in range(3)]
     assert all(waiting)
-    cancelled = await app.bulk_executions("cancel", job="work", status="pending", note="enough")
+    cancelled = await app.bulk.executions("cancel", job="work", status="pending", note="enough")
     assert (cancelled.done, cancelled.refused, cancelled.more) == (3, 0, False)
-    again = await app.bulk_executions("retry", [*[each for each in waiting if each], "no-such-id"])
+    again = await app.bulk.executions("retry", [*[each for each in waiting if each], "no-such-id"])
     assert (again.done, again.refused, len({item.execution_id for item in again.items if item.done})) == (3, 1, 3)
     for command, names, filters, match in [
         ("stop", ["a"], {}, "command"),
@@ -112,5 +112,5 @@ async def test_many_at_once_are_done_or_refused_one_by_one(nodes: Nodes) -> None
         ("pause", None, {"status": "asleep"}, "status"),
     ]:
         with pytest.raises(InvalidValue, match=match):
-            await app.bulk_jobs(command, names, **filters)
+            await app.bulk.jobs(command, names, **filters)
     await app.close()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.dependencies.joins import KEPT_FOR
 from mainspring.core.dependencies.links import KEPT_USELESS, Dependents, Link, LinkUpkeep, link_body, with_feeds
 from mainspring.core.engine.janitor import Janitor
@@ -55,7 +55,7 @@ async def test_a_parent_stops_paying_an_hour_after_its_last_dependent_went_elsew
     async with flow.harness() as kit:
         for name in ("end", "other"):
             await flow.app.update_job(name, after=["load"])
-        store = (await flow.app.engine()).store
+        store = (await flow.app._runtime.engine()).store
         upkeep = Upkeep(store, kit.clock)
         await flow.app.update_job("end", after=["rates"])
         await upkeep.after(HOUR)
@@ -89,7 +89,7 @@ async def test_links_and_records_of_a_job_that_was_removed_go_with_it() -> None:
     async with flow.harness() as kit:
         await flow.app.enqueue("left")
         await kit.run_until_idle()
-        store = (await flow.app.engine()).store
+        store = (await flow.app._runtime.engine()).store
         assert len(await store.list_entries("join", "end")) == 1
         await flow.app.remove_job("end")
         upkeep = Upkeep(store, kit.clock)
@@ -105,7 +105,7 @@ async def test_a_link_and_a_mark_that_are_missing_are_made_good() -> None:
     flow.job("load")
     flow.job("end", after="load")
     async with flow.harness() as kit:
-        store = (await flow.app.engine()).store
+        store = (await flow.app._runtime.engine()).store
         await store.write_entries(
             [EntryWrite(entry=each, remove=True) for each in await store.list_entries("join", "")]
         )
@@ -122,7 +122,7 @@ async def test_who_lays_a_link_while_the_mark_is_taken_away_wins() -> None:
     flow.job("load")
     flow.job("end")
     async with flow.harness():
-        store: Any = (await flow.app.engine()).store
+        store: Any = (await flow.app._runtime.engine()).store
         await flow.app.update_job("end", after=["load"])
         await flow.app.update_job("end", after=[])
         care = LinkUpkeep(store, print)
@@ -151,7 +151,7 @@ async def test_what_cannot_be_read_does_not_stop_the_pruning() -> None:
         flow.job(name)
     flow.job("end", after=("left", "right"))
     async with flow.harness() as kit:
-        store = (await flow.app.engine()).store
+        store = (await flow.app._runtime.engine()).store
         await flow.app.enqueue("left")
         await kit.run_until_idle()
         odd = Entry(kind="join", scope="end", key="flow:0", body='{"of": "a newer release"}')
@@ -161,7 +161,7 @@ async def test_what_cannot_be_read_does_not_stop_the_pruning() -> None:
         await upkeep.after(KEPT_FOR / SECOND + 60)
         assert [entry.key for entry in await store.list_entries("join", "end")] == ["flow:0"]
         assert [each.where for each in upkeep.heard if isinstance(each, Trouble)] == ["joins of end"]
-        await (await flow.app.engine()).overview.why("end")
+        await (await flow.app._runtime.engine()).overview.why("end")
 
 
 async def test_an_entry_that_cannot_be_read_does_not_stop_the_pruning_of_its_kind() -> None:
@@ -181,7 +181,7 @@ async def test_tenants_of_a_parent_that_waits_stay_though_the_job_has_none_any_m
         run = await app.enqueue("load")
         await kit.run_until_idle()
         assert run is not None
-        store: Any = (await app.engine()).store
+        store: Any = (await app._runtime.engine()).store
         body = f'{{"job_id": "{row_of(run).job_id}", "at": {row_of(run).created}}}'
         opened = Entry(kind="tenants", scope="open", key="parent", body=body)
         await store.write_entries([EntryWrite(entry=opened)])
@@ -203,7 +203,7 @@ async def test_two_edits_at_one_instant_that_make_a_circle_are_told_of_and_do_no
     for name in ("a", "b", "c"):
         flow.job(name)
     async with flow.harness() as kit:
-        store: Any = (await flow.app.engine()).store
+        store: Any = (await flow.app._runtime.engine()).store
         await flow.app.update_job("b", after=["a"])
         write = store.write_jobs
 

@@ -110,7 +110,7 @@ async def test_a_scheduler_that_sleeps_hears_of_a_jump_with_the_next_heartbeat(m
     """It had planned to sleep much longer: without that word it would look in a minute."""
     world = World(memory_nodes, poll_interval=NEVER, heartbeat="50ms")
     async with world.app(missed="latest") as app:
-        node = app._parts.node  # type: ignore[union-attr]
+        node = app._runtime.parts.node  # type: ignore[union-attr]
         assert node is not None
         await until(lambda: node.scheduler.last_check is not None, "it has looked, and sleeps")
         world.clock.jump(3600)

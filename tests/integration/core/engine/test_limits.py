@@ -21,7 +21,7 @@ async def parked(app: Mainspring, job: str) -> list[Execution]:
 
 
 async def reasons(app: Mainspring, job: str) -> dict[str, dict[str, object]]:
-    _, found = await (await app._ready()).overview.why(job)
+    _, found = await (await app._runtime.ready()).overview.why(job)
     return {reason.code: reason.details for reason in found}
 
 

@@ -102,7 +102,7 @@ async def test_tenants_that_were_only_fetched_are_cancelled_with_those_nobody_ha
         return len([row for row in rows if row_of(row).token and row.started_at is None]) == 3
 
     async def cancelled() -> bool:
-        return len(await app.tenants(parent, status="cancelled")) == 4 - len(ran)
+        return len(await app.tenants.runs(parent, status="cancelled")) == 4 - len(ran)
 
     async with app:
         await run_once(app, "quick")
@@ -182,7 +182,7 @@ async def _nothing() -> None: ...
 
 def _claims_of(app: Mainspring) -> list[int]:
     """How many each claim has brought, from now on."""
-    store = app._parts.store  # type: ignore[union-attr]
+    store = app._runtime.parts.store  # type: ignore[union-attr]
     exchange, sizes = store.exchange, [0]
 
     async def spied(changes: list[Change], claim: ClaimRequest | None) -> Exchanged:

@@ -74,7 +74,7 @@ async def test_kinds_of_triggers_tick_at_their_times(world: World) -> None:
 
 
 async def _up_to_date(app: Mainspring) -> bool:
-    now = await app._parts.store.now()  # type: ignore[union-attr]
+    now = await app._runtime.parts.store.now()  # type: ignore[union-attr]
     return all(view.job.due is None or view.job.due > now for view in await app.jobs()) and not any(
         view.live.total for view in await app.jobs()
     )

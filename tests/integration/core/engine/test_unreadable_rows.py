@@ -95,9 +95,9 @@ async def test_work_whose_rules_cannot_be_read_is_left_for_later(memory_nodes: N
     app.job("work")(lambda: None)
     first = await app.enqueue("work", start_at="1h")
     assert first is not None
-    assert app._parts is not None
+    assert app._runtime.parts is not None
     newer = msgspec.structs.replace(work(app, row_of(first)), due=0)
-    await app._parts.store.add([newer])
+    await app._runtime.parts.store.add([newer])
     async with app:
         assert (await ended(app, await app.enqueue("work"))).state == "completed"
         await until(lambda: _snoozed(app, newer.id), "it waits")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mainspring import Execution, JobContext, Mainspring, Retry
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.ports import Store
 from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Fenced, Rescued, Running, SkewNoticed, Stopped
@@ -562,7 +562,7 @@ async def test_work_of_a_worker_that_vanished_is_rescued_and_counted_as_a_failur
     async with nodes.client(lease=0.2) as dead:
         manager = dead.track("import")
         ctx = await manager.__aenter__()
-        await dead._parts.inline.stop()  # type: ignore[union-attr]  # the process is killed
+        await dead._runtime.parts.inline.stop()  # type: ignore[union-attr]  # the process is killed
         app = nodes.app(lease=0.2, rescue_interval=0.05, observers=[seen])
         app.job("import")(lambda: None)
         async with app:

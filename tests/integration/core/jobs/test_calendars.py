@@ -50,8 +50,8 @@ class World:
 
     @property
     def store(self) -> Any:
-        assert self.app._parts is not None
-        return self.app._parts.store
+        assert self.app._runtime.parts is not None
+        return self.app._runtime.parts.store
 
     async def pass_time(self, seconds: float, step: float = 600.0) -> None:
         until = self.clock.now() + int(seconds * 1_000_000)
@@ -132,12 +132,12 @@ async def test_what_waits_runs_at_the_opening(world: World) -> None:
 
 @pytest.mark.req("WIN-8")
 async def test_a_changed_calendar_is_in_force_within_seconds_and_nothing_is_planned_anew(world: World) -> None:
-    world.app.calendar("freeze", [])
+    world.app.calendars.declare("freeze", [])
     world.app.job("report", trigger=hourly_at(0), hours=Hours(closed="freeze"), overlap="allow")(lambda: None)
     async with world:
         await world.pass_time(2 * HOUR)
         before = (await world.app.job_view("report")).job
-        view = await world.app.set_calendar("freeze", ["2026-01-05"], by="ada")
+        view = await world.app.calendars.set("freeze", ["2026-01-05"], by="ada")
         assert (view.entries, view.origin, view.by) == (["2026-01-05"], "operator", "ada")
         assert (await world.app.job_view("report")).job == before
         closing = (await world.app.job_view("report")).closing
@@ -145,14 +145,14 @@ async def test_a_changed_calendar_is_in_force_within_seconds_and_nothing_is_plan
         assert closing.words() == "closed until 2026-01-06 00:00 UTC, by calendar freeze"
         assert (await world.app.job_view("report")).next_run_at == START + timedelta(days=1)
         await world.pass_time(8 * HOUR)
-        await world.app.revert_calendar("freeze")
+        await world.app.calendars.revert("freeze")
         await world.pass_time(2 * HOUR)
         assert [tick for tick, _ in await world.runs("report")] == [1.0, 2.0, 11.0, 12.0]
 
 
 async def test_calendars_are_read_once_for_a_pass_and_not_at_all_where_no_job_names_one(memory_nodes: Nodes) -> None:
     world = World(memory_nodes)
-    world.app.calendar("freeze", [])
+    world.app.calendars.declare("freeze", [])
     for name in ("a", "b", "c"):
         world.app.job(name, trigger=hourly_at(0), hours=OFFICE)(lambda: None)
     async with world:
@@ -175,7 +175,7 @@ async def test_calendars_are_read_once_for_a_pass_and_not_at_all_where_no_job_na
 
 @pytest.mark.req("WIN-8")
 async def test_a_job_whose_calendar_is_gone_is_held_back_loudly_and_loses_nothing(world: World) -> None:
-    world.app.calendar("freeze", [])
+    world.app.calendars.declare("freeze", [])
     world.app.job("report", trigger=hourly_at(0), hours=Hours(closed="freeze"), missed="latest")(lambda: None)
     world.app.job("other", trigger=hourly_at(0))(lambda: None)
     async with world:
@@ -186,7 +186,7 @@ async def test_a_job_whose_calendar_is_gone_is_held_back_loudly_and_loses_nothin
         assert len({tick for tick, _ in await world.runs("other")}) == 2
         assert "calendar 'freeze' does not exist; jobs that name it do not run: report" in world.told(Trouble)[0].error
         assert "does not exist" in str((await world.app.job_view("report")).closing)
-        await world.app.set_calendar("freeze", [])
+        await world.app.calendars.set("freeze", [])
         await world.pass_time(120, 30)
         assert [tick for tick, _ in await world.runs("report")] == [1.0, 2.0]
         assert sorted(each.reason or "" for each in await world.all("report")) == ["", "missed"]
@@ -212,29 +212,29 @@ async def test_hours_of_a_newer_release_hold_the_job_back_and_nothing_else(world
 @pytest.mark.req("WIN-8")
 async def test_what_code_declares_follows_the_code_and_what_an_operator_set_stays(sqlite_nodes: Nodes) -> None:
     first = sqlite_nodes.app()
-    first.calendar("holidays", ["12-25"])
+    first.calendars.declare("holidays", ["12-25"])
     first.job("report", trigger=hourly_at(0), hours=Hours(closed="holidays"))(lambda: None)
     async with first:
         pass
     second = sqlite_nodes.app()
-    second.calendar("holidays", ["12-25", "12-26"])
+    second.calendars.declare("holidays", ["12-25", "12-26"])
     second.job("report", trigger=hourly_at(0), hours=Hours(closed="holidays"))(lambda: None)
     await second.open()  # a look changes nothing
-    assert (await second.calendar_view("holidays")).entries == ["12-25"]
+    assert (await second.calendars.get("holidays")).entries == ["12-25"]
     await second.close()
     async with second:
-        assert (await second.calendar_view("holidays")).entries == ["12-25", "12-26"]
-        await second.set_calendar("holidays", ["2026-05-01"], by="ada")
+        assert (await second.calendars.get("holidays")).entries == ["12-25", "12-26"]
+        await second.calendars.set("holidays", ["2026-05-01"], by="ada")
     async with second:
-        assert (await second.calendar_view("holidays")).entries == ["2026-05-01"]
-        assert (await second.revert_calendar("holidays", by="ada")).entries == ["12-25", "12-26"]
+        assert (await second.calendars.get("holidays")).entries == ["2026-05-01"]
+        assert (await second.calendars.revert("holidays", by="ada")).entries == ["12-25", "12-26"]
         actions = [(audit.action, audit.actor) for audit in await second.audits("calendar:holidays")]
         assert actions == [("revert_calendar", "ada"), ("set_calendar", "ada")]
 
 
 async def test_unknown_calendars_are_refused_where_they_can_be_known(nodes: Nodes) -> None:
     app = nodes.app()
-    app.calendar("holidays", [])
+    app.calendars.declare("holidays", [])
     app.job("report", trigger=hourly_at(0), hours=Hours(closed="hollidays"))(lambda: None)
     with pytest.raises(InvalidValue, match=r"hours of job 'report': 'hollidays'.*Did you mean 'holidays'"):
         await app.start()
@@ -244,7 +244,7 @@ async def test_unknown_calendars_are_refused_where_they_can_be_known(nodes: Node
     await other.open()
     with pytest.raises(InvalidValue, match=r"Declare it: app.calendar\('blackout'"):
         await other.update_job("other", hours=Hours(closed="blackout"))
-    await other.set_calendar("blackout", ["2026-05-01"])
+    await other.calendars.set("blackout", ["2026-05-01"])
     assert (await other.update_job("other", hours={"closed": ["blackout"]}, outside="wait")).hours is not None
     assert (await other.update_job("other", hours=None)).hours is None
     await other.close()
@@ -252,29 +252,29 @@ async def test_unknown_calendars_are_refused_where_they_can_be_known(nodes: Node
 
 async def test_a_calendar_that_a_job_names_is_not_removed(nodes: Nodes) -> None:
     app = nodes.app()
-    app.calendar("holidays", ["12-25"])
+    app.calendars.declare("holidays", ["12-25"])
     app.job("report", trigger=hourly_at(0), hours=Hours(closed="holidays"))(lambda: None)
     await app.open()
     with pytest.raises(CommandRefused, match="it is named by report"):
-        await app.remove_calendar("holidays")
-    assert await app.calendar_jobs("holidays") == ["report"]
+        await app.calendars.remove("holidays")
+    assert await app.calendars.jobs("holidays") == ["report"]
     await app.update_job("report", hours=None)
-    await app.remove_calendar("holidays", by="ada")
+    await app.calendars.remove("holidays", by="ada")
     assert [audit.action for audit in await app.audits("calendar:holidays")] == ["remove_calendar"]
     with pytest.raises(CalendarNotFound, match="no calendar named 'holidays'"):
-        await app.calendar_view("holidays")
-    await app.set_calendar("own", ["sat-sun"])
+        await app.calendars.get("holidays")
+    await app.calendars.set("own", ["sat-sun"])
     with pytest.raises(CommandRefused, match="code declares it"):
-        await app.revert_calendar("own")
+        await app.calendars.revert("own")
     await app.close()
 
 
 async def test_two_operators_at_once_lose_no_edit_unnoticed(nodes: Nodes) -> None:
     app = nodes.app()
     await app.open()
-    await asyncio.gather(*(app.set_calendar("busy", [f"2026-05-{day:02}"], by="ada") for day in range(1, 6)))
+    await asyncio.gather(*(app.calendars.set("busy", [f"2026-05-{day:02}"], by="ada") for day in range(1, 6)))
     assert len(await app.audits("calendar:busy")) == 5
-    assert len((await app.calendar_view("busy")).entries) == 1
+    assert len((await app.calendars.get("busy")).entries) == 1
     await app.close()
 
 
@@ -295,7 +295,7 @@ def test_a_forecast_keeps_to_hours_and_calendars(outside: str) -> None:
     hours = Hours("09:00-17:00", days="mon-fri", closed="holidays")
     app.job("report", trigger=cron("0 3,12 * * *"), hours=hours, outside=outside)(lambda: None)
     known: dict[str, Calendar] = {"holidays": calendar("holidays", ["2026-03-09"])}
-    specs = app.registry.declared_jobs(None, "America/New_York")
+    specs = app._runtime.registry.declared_jobs(None, "America/New_York")
     begin, end = datetime(2026, 3, 5, 5, tzinfo=UTC), datetime(2026, 3, 11, 4, tzinfo=UTC)
     found = forecast(specs, to_micros(begin), to_micros(end), "America/New_York", {}, None, known)
     runs = [f"{to_datetime(at):%d %H}" for at in found.jobs[0].ticks]
@@ -317,7 +317,7 @@ SHOP = """
 from mainspring import Hours, Mainspring
 
 app = Mainspring("sqlite:///shop.db")
-app.calendar("holidays", ["12-25"])
+app.calendars.declare("holidays", ["12-25"])
 
 @app.job("report", cron="0 * * * *", hours=Hours("09:00-09:01", days="mon", closed="holidays"))
 async def report(ctx): ...

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.cli.commands.run import OrphanWatch
 from mainspring.core.jobs.job_cache import BATCH
 from mainspring.stores.memory import MemoryStore
@@ -65,5 +65,5 @@ async def test_a_start_names_orphaned_work_without_reading_all_jobs() -> None:
     newer.job("other")(work)
     newer.observe(OrphanWatch(newer))
     async with newer:
-        assert await until(newer.waiting_for_code) == {"job-0001": 1}
+        assert await until(newer.monitoring.waiting_for_code) == {"job-0001": 1}
     assert store.asked["all jobs"] == 0

@@ -45,12 +45,12 @@ async def test_missed_ticks_are_told_once_over_any_number_of_watchers(nodes: Nod
         absent.clock.advance("21m")
         (late,) = await one.late()
         assert (late.job, late.first, late.last, late.count) == ("tick", at(minutes=10), at(minutes=30), 3)
-        assert [late] == await other.late()
+        assert [late] == await other.monitoring.late()
         (event,) = heard.of(Missed) + heard_too.of(Missed)
         assert event == Missed("tick", at(minutes=10), at(minutes=30), 3, True, 0)
 
         absent.clock.advance("20m")
-        (late,) = await other.late()
+        (late,) = await other.monitoring.late()
         assert (late.first, late.last, late.count) == (at(minutes=10), at(minutes=50), 5)
         await one.late()
         assert heard_too.of(Missed) == [Missed("tick", at(minutes=40), at(minutes=50), 2, True, 0)]
@@ -142,7 +142,7 @@ async def test_what_counts_as_missed_follows_the_job(memory_nodes: Nodes, option
     try:
         await app.open()
         absent.clock.advance("52m")
-        assert sum(late.count for late in await app.late()) == count
+        assert sum(late.count for late in await app.monitoring.late()) == count
         assert sum(event.count for event in heard.of(Missed)) == count
     finally:
         await app.close()
@@ -156,10 +156,10 @@ async def test_a_paused_job_is_not_late_and_a_moved_run_may_be(memory_nodes: Nod
         await app.open()
         await app.move_occurrence("tick", START + timedelta(hours=1), to=START + timedelta(minutes=30))
         absent.clock.advance("40m")
-        (late,) = await app.late()
+        (late,) = await app.monitoring.late()
         assert (late.first, late.count) == (at(minutes=30), 1)
         await app.pause("tick")
         absent.clock.advance("5h")
-        assert await app.late() == []
+        assert await app.monitoring.late() == []
     finally:
         await app.close()

@@ -38,7 +38,7 @@ async def run_job(app: Mainspring, name: str = "nightly", **options: Any) -> Exe
 
 
 async def states(app: Mainspring, parent: Execution) -> dict[str, str]:
-    return {run.tenant: run.status.value for run in await app.tenants(parent, limit=1_000)}
+    return {run.tenant: run.status.value for run in await app.tenants.runs(parent, limit=1_000)}
 
 
 @pytest.mark.req("TEN-1", "TEN-3", "TEN-4", "EXE-7")
@@ -79,7 +79,7 @@ async def test_the_handler_runs_once_for_each_tenant(nodes: Nodes) -> None:
             ("zeta", "night shift", "batch", 7): 1,
         }
         assert sorted(entered) == sorted(f"{way} {name}" for name, *_ in ran for way in ("into", "out of"))
-        records = {run.tenant: run for run in await app.tenants(parent)}
+        records = {run.tenant: run for run in await app.tenants.runs(parent)}
         assert {name: run.attempts for name, run in records.items()} == {"acme": 3, "böhm & co": 1, "zeta": 1}
         child = await app.get(records["acme"].execution_id)
         assert (child.parent_id, child.trace_id, child.trigger) == (parent.id, parent.trace_id, "manual")
@@ -110,16 +110,16 @@ async def test_a_tenant_that_fails_stops_nobody_and_is_run_again_alone(nodes: No
         assert (parent.state, parent.reason) == (State.PARTIAL, "children")
         assert parent.result == {"total": 4, "success": 2, "failed": 2}
         assert parent.error == "2 of 4 tenants did not complete"
-        first = (await app.tenants(parent, limit=2))[:2]
+        first = (await app.tenants.runs(parent, limit=2))[:2]
         assert {(run.tenant, run.status, run.attempts, run.error) for run in first} == {
             ("b", State.FAILED, 2, "ValueError: b is broken"),
             ("d", State.FAILED, 2, "ValueError: d is broken"),
         }
-        assert {run.tenant for run in await app.tenants(parent, offset=2)} == {"a", "c"}
-        assert len(await app.tenants(parent, status="failed")) == 2
+        assert {run.tenant for run in await app.tenants.runs(parent, offset=2)} == {"a", "c"}
+        assert len(await app.tenants.runs(parent, status="failed")) == 2
         broken.clear()
         ran.clear()
-        again = await app.retry_failed(parent, by="ada")
+        again = await app.tenants.retry_failed(parent, by="ada")
         done = await ended(app, again)
         assert (done.trigger, done.retry_of, done.triggered_by) == ("retry", parent.id, "ada")
         assert (done.state, done.result, sorted(ran)) == (
@@ -130,10 +130,10 @@ async def test_a_tenant_that_fails_stops_nobody_and_is_run_again_alone(nodes: No
         [record] = await app.audits(f"execution:{parent.id}")
         assert (record.actor, record.action, record.after) == ("ada", "retry_failed", again.id)
         with pytest.raises(CommandRefused, match="completed"):
-            await app.retry_failed(done)
-        child = (await app.tenants(done))[0].execution_id
+            await app.tenants.retry_failed(done)
+        child = (await app.tenants.runs(done))[0].execution_id
         with pytest.raises(CommandRefused, match="several tenants"):
-            await app.retry_failed(child)
+            await app.tenants.retry_failed(child)
 
 
 @pytest.mark.req("TEN-3")
@@ -150,7 +150,7 @@ async def test_a_single_tenant_is_retried_beside_its_parent(nodes: Nodes) -> Non
 
     async with app:
         parent = await run_job(app)
-        [failed] = await app.tenants(parent, status="failed")
+        [failed] = await app.tenants.runs(parent, status="failed")
         broken.clear()
         retried = await app.retry(failed.execution_id)
         assert (retried.tenant, retried.parent_id, row_of(retried).overlap_key) == ("b", None, None)
@@ -182,7 +182,7 @@ async def test_without_continue_on_failure_those_that_have_not_started_are_cance
         assert found["cancelled"] > 0
         assert parent.state is State.PARTIAL
         assert parent.counters["cancelled"] == found["cancelled"]
-        stopped = await app.tenants(parent, status="cancelled")
+        stopped = await app.tenants.runs(parent, status="cancelled")
         assert {run.reason for run in stopped} == {f"tenant {ran[0]} failed"}
         assert {run.tenant for run in stopped}.isdisjoint(ran)
 
@@ -226,7 +226,7 @@ async def test_the_first_list_counts_whatever_the_provider_says_later(nodes: Nod
 
 
 async def _begun(app: Mainspring, parent: Execution, count: int) -> bool:
-    return len(await app.tenants(parent, status="running")) == count
+    return len(await app.tenants.runs(parent, status="running")) == count
 
 
 @pytest.mark.req("TEN-1")
@@ -253,9 +253,9 @@ async def test_an_answer_that_makes_no_sense_fails_the_try(memory_nodes: Nodes, 
         parent = await run_job(app)
         assert (parent.state, parent.reason) == (State.FAILED, "error")
         assert words in (parent.error or "")
-        assert await app.tenants(parent) == []
+        assert await app.tenants.runs(parent) == []
         with pytest.raises(CommandRefused, match="retry it as a whole"):
-            await app.retry_failed(parent)
+            await app.tenants.retry_failed(parent)
 
 
 @pytest.mark.req("TEN-1", "EXE-8")
@@ -319,7 +319,7 @@ async def test_a_listing_that_takes_too_long_is_stopped(memory_nodes: Nodes, pla
         await app.stop(timeout=2)
         left = await app.get(last.id)
         assert (left.state, [each.end for each in left.attempts]) == (State.PENDING, ["handed_back"])
-        assert await app.tenants(cancelled) == await app.tenants(parent) == []
+        assert await app.tenants.runs(cancelled) == await app.tenants.runs(parent) == []
         end.set()
 
 
@@ -470,9 +470,9 @@ async def test_cancelling_a_parent_stops_its_tenants(nodes: Nodes) -> None:
         await app.cancel_execution(parent.id, by="ada")
         assert (await ended(app, parent)).state is State.CANCELLED
         await until(lambda: _all_are(app, parent, "cancelled"))
-        reasons = {run.reason for run in await app.tenants(parent)}
+        reasons = {run.reason for run in await app.tenants.runs(parent)}
         assert reasons == {"its parent was cancelled: cancelled by ada"}
-        again = await app.retry_failed(parent)
+        again = await app.tenants.retry_failed(parent)
         await until(lambda: _begun(app, again, 2))
         await app.cancel("nightly", by="ada")
         assert (await ended(app, again)).state is State.CANCELLED
@@ -492,7 +492,7 @@ async def test_each_window_of_a_backfill_runs_for_every_tenant(nodes: Nodes) -> 
 
     async with app:
         made = await app.backfill("report", "2026-03-01", "2026-03-05", concurrency=2)
-        over = await app.wait_backfill(made.id, timeout=DEADLINE)
+        over = await app.backfills.wait(made.id, timeout=DEADLINE)
         assert (over.state, over.completed, over.failed) == ("partial", 3, 1)
         assert (ran.total(), set(ran.values())) == (12, {1})
         windows = await app.windows("report", "2026-03-01", "2026-03-05")
@@ -557,7 +557,7 @@ async def test_contexts_of_plain_and_async_handlers(memory_nodes: Nodes) -> None
             assert entered.pop() == (kind, "a")
         for name, words in (("async-in-thread", "async def"), ("no-context", "no context manager")):
             parent = await run_job(app, name)
-            [run] = await app.tenants(parent)
+            [run] = await app.tenants.runs(parent)
             assert run.status is State.FAILED
             assert NonRetryable.__name__ in (run.error or "")
             assert words in (run.error or "")
@@ -589,7 +589,7 @@ async def test_a_parent_counts_all_its_tenants_however_little_is_kept(nodes: Nod
 
 
 async def _completed(app: Mainspring, parent: Execution, count: int) -> bool:
-    return len(await app.tenants(parent, status="completed")) == count
+    return len(await app.tenants.runs(parent, status="completed")) == count
 
 
 async def _are_left(app: Mainspring, job: str, most: int) -> bool:
@@ -631,6 +631,6 @@ def test_the_blocking_facade_reads_and_retries_too(sqlite_nodes: Nodes) -> None:
 
     with app.sync as facade:
         parent = facade.wait(facade.trigger("nightly"), timeout=DEADLINE)
-        assert [run.tenant for run in facade.tenants(parent)] == ["a", "b"]
+        assert [run.tenant for run in facade.tenants.runs(parent)] == ["a", "b"]
         broken.clear()
-        assert facade.wait(facade.retry_failed(parent), timeout=DEADLINE).result["total"] == 1
+        assert facade.wait(facade.tenants.retry_failed(parent), timeout=DEADLINE).result["total"] == 1

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from mainspring import every
-from mainspring.app.parts import SystemClock
+from mainspring.app.adapters import SystemClock
 from mainspring.core.engine.scheduler import Scheduler
 from mainspring.core.rules import job_commands, ticks
 from mainspring.model.execution import ExecutionRow, State

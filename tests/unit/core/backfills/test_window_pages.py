@@ -28,7 +28,7 @@ async def turns_during(work: Awaitable[Any]) -> tuple[int, Any]:
 async def test_a_page_of_many_windows_never_holds_the_loop_for_long() -> None:
     app = Mainspring("memory://")
     app.job("minutely", cron="* * * * *", window="since_previous_tick")(lambda: None)
-    windows = (await app.engine()).windows
+    windows = (await app._runtime.engine()).windows
     turns, page = await turns_during(windows.page("minutely", BEGIN, END, state=None, limit=2, offset=1))
     assert (page.total, page.counts["missing"], len(page.items)) == (1440, 1440, 2)
     assert page.items[0].window.begin.minute == 1
@@ -43,7 +43,7 @@ async def test_nor_does_a_schedule_that_its_hours_never_let_through() -> None:
     app = Mainspring("memory://")
     hours = {"times": "09:00-17:00"}
     app.job("night", cron="0 3 * * *", window="previous_day", hours=hours)(lambda: None)
-    windows = (await app.engine()).windows
+    windows = (await app._runtime.engine()).windows
     turns, found = await turns_during(windows.windows("night", "2023-01-01T00:00:00Z", END))
     assert found == []
     assert turns >= 1_000 // FEW

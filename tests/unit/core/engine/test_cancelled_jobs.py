@@ -49,7 +49,7 @@ async def telling(told: Told) -> AsyncIterator[Kit]:
     async with harness(app, raise_errors=False) as kit:
         yield kit
         counted = Counter[str]()
-        for each in (await app._parts.store.stats()).values():  # type: ignore[union-attr]
+        for each in (await app._runtime.parts.store.stats()).values():  # type: ignore[union-attr]
             for key, count in each.by_trigger.items():
                 counted[key.rpartition(":")[2]] += count
         assert counted["cancelled"] == len(told.cancelled) == len(told.ids) > 0

@@ -135,7 +135,7 @@ async def test_a_share_of_its_own_is_told_its_place(monkeypatch: pytest.MonkeyPa
     await app.open()
 
     async def told() -> list[Reason]:
-        parts = app._parts
+        parts = app._runtime.parts
         assert parts is not None
         found = reasons(await facts(parts.store, parts.queries, "work"))
         return [reason for reason in found if reason.code == "fair_share"]

@@ -29,7 +29,7 @@ NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=
 def spec_of(**options: Any) -> JobSpec:
     app = Mainspring("memory://")
     app.job("nightly", **options)(lambda: None)
-    [(_, spec)] = app.registry.declared_jobs()
+    [(_, spec)] = app._runtime.registry.declared_jobs()
     return spec
 
 

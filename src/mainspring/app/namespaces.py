@@ -1,0 +1,216 @@
+"""The namespaces of the application object: `app.calendars`, `app.templates`, `app.backfills` and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict, Unpack
+
+from ..core.access.api_tokens import NewToken, Token
+from ..core.commands.templates import Template
+from ..core.commands.tenant_retries import TenantRun
+from ..core.declaring.options import JobOptions
+from ..core.jobs.calendars import CalendarView
+from ..core.locks import suggested_ttl
+from ..core.queries.job_view import JobView
+from ..core.queries.queries import id_of
+from ..core.views.execution import Execution
+from ..core.views.records import LockView, lock_view
+from ..model.backfill import Backfill, Only, Order
+from ..model.calendars.calendar import calendar
+from ..model.values.reading import duration, identifier
+from .runtime import Runtime
+
+
+class BackfillOptions(TypedDict, total=False):
+    """What a backfill may say besides the job and the range. `pace` is the time between the starts of two windows;
+    `only` restricts it to missing or to failed windows, and `force` includes those that are done."""
+
+    params: Mapping[str, Any] | None
+    order: Order
+    concurrency: int
+    pace: Any
+    only: Only
+    force: bool
+    dry_run: bool
+    note: str | None
+    by: str
+
+
+class AppCalendars:
+    """Named calendars, which the hours of jobs refer to."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def declare(self, name: str, entries: Any) -> None:
+        """Declare a calendar in code: `app.calendars.declare("holidays", ["12-25", "2026-04-03"])`.
+
+        `entries` are dates, days of the year, weekdays and ranges, or the text of an .ics file. It is stored when the
+        application starts; what an operator has set stays in force until it is reverted.
+        """
+        registry = self._runtime.registry
+        registry.calendars[identifier("calendar", name)] = calendar(name, entries)
+        registry.revision += 1
+
+    async def all(self) -> list[CalendarView]:
+        """Every stored calendar, by name."""
+        return await (await self._runtime.engine()).calendars.all()
+
+    async def get(self, name: str) -> CalendarView:
+        """One calendar; `CalendarNotFound` if there is none of this name."""
+        return await (await self._runtime.engine()).calendars.get(name)
+
+    async def jobs(self, name: str) -> list[str]:
+        """The names of the jobs that refer to this calendar."""
+        return await (await self._runtime.engine()).calendars.jobs_naming(name)
+
+    async def set(self, name: str, entries: Any, *, by: str = "system") -> CalendarView:
+        """Store a calendar under this name, in place of the one that is there, until it is set again or reverted."""
+        return await (await self._runtime.engine()).calendars.set(name, entries, by=by)
+
+    async def revert(self, name: str, *, by: str = "system") -> CalendarView:
+        """Go back to the calendar that code declares."""
+        return await (await self._runtime.engine()).calendars.revert(name, by=by)
+
+    async def remove(self, name: str, *, by: str = "system") -> None:
+        """Delete a calendar; refused while a job refers to it."""
+        await (await self._runtime.engine()).calendars.remove(name, by=by)
+
+
+class AppTemplates:
+    """Handlers with options of jobs, stored under a name, from which jobs are made."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def all(self) -> list[Template]:
+        """Every template, by name."""
+        return await (await self._runtime.engine()).templates.all()
+
+    async def get(self, name: str) -> Template:
+        """One template; `TemplateNotFound` if there is none of this name."""
+        return await (await self._runtime.engine()).templates.get(name)
+
+    async def create(self, name: str, handler: str, *, by: str = "system", **options: Unpack[JobOptions]) -> Template:
+        """Store a handler with options of jobs under a name."""
+        given: Mapping[str, Any] = options
+        return await (await self._runtime.engine()).templates.create(name, handler, given, by=by)
+
+    async def update(
+        self, name: str, *, handler: str | None = None, by: str = "system", **changes: Unpack[JobOptions]
+    ) -> Template:
+        """Change the named options and leave the others; None removes an option. Jobs made from it do not change."""
+        given: Mapping[str, Any] = changes
+        return await (await self._runtime.engine()).templates.update(name, given, handler=handler, by=by)
+
+    async def remove(self, name: str, *, by: str = "system") -> None:
+        """Delete a template. Jobs that were made from it stay."""
+        await (await self._runtime.engine()).templates.remove(name, by=by)
+
+    async def apply(
+        self, template: str, name: str | None = None, *, by: str = "system", **overrides: Unpack[JobOptions]
+    ) -> JobView:
+        """Make a job from a template, with other options where given. A job without a trigger that follows no other job
+        runs once, at once."""
+        given: Mapping[str, Any] = overrides
+        return (await (await self._runtime.engine()).templates.apply(template, name, given, by=by))[0]
+
+
+class AppBackfills:
+    """Backfills: many data windows of a job, run one after the other."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def start(
+        self, name: str, begin: Any = None, end: Any = None, **options: Unpack[BackfillOptions]
+    ) -> Backfill:
+        """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
+        them. A dry run lists them and writes nothing."""
+        return await (await self._runtime.engine()).backfills.start(name, begin, end, **options)
+
+    async def recent(self, job: str | None = None, limit: int = 20) -> list[Backfill]:
+        """The backfills under way and the last `limit` that have ended, newest first."""
+        return await (await self._runtime.engine()).backfills.list(job, limit)
+
+    async def get(self, id: str) -> Backfill:
+        """One backfill with its progress; `BackfillNotFound` if there is none of this id."""
+        return await (await self._runtime.engine()).backfills.get(id)
+
+    async def wait(self, id: str, timeout: float | None = None) -> Backfill:
+        """Wait until the backfill has ended; `TimeoutError` after `timeout` seconds."""
+        return await (await self._runtime.engine()).backfills.wait(id, timeout)
+
+    async def pause(self, id: str, *, by: str = "system") -> Backfill:
+        """Start no more windows; those that run end as usual."""
+        return await (await self._runtime.engine()).backfills.pause(id, by=by)
+
+    async def resume(self, id: str, *, by: str = "system") -> Backfill:
+        """Continue a paused backfill."""
+        return await (await self._runtime.engine()).backfills.resume(id, by=by)
+
+    async def cancel(self, id: str, *, by: str = "system", reason: str | None = None) -> Backfill:
+        """Start no more windows, and cancel those that wait or run."""
+        return await (await self._runtime.engine()).backfills.cancel(id, by=by, reason=reason)
+
+
+class AppTenants:
+    """The tenants of an execution that ran for many of them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def runs(
+        self,
+        execution: Execution | str,
+        *,
+        status: str | Iterable[str] | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[TenantRun]:
+        """Status, attempts, timing and error of each tenant of an execution. Those that failed come first."""
+        parts = await self._runtime.engine()
+        return (await parts.tenants.page(id_of(execution), status, limit, offset)).items
+
+    async def retry_failed(self, execution: Execution | str, *, by: str = "system") -> Execution:
+        """Run an execution again, only for those of its tenants that did not complete. Returns the new execution."""
+        return Execution(await (await self._runtime.engine()).tenants.retry_failed(id_of(execution), by=by))
+
+
+class AppTokens:
+    """API tokens of the HTTP interface."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def all(self) -> list[Token]:
+        """Every API token, also those that have expired or were revoked, oldest first; without their secrets."""
+        return await (await self._runtime.engine()).tokens.all()
+
+    async def create(self, name: str, role: str, *, expires: Any = None, by: str = "system") -> NewToken:
+        """Create an API token. Its text is in the answer and stored nowhere. `expires` is a duration."""
+        return await (await self._runtime.engine()).tokens.create(name, role, expires=expires, by=by)
+
+    async def revoke(self, ref: str, *, by: str = "system") -> Token:
+        """Revoke a token by its id or its name; running servers follow within seconds."""
+        return await (await self._runtime.engine()).tokens.revoke(ref, by=by)
+
+
+class AppLocks:
+    """Locks between processes, as an administrator sees them. To take one, see `app.lock` and `app.try_lock`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def all(self) -> list[LockView]:
+        """Every lock that is held, and its holder."""
+        return [lock_view(row) for row in await (await self._runtime.engine()).locks.backend.locks()]
+
+    async def release(self, name: str, *, by: str = "system") -> bool:
+        """Take a lock away from its holder; False if nobody held it."""
+        return await (await self._runtime.engine()).locks.release(name, by)
+
+    @staticmethod
+    def suggested_ttl(expected: Any) -> float:
+        """The seconds that a lock of `try_lock` should last for work that takes about as long as `expected`."""
+        return suggested_ttl(duration("expected", expected, allow_zero=True))

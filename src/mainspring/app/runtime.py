@@ -1,0 +1,284 @@
+"""The inside of an application: what was declared and set, the parts around its store, and the roles that run here.
+
+`Mainspring` and its namespaces reach everything through one `Runtime`; so do the HTTP interface, the command line and
+the testing kit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from ..config import settings as config
+from ..core.access.api_tokens import Token
+from ..core.declaring.registry import Registry, module_names
+from ..core.engine.node import Node
+from ..core.ports import Clock, Store
+from ..model.errors import ConfigurationError
+from ..observe.dispatch import Dispatcher
+from ..observe.logs.lines import LogLines
+from ..observe.logs.setup import already_configured, configure_logging
+from ..observe.metrics.process_counters import ProcessCounts
+from ..observe.metrics.prometheus import page
+from ..observe.metrics.server import MetricsServer
+from ..observe.pings.pings import Pings
+from ..version import VERSION
+from .adapters import (
+    SystemClock,
+    database_of,
+    logger_of,
+    make_store,
+    observers_of,
+    provider_of,
+    resources_of,
+)
+from .event_loops import new_event_loop
+from .parts import Declarations, Parts, node_settings
+from .signals import run_to_end, serve
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+PING_FLUSH = 2.0
+"""Seconds that unsent pings get when the application closes."""
+
+
+class Runtime:
+    """One application in one process. Nothing connects before it is needed."""
+
+    def __init__(
+        self,
+        database: str | os.PathLike[str] | Store | None,
+        settings: Mapping[str, Any],
+        *,
+        jobs: Sequence[str],
+        resources: Mapping[str, Any] | None,
+        observers: Iterable[Callable[[Any], None]],
+        tenant_context: Callable[..., Any] | None,
+        logger: logging.Logger | None,
+        tracer_provider: Any,
+        clock: Clock | None,
+        config_file: str | None,
+    ) -> None:
+        url, self.given_store = database_of(database)
+        self.arguments = dict(settings) if url is None else {"database_url": url, **settings}
+        self._config_file = config_file
+        self.settings = config.load(self.arguments, None, config_file)
+        self.clock: Clock = clock or SystemClock()
+        self.registry = Registry(tenant_context)
+        self.resources = resources_of(resources)
+        self.logger, self.tracer_provider = logger_of(logger), provider_of(tracer_provider)
+        self.emit = Dispatcher(LogLines(logger), *observers_of(observers))
+        self.parts: Parts | None = None
+        self._modules = module_names(jobs)
+        self._declarations = Declarations(self.registry)
+
+    # --- declarations -------------------------------------------------------------------------------------
+    @property
+    def idle(self) -> bool:
+        """No job is declared, and no module is left to declare one."""
+        return not self.registry.names and not self._modules
+
+    @property
+    def declares(self) -> tuple[str, ...]:
+        """The names of the jobs that code declares; imports the modules that declare them first."""
+        self._import_modules()
+        return tuple(name for name, _ in self._declarations.jobs(self.settings))
+
+    def observe(self, observer: Callable[[Any], None]) -> None:
+        self.emit.add(*observers_of([observer]))
+
+    def _import_modules(self) -> None:
+        self.registry.import_modules(self._modules)
+        self._modules = ()
+
+    # --- connecting ---------------------------------------------------------------------------------------
+    def at_hand(self) -> Parts | None:
+        """The parts if they are open and know every declaration, which is nearly always."""
+        parts = self.parts
+        if parts is None or not parts.opened or parts.declared != self.registry.revision or not parts.here:
+            return None
+        return parts
+
+    async def engine(self) -> Parts:
+        """The parts, open; the first caller opens them, and a forked child opens its own."""
+        return self.at_hand() or await self.ready()
+
+    async def ready(self, in_transaction: bool = False, declare: bool = True) -> Parts:
+        parts = self.parts
+        if parts is None or not parts.here:
+            parts = self.parts = Parts(
+                self._make_store(), self.registry, self.settings, self.clock, self.emit, self.tracer_provider
+            )
+        if not parts.opened or (declare and parts.declared != self.registry.revision):
+            async with parts.short_turn() if in_transaction else parts.turn():
+                await self._open(parts, declare)
+        return parts
+
+    async def _open(self, parts: Parts, declare: bool) -> None:
+        """Connect once, and store the jobs that code has declared since this was last done."""
+        self._import_modules()
+        revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
+        if not parts.opened:
+            await parts.store.open()
+            parts.time.observe(await parts.store.now())
+            parts.opened = True
+        if declare and parts.declared != revision:
+            await parts.job_cache.declare(declared, update=parts.node is not None)
+            parts.declared = revision
+
+    def _make_store(self) -> Store:
+        return make_store(self.settings, self.clock) if self.given_store is None else self.given_store
+
+    async def close(self) -> None:
+        """Stop the roles and disconnect."""
+        await self.stop()
+        await self._flush_pings()
+        parts, self.parts = self.parts, None
+        if parts is not None and parts.opened and parts.here:
+            await parts.stop_inline()
+            await parts.close_links()
+            if self.given_store is None:
+                await parts.store.close()
+
+    # --- roles --------------------------------------------------------------------------------------------
+    async def start(self, options: Mapping[str, Any]) -> None:
+        """Start the roles of this process. An application without jobs starts only roles it is asked for."""
+        self._configure(options)
+        self._import_modules()
+        self._attach_observers()
+        if not self.settings.enabled or (not self.registry.names and options.get("roles") is None):
+            return
+        parts = await self.ready(declare=False)
+        async with parts.turn():
+            if parts.node is None:
+                try:
+                    await self._start(parts)
+                except BaseException:
+                    await parts.stop(0)
+                    raise
+
+    async def _start(self, parts: Parts) -> None:
+        """Listen first: a process whose port is taken starts no role."""
+        self._bind_http(parts)
+        await self._serve_metrics(parts)
+        with parts.outside():
+            parts.node = await self._started_node(parts)
+            if parts.http is not None:
+                await parts.http.start()
+
+    def _configure(self, options: Mapping[str, Any]) -> None:
+        chosen = {name: value for name, value in options.items() if value is not None}
+        self.settings = config.load(self.arguments | chosen, None, self._config_file)
+
+    async def _started_node(self, parts: Parts) -> Node:
+        """A start is a deploy: from here on the stored jobs follow the code of this process."""
+        revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
+        await parts.job_cache.declare(declared)
+        parts.declared = revision
+        names = tuple(name for name, _ in declared)
+        if self.settings.prune:
+            await parts.steering.retire_orphans(frozenset(names))
+        node = Node(
+            parts.store,
+            self.registry,
+            node_settings(self.settings),
+            parts.time,
+            parts.chance,
+            self.emit,
+            declares=names,
+            resources=self.resources,
+            tracing=parts.tracing,
+            logger=self.logger,
+        )
+        await node.start()
+        return node
+
+    async def stop(self, timeout: float | None = None) -> None:
+        if self.parts is not None and self.parts.here:
+            await self.parts.stop(timeout)
+
+    def run(self, options: Mapping[str, Any]) -> bool:
+        """Start the roles and run until a stop signal; False when a second signal ended it at once."""
+        self._configure(options)
+        if not already_configured():
+            configure_logging(self.settings.log_format, self.settings.log_level)
+        timeout = self.settings.stop_timeout
+        new_loop = partial(new_event_loop, self.settings.uvloop)
+        return run_to_end(lambda: serve(lambda: self.start(options), self.stop, self.close, timeout), new_loop)
+
+    # --- the HTTP interface -------------------------------------------------------------------------------
+    @cached_property
+    def api(self) -> FastAPI:
+        try:
+            from ..server.api import create_api
+        except ImportError as error:
+            remedy = 'run: pip install "mainspring[server]"'
+            raise ConfigurationError(f"the HTTP interface needs {error.name}; {remedy}") from error
+        _ = self._counts  # it counts from now on
+        return create_api(self)
+
+    def _bind_http(self, parts: Parts) -> None:
+        """Take the port if this process has the role api. The imports that this needs take a while: they are done
+        before any role starts, so that they delay no tick."""
+        if "api" in self.settings.roles:
+            api = self.api
+            from ..server.serving import HttpServer
+
+            http = HttpServer(api, self.settings)
+            http.bind()
+            parts.http = http
+
+    async def find_token(self, id: str) -> Token | None:
+        return await (await self.engine()).tokens.find(id)
+
+    async def note_token_use(self, token: Token) -> Token:
+        return await (await self.engine()).tokens.used(token)
+
+    async def note_failed_login(self, address: str, limit: int) -> float:
+        """Count a failed login over all processes. Returns the seconds to wait if there were too many."""
+        return await (await self.engine()).login_failures.add(address, limit)
+
+    # --- metrics and pings --------------------------------------------------------------------------------
+    async def metrics_page(self) -> bytes:
+        """What `/metrics` answers, in the text format of Prometheus."""
+        parts, counts = await self.engine(), self._counts
+        reading = await parts.readings.read()
+        counts.know([each.job.name for each in reading.jobs])
+        return page(reading, counts, VERSION, parts.channels())
+
+    @cached_property
+    def _counts(self) -> ProcessCounts:
+        """Counts from its first use on."""
+        counts = ProcessCounts(self.settings.metrics_jobs)
+        self.emit.add(counts)
+        return counts
+
+    @cached_property
+    def _pings(self) -> Pings:
+        pings = Pings(self.settings.private_urls)
+        self.emit.add(pings)
+        return pings
+
+    def _attach_observers(self) -> None:
+        """Done before the roles start, so that no event is missed."""
+        self._pings.private = self.settings.private_urls
+        if self.settings.metrics_port is not None or "api" in self.settings.roles:
+            self._counts.know(self.declares)
+
+    async def _serve_metrics(self, parts: Parts) -> None:
+        settings = self.settings
+        if settings.metrics_port is None:
+            return
+        server = MetricsServer(settings.host, settings.metrics_port or 0, settings.sys_allow, self.metrics_page)
+        await server.start()
+        parts.metrics = server
+
+    async def _flush_pings(self) -> None:
+        """Send what waits. Without anything to send no thread is started, which would outlive the application."""
+        if "_pings" in self.__dict__ and self._pings.waiting:
+            await asyncio.to_thread(self._pings.flush, PING_FLUSH)
