@@ -134,11 +134,11 @@ SAFEGUARDS = (
         (SIMULATION, CONFORMANCE),
     ),
     Safeguard(
-        "fence on notes (SQLite)",
+        "fence on progress reports (SQLite)",
         (
             Edit(
                 "stores/sqlite/executions/live.py",
-                "(row.state, row.token, row.owner) != (State.RUNNING, note.token, note.owner)",
+                "(row.state, row.token, row.owner) != (State.RUNNING, report.token, report.owner)",
                 "row.state is not State.RUNNING",
             ),
         ),
@@ -146,12 +146,12 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "fence on renewals (SQLite)",
-        (Edit("stores/sqlite/sql/beat_leases.sql", "AND owner = ?2", "AND ?2 IS NOT NULL"), RENEWED_UNCHECKED),
+        (Edit("stores/sqlite/sql/leases_held.sql", "AND owner = ?2", "AND ?2 IS NOT NULL"), RENEWED_UNCHECKED),
         (ZOMBIE_THAT_HEARS,),
     ),
     Safeguard("token check on renewals (SQLite)", (RENEWED_UNCHECKED,), (CONFORMANCE,)),
     Safeguard(
-        "fence on renewals and notes (memory)",
+        "fence on renewals and progress reports (memory)",
         (
             Edit(
                 "stores/memory/executions.py",
