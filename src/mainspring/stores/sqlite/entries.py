@@ -1,8 +1,8 @@
-"""The shelf: small records known by kind, scope and key."""
+"""Entries: small records identified by kind, scope and key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ...model.store.copy_records import Place
 from ...model.store.entries import Entry, EntryKind, EntryWrite
@@ -36,11 +36,13 @@ def _put(tx: Transaction, write: EntryWrite) -> bool:
     return tx.run("entries_update", entry.kind, entry.scope, entry.key, entry.body, seen) == 1
 
 
-def between(tx: Transaction, kind: EntryKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
+def list_entries(
+    tx: Transaction, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+) -> list[Entry]:
     return [_entry(row) for row in tx.rows("entries_between", kind, scope, after, before, limit)]
 
 
-def entries(tx: Transaction, kind: EntryKind, scope: str, keys: Iterable[str]) -> list[Entry]:
+def entries(tx: Transaction, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
     """Key by key: SQLite's JSON functions, which could take them all at once, cut a text short at a NUL."""
     found = (tx.rows("entry", kind, scope, key) for key in sorted(set(keys)))
     return [_entry(row) for rows in found for row in rows]

@@ -99,11 +99,11 @@ def job_of(row: Row) -> Job:
     return Job(**{**fields, "sweep": bool(fields["sweep"])})
 
 
-def delete_job(tx: Transaction, name: str, seen_version: int, purge: bool, audit: Audit | None) -> str | None:
-    """The id of the job that was deleted."""
-    deleted: str | None = tx.value("job_delete", name, seen_version)
+def delete_job(tx: Transaction, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
+    """With `purge`, its history is left for `purge_some`."""
+    deleted = tx.value("job_delete", name, seen_version)
     if deleted is None:
-        return None
+        return False
     tx.run("job_unlisted", name)
     tx.audit(audit)
     tx.topics.add(Topic.JOBS)
@@ -111,7 +111,12 @@ def delete_job(tx: Transaction, name: str, seen_version: int, purge: bool, audit
         tx.run("purge_totals", deleted)
         tx.run("purge_endings", deleted)
         tx.run("purge_mark", deleted)
-    return deleted
+    return True
+
+
+def has_purges(tx: Transaction) -> bool:
+    """Whether the history of a deleted job is still to be removed."""
+    return tx.value("purge_left") is not None
 
 
 def purge_some(tx: Transaction) -> bool:
@@ -127,7 +132,7 @@ def purge_some(tx: Transaction) -> bool:
     return True
 
 
-def jobs(tx: Transaction, names: Sequence[str] | None) -> list[Job]:
+def jobs(tx: Transaction, names: Sequence[str] | None = None) -> list[Job]:
     found = tx.rows("jobs_all") if names is None else tx.rows("jobs_some", as_json(list(names)))
     return [job_of(row) for row in found]
 
@@ -152,7 +157,7 @@ def swept(tx: Transaction, limit: int) -> list[Job]:
     return [job_of(row) for row in tx.rows("jobs_swept", limit)]
 
 
-def stats(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
+def stats(tx: Transaction, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
     wanted, given = ("all", ()) if job_ids is None else ("some", (as_json(list(job_ids)),))
     endings: dict[str, dict[str, int]] = defaultdict(dict)
     for job_id, ending, count in tx.rows(f"endings_{wanted}", *given):
@@ -160,7 +165,7 @@ def stats(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, JobStats]
     return {row[0]: stats_of(row, endings[row[0]]) for row in tx.rows(f"totals_{wanted}", *given)}
 
 
-def live_counts(tx: Transaction, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
+def live_counts(tx: Transaction, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
     """Running and waiting rows are few and have indexes of their own; the rest is pending."""
     wanted = None if job_ids is None else frozenset(job_ids)
     running: Counter[str] = Counter(dict(tx.rows("running_counts")))

@@ -20,7 +20,9 @@ def lock_renew(tx: Transaction, name: str, token: int, ttl: float) -> bool:
     return tx.run("lock_renew", name, token, tx.now + seconds_to_micros(ttl), tx.now) == 1
 
 
-def lock_release(tx: Transaction, name: str, token: int | None, keep_for: float, audit: Audit | None) -> bool:
+def lock_release(
+    tx: Transaction, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
+) -> bool:
     if keep_for > 0:
         released = tx.run("lock_keep", name, token, tx.now + seconds_to_micros(keep_for), tx.now) == 1
     else:
@@ -35,6 +37,10 @@ def locks(tx: Transaction) -> list[LockRow]:
     return [LockRow(**dict(zip(fields, row, strict=True))) for row in tx.rows("locks", tx.now)]
 
 
-def audits(tx: Transaction, target: str | None, limit: int, before: str | None) -> list[Audit]:
+def audits(tx: Transaction, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
     found = tx.rows("audit_all", limit, before) if target is None else tx.rows("audit_target", target, limit, before)
     return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in found]
+
+
+def prune_audits(tx: Transaction, before: str, limit: int) -> int:
+    return tx.run("audit_prune", before, max(limit, 0))

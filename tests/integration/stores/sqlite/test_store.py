@@ -135,7 +135,7 @@ async def test_a_heartbeat_overtakes_what_waits(path: Path) -> None:
     urgent: list[Any] = []
     taken: list[Any] = []
     async with opened(path) as store:
-        opened_store = store._opened
+        opened_store = store.threads.opened
         assert opened_store is not None
         mailbox = opened_store.writer.mailbox
         put, take = mailbox.put, mailbox.take

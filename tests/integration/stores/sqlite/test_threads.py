@@ -17,9 +17,8 @@ from mainspring.model.errors import StoreError
 from mainspring.model.execution import LIVE, ExecutionRow
 from mainspring.model.store.messages import ExecutionQuery, HeartbeatRequest, WorkerInfo
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.stores.sqlite import store as store_module
 from mainspring.stores.sqlite.executions import lists
-from mainspring.stores.sqlite.threads import forks
+from mainspring.stores.sqlite.threads import connection_thread, store_threads
 from mainspring.stores.sqlite.transaction import Transaction
 from mainspring.testing.clock import FakeClock
 from tests.integration.stores.sqlite_support import (
@@ -45,18 +44,18 @@ def path(tmp_path: Path) -> Path:
 @contextmanager
 def forking(store: SqliteStore) -> Iterator[None]:
     """What happens around a fork, without the fork: inside, no connection may be open."""
-    forks._before()
+    connection_thread._before_fork()
     try:
-        assert store._opened is not None
-        assert all(thread.await_paused(0.0) for thread in store._opened)
+        assert store.threads.opened is not None
+        assert all(thread.await_paused(0.0) for thread in store.threads.opened)
         yield
     finally:
-        forks._in_parent()
+        connection_thread._after_in_parent()
 
 
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """A switch: while it is on, no connection can be opened."""
-    connect, broken = store_module.connect, False
+    connect, broken = store_threads.connect, False
 
     def instead(*arguments: Any) -> sqlite3.Connection:
         if broken:
@@ -67,7 +66,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
         nonlocal broken
         broken = on
 
-    monkeypatch.setattr(store_module, "connect", instead)
+    monkeypatch.setattr(store_threads, "connect", instead)
     return switch
 
 
@@ -176,7 +175,7 @@ async def test_a_fork_while_a_store_is_being_opened(path: Path) -> None:
     store = SqliteStore(path, FakeClock())
     with write_lock_held(path):
         opening = asyncio.ensure_future(store.open())
-        await until(lambda: store._opened is not None)
+        await until(lambda: store.threads.opened is not None)
         with forking(store):
             assert not opening.done()
     await opening
@@ -207,7 +206,7 @@ async def test_closing_waits_for_a_lock_that_is_soon_free(path: Path) -> None:
         pending = asyncio.ensure_future(store.add([execution(1)]))
         await store.jobs()
         closing = asyncio.ensure_future(store.close())
-        await until(lambda: store._opened is None)
+        await until(lambda: store.threads.opened is None)
     await closing
     assert (await pending)[0].outcome == "added"
 
@@ -218,7 +217,7 @@ async def test_a_store_that_waits_for_a_lock_to_open_can_be_closed(path: Path) -
     store = SqliteStore(path, FakeClock(), busy_timeout=DEADLINE * 10)
     with write_lock_held(path):
         opening = asyncio.ensure_future(store.open())
-        await until(lambda: store._opened is not None)
+        await until(lambda: store.threads.opened is not None)
         await asyncio.wait_for(store.close(), DEADLINE)
         with pytest.raises(StoreError, match="closed while another process held the write lock"):
             await opening

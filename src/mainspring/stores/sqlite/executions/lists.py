@@ -77,7 +77,7 @@ def count(tx: Transaction, query: ExecutionQuery, cap: int) -> int:
     return sum(1 for _ in islice(_ids(tx, query, cap), cap))
 
 
-def logs(tx: Transaction, id: str, after: int) -> list[tuple[int, LogLine]]:
+def logs(tx: Transaction, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
     return [(seq, LogLine(at, level, message)) for seq, at, level, message in tx.rows("logs", id, after)]
 
 

@@ -35,8 +35,16 @@ def heartbeat(tx: Transaction, beat: HeartbeatRequest) -> HeartbeatReply:
     return HeartbeatReply(lost=frozenset(asked.keys() - held.keys()), cancels=cancels(tx, worker.id), now=tx.now)
 
 
+def expired(tx: Transaction, limit: int) -> list[ExecutionRow]:
+    return tx.executions("expired", tx.now, limit)
+
+
 def cancels(tx: Transaction, owner: str) -> dict[str, str]:
     return {id: reason or "" for id, reason in tx.rows("cancels", owner)}
+
+
+def unserved_cancels(tx: Transaction, limit: int) -> list[ExecutionRow]:
+    return tx.executions("unserved_cancels", limit)
 
 
 def request_cancel(tx: Transaction, requests: Sequence[CancelRequest]) -> list[bool]:
@@ -78,6 +86,10 @@ def _append_logs(tx: Transaction, id: str, lines: Sequence[LogLine]) -> None:
     tx.run("log_trim", id, last - LOG_LINES_KEPT)
 
 
+def todo(tx: Transaction, limit: int, after: str = "") -> list[ExecutionRow]:
+    return tx.executions("todo", limit, after)
+
+
 def todo_done(tx: Transaction, ids: Sequence[str]) -> None:
     wanted = as_json(list(ids))
     tx.run("todo_clear", wanted)
@@ -96,6 +108,10 @@ def delete_finished(tx: Transaction, ids: Sequence[str], *, regardless: bool = F
 
 def workers(tx: Transaction) -> list[WorkerInfo]:
     return [_worker(info) for (info,) in tx.rows("workers")]
+
+
+def remove_worker(tx: Transaction, id: str) -> None:
+    tx.run("worker_remove", id)
 
 
 def children(tx: Transaction, parent_id: str) -> dict[State, int]:

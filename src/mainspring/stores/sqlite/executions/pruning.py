@@ -39,8 +39,8 @@ def prunable(tx: Transaction, rule: PruneRule, cursor: str, limit: int) -> Found
     return Found(ids, "" if length < STRETCH or young else last)
 
 
-def workers_and_locks(tx: Transaction, silent_for: float) -> int:
-    """Delete silent workers, locks whose time is over and token buckets that are full; how many workers it was."""
+def prune_workers(tx: Transaction, silent_for: float) -> int:
+    """Delete silent workers, expired locks and full token buckets. Returns the number of workers."""
     tx.run("locks_prune", tx.now)
     tx.run("buckets_prune", tx.now)
     return tx.run("workers_prune", tx.now - seconds_to_micros(silent_for))

@@ -1,11 +1,13 @@
-"""A thread that owns one connection, and what it takes to let it go: before a fork, and for good."""
+"""A thread that owns one connection, and closes it before a fork and for good."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -16,16 +18,17 @@ from .connect import Hurry, explained
 
 CALLS_AT_ONCE = 256
 CLOSING_PATIENCE = 1.0  # seconds a store that was asked to close goes on waiting for the write lock
+_FORK_PATIENCE = 10.0  # seconds a fork waits for running transactions before it goes ahead regardless
 _FIRST_RETRY, _LONGEST_RETRY = 0.02, 2.0  # seconds between tries to open the connection again after a fork
 
 Connect = Callable[[Hurry], sqlite3.Connection]
 
 
 class Hold:
-    """Who forks asks for all connections to be closed; who has one, or is about to, says so.
+    """Lets a fork wait until a thread has closed its connection, and the thread until the fork is over.
 
-    Both flags are under one lock: a connection is never opened while a fork is under way, and a fork that follows
-    another at once never takes the answer to the first for its own.
+    Both flags are under one lock: a connection is never opened while a fork is under way, and of two forks in a row
+    the second never takes the answer to the first for its own.
     """
 
     def __init__(self) -> None:
@@ -60,11 +63,11 @@ class Hold:
 
 
 class Forking(Exception):
-    """Waiting for a lock was broken off, because the connection has to be closed for a fork."""
+    """Waiting for a lock was cut short, because the connection has to be closed for a fork."""
 
 
 class ConnectionThread:
-    """Serves what arrives in its mailbox. `after`: what has to be done before it may connect."""
+    """Serves the calls that arrive in its mailbox. It connects once `after` is done."""
 
     def __init__(self, name: str, path: str, connect: Connect, clock: Clock, after: Future[None] | None = None) -> None:
         self.ready: Future[None] = Future()
@@ -81,7 +84,7 @@ class ConnectionThread:
         self._thread.join()
 
     def pause(self) -> None:
-        """Begin to let go of the connection: nothing of it may be carried across a fork."""
+        """Start closing the connection: none may be open across a fork."""
         self._hold.ask()
         self.mailbox.nudge()
 
@@ -155,7 +158,7 @@ class ConnectionThread:
                 return True
 
     def _turn_away(self, error: Exception) -> None:
-        """There is no connection and there will be none: nobody may wait for an answer."""
+        """There will be no connection: refuse all calls."""
         self.mailbox.close()
         while len(self.mailbox):
             self._refuse(self.mailbox.take(CALLS_AT_ONCE), error)
@@ -168,7 +171,7 @@ class ConnectionThread:
         post.send()
 
     def _hurry(self) -> Exception | None:
-        """Why not to wait for a lock any longer."""
+        """The reason to stop waiting for a lock, if there is one."""
         return Forking() if self._hold.asked else self._closing()
 
     def _closing(self) -> Exception | None:
@@ -181,3 +184,44 @@ class ConnectionThread:
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         raise NotImplementedError
+
+
+# --- forks ----------------------------------------------------------------------------------------------------------
+#
+# Before a fork every open store closes its connections; the parent opens them again, the child has none. SQLite keeps
+# file locks per process and remembers them in memory. A child that inherits that memory believes in locks it does not
+# hold, and could wait for ever, or damage the file, when it opens the same database itself.
+
+_threads: weakref.WeakSet[ConnectionThread] = weakref.WeakSet()
+_fork_lock = threading.RLock()  # held from before a fork until after it; a store that opens waits for it
+
+
+def close_before_forks(threads: Iterable[ConnectionThread]) -> None:
+    """Make these threads close their connections before a fork, for as long as they exist."""
+    with _fork_lock:
+        _threads.update(threads)
+
+
+def _before_fork() -> None:
+    _fork_lock.acquire()
+    for thread in list(_threads):
+        thread.pause()
+    end = time.monotonic() + _FORK_PATIENCE
+    for thread in list(_threads):
+        thread.await_paused(end - time.monotonic())
+
+
+def _after_in_parent() -> None:
+    for thread in list(_threads):
+        thread.resume()
+    _fork_lock.release()
+
+
+def _after_in_child() -> None:
+    global _fork_lock
+    _fork_lock = threading.RLock()
+    _threads.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
