@@ -9,6 +9,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mainspring import Mainspring, any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
 from mainspring.core.forecast import ticks as simulated_ticks
@@ -230,6 +232,24 @@ async def test_predicted_overlaps_are_those_of_the_real_keys(policy: dict[str, A
     assert (minutes > 10) == bool(real)
 
 
+POLICIES = st.sampled_from([{"overlap": "skip"}, {"overlap": "queue"}, {"overlap": "allow"}]) | st.integers(1, 4).map(
+    lambda limit: {"overlap": "allow", "overlap_limit": limit}
+)
+
+
+@pytest.mark.req("WIN-1")
+@given(policy=POLICIES, minutes=st.sets(st.integers(0, 59), min_size=1, max_size=8), seconds=st.integers(1, 10_000))
+async def test_any_policy_overlaps_as_the_keys_of_the_engine_say(
+    policy: dict[str, Any], minutes: set[int], seconds: int
+) -> None:
+    app = Mainspring("memory://")
+    app.job("crawl", trigger=cron(f"{','.join(map(str, sorted(minutes)))} * * * *"), **policy)(nothing)
+    begin, end = "2026-05-01T00:00:30+00:00", "2026-05-01T04:00:00+00:00"
+    first, last = (to_micros(datetime.fromisoformat(at)) for at in (begin, end))
+    (job,) = simulated(app, begin, end, crawl=float(seconds)).jobs
+    assert job.overlaps.outcomes == await RealKeys(app, first, seconds * SECOND).outcomes(last)
+
+
 def test_a_run_that_cancels_the_one_before_it() -> None:
     app = Mainspring("memory://")
     app.job("crawl", trigger=every(minutes=30), overlap="cancel_running")(nothing)
@@ -249,7 +269,7 @@ def test_no_ticks_have_no_overlaps() -> None:
     app = Mainspring("memory://")
     app.job("never", trigger=once("2020-01-01T00:00:00Z"), missed="skip")(nothing)
     (job,) = simulated(app, "2026-05-01T00:00:00+00:00", "2026-05-02T00:00:00+00:00", never=60.0).jobs
-    assert (len(job.ticks), overlaps(job.job.spec, job.ticks, SECOND, False).most_at_once) == (0, 0)
+    assert (len(job.ticks), overlaps(job.job, job.ticks, SECOND).most_at_once) == (0, 0)
 
 
 # --- the command ------------------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ def _job_forecast(
         job=job,
         zone=zone,
         ticks=ticks,
-        overlaps=overlaps(job.spec, ticks, takes, trigger.fixed_delay),
+        overlaps=overlaps(job, ticks, takes),
         duration=duration,
         notes=notes,
         exceptions=exceptions,
