@@ -197,7 +197,7 @@ def test_a_process_without_the_handler_or_the_queue_is_named(cli: Callable[..., 
         return [each.out for each in said]
 
     no_queue, no_handler = asyncio.run(look())
-    assert "takes from the queue 'mail'" in no_queue
+    assert "serves the queue 'mail'" in no_queue
     assert "has the handler 'import'" in no_handler
 
 

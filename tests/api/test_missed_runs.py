@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from mainspring import InvalidValue, Mainspring, every
 from mainspring.cli.commands.watch import watch
 from mainspring.core.monitoring import missed_runs
-from mainspring.core.monitoring.missed_runs import Told, entry_key, write_told
+from mainspring.core.monitoring.missed_runs import MissedEntry, encode, entry_key
 from mainspring.model.store.entries import Entry, EntryWrite
 from mainspring.model.store.messages import WorkerInfo
 from mainspring.model.time.instants import to_micros
@@ -32,8 +32,8 @@ def stretch(number: int) -> Entry:
     """The n-th one begins n minutes after the start; each third one is of another job, each fifth has a scheduler."""
     first = to_micros(START + timedelta(minutes=number))
     job, schedulers = "other" if number % 3 == 0 else "tick", 1 if number % 5 == 0 else 0
-    told = Told(job=job, last=first, count=number, at=first, schedulers=schedulers)
-    return write_told(entry_key(f"{number:012x}", first), told)
+    missed = MissedEntry(job=job, last=first, count=number, at=first, schedulers=schedulers)
+    return encode(entry_key(f"{number:012x}", first), missed)
 
 
 async def filled(nodes: Nodes, count: int) -> Mainspring:
@@ -69,9 +69,13 @@ async def test_what_a_watcher_finds_is_listed(nodes: Nodes) -> None:
                 "count": 1,
                 "exact": True,
                 "reason": "scheduler_behind",
-                "told_at": "2026-01-01T00:17:00Z",
+                "reported_at": "2026-01-01T00:17:00Z",
             }
-            assert (tick["job"], tick["reason"], tick["told_at"]) == ("tick", "no_scheduler", "2026-01-01T00:12:00Z")
+            assert (tick["job"], tick["reason"], tick["reported_at"]) == (
+                "tick",
+                "no_scheduler",
+                "2026-01-01T00:12:00Z",
+            )
             assert (await client.get(PATH, params={"reason": "scheduler_behind"}))["items"] == [slow]
         assert [each.job for each in await app.monitoring.missed_runs(reason="no_scheduler")] == ["tick"]
         with pytest.raises(

@@ -35,7 +35,7 @@ from ..core.locks import Locks
 from ..core.loops import Emit
 from ..core.monitoring.metrics import Readings
 from ..core.monitoring.totals import Overview
-from ..core.monitoring.watchdog import Watch
+from ..core.monitoring.watchdog import Watchdog
 from ..core.ports import Clock, Store
 from ..core.queries.audit_lists import AuditLists
 from ..core.queries.job_lists import JobLists
@@ -112,7 +112,7 @@ class Parts:
         self.templates = Templates(store, self.enqueuer, self.creation)
         self.bulk = Bulk(self.steering, self.queries, self.job_lists)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
-        self.watch = Watch(store, self.queries, self.calendars, self.time, emit)
+        self.watch = Watchdog(store, self.queries, self.calendars, self.time, emit)
         self.metrics: MetricsServer | None = None
         self.node: Node | None = None
         self.http: HttpServer | None = None

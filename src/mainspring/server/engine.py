@@ -20,7 +20,7 @@ from ..core.engine.node import Node
 from ..core.jobs.calendars import Calendars
 from ..core.locks import Locks
 from ..core.monitoring.totals import Overview
-from ..core.monitoring.watchdog import Watch
+from ..core.monitoring.watchdog import Watchdog
 from ..core.queries.audit_lists import AuditLists
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
@@ -40,7 +40,7 @@ class Engine(Protocol):
     locks: Locks
     backfills: Backfills
     windows: WindowQueries
-    watch: Watch
+    watch: Watchdog
     calendars: Calendars
     tokens: Tokens
     bulk: Bulk

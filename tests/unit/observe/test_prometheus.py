@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mainspring.core.declaring.job_specs import job_spec
-from mainspring.core.monitoring import oldest_waiting
-from mainspring.core.monitoring.metrics import JobReading, Reading
+from mainspring.core.monitoring import metrics
+from mainspring.core.monitoring.metrics import JobReading, Reading, oldest_waiting
 from mainspring.model.events import AttemptEnded, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobStats, LiveCounts, encode_spec
@@ -79,7 +79,7 @@ def test_every_combination_that_a_job_can_come_to_is_there_at_0(
 @pytest.mark.req("OBS-4")
 async def test_since_when_the_oldest_waits_is_never_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore(clock=FakeClock())
-    now, many = await store.now(), oldest_waiting.JOBS + 50
+    now, many = await store.now(), metrics.WAITING_JOBS + 50
     rows = [
         ExecutionRow(id=random_id(now, Random(n)), job=f"j{n}", job_id=f"j{n}", handler="h", created=now, due=now - n)
         for n in range(many)
@@ -87,13 +87,24 @@ async def test_since_when_the_oldest_waits_is_never_guessed(monkeypatch: pytest.
     await store.add(rows)
     live = await store.live_counts()
     everything: dict[str, int | None] = {f"j{n}": now - n for n in range(many)}
-    assert await oldest_waiting.Backlog(store).oldest({**live, "idle": LiveCounts()}, now) == everything | {
-        "idle": None
-    }
-    monkeypatch.setattr(oldest_waiting, "ALL", many - 1)
-    some = await oldest_waiting.Backlog(store).oldest(live, now)
-    assert len(some) == oldest_waiting.JOBS
+    assert await oldest_waiting(store, {**live, "idle": LiveCounts()}, now) == everything | {"idle": None}
+    monkeypatch.setattr(metrics, "ALL_WAITING", many - 1)
+    some = await oldest_waiting(store, live, now)
+    assert len(some) == metrics.WAITING_JOBS
     assert some.items() <= everything.items()
+
+
+@pytest.mark.req("OBS-4")
+async def test_a_long_queue_of_executions_that_are_due_later_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, chance = MemoryStore(clock=FakeClock()), Random(1)
+    now = await store.now()
+    row = ExecutionRow(id="", job="j", job_id="j", handler="h", created=now, due=now + 1)
+    ids = sorted(random_id(now, chance) for _ in range(metrics.WAITING_EACH + 1))
+    await store.add([msgspec.structs.replace(row, id=id) for id in ids[:-1]])
+    monkeypatch.setattr(metrics, "ALL_WAITING", 0)
+    assert await oldest_waiting(store, await store.live_counts(), now) == {"j": None}
+    await store.add([msgspec.structs.replace(row, id=ids[-1], due=now)])
+    assert await oldest_waiting(store, await store.live_counts(), now) == {}
 
 
 @pytest.mark.req("OBS-4")

@@ -112,7 +112,7 @@ def _print_history(told: Sequence[MissedRuns]) -> None:
     rows = [
         [
             *(one.job, moment(one.first_at, at), moment(one.last_at, at), f"{one.count}{'' if one.exact else '+'}"),
-            *(one.reason or "-", moment(one.told_at, at)),
+            *(one.reason or "-", moment(one.reported_at, at)),
         ]
         for one in told
     ]

@@ -1,33 +1,36 @@
-"""What the store says of jobs for metrics: totals that are true across processes and crashes, and what lives now.
+"""What the store knows of jobs, for metrics: totals that are true across processes and crashes, and what is live now.
 
-Worked out at most every second, and so that it takes a tenth of the time at most; who asks in between gets the same.
-At most so many jobs are read: all of them, or, where there are more, those of the code and then the most recently
-active ones.
+A reading is shared by all who ask within a second. It covers a limited number of jobs: all of them or, where there are
+more, those declared by code and then the most recently active ones.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ...model.errors import MainspringError
-from ...model.execution import State
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros, to_micros
 from ..jobs.calendars import Calendars
 from ..ports import Clock, Store
 from ..queries.job_view import JobView
-from .oldest_waiting import Backlog
-from .shared_result import WorkedOut
+from .single_flight import SingleFlight
 
 CHOSEN_FOR = 60.0
 PAGE = 1_000
 RUNNING_PAGES = 5
 LOOKED_UP = 100
-"""Jobs whose last success is looked for in one go."""
-_RUNNING, _COMPLETED = frozenset({State.RUNNING}), frozenset({State.COMPLETED})
+"""Jobs whose last success one reading looks up."""
+ALL_WAITING = 1_000
+"""Waiting executions of all jobs together that one reading looks at."""
+WAITING_JOBS, WAITING_EACH = 100, 100
+"""Where more wait: how many jobs are looked at, those with most, and how many executions of each, the oldest."""
+_RUNNING, _COMPLETED, _PENDING = (frozenset({state}) for state in (State.RUNNING, State.COMPLETED, State.PENDING))
 
 
 class JobReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +44,7 @@ class JobReading(msgspec.Struct, frozen=True, kw_only=True):
     oldest_running: Micros | None = None
     oldest_waiting: Micros | None = None
     waiting_read: bool = True
-    """False where so much waits that nobody looked since when: then nothing is known, not even that nothing does."""
+    """False where so much waits that the oldest was not looked for: then `oldest_waiting` is unknown."""
     stale: int = 0
     """Running executions whose lease has run out."""
 
@@ -55,13 +58,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Readings:
     def __init__(self, store: Store, calendars: Calendars, clock: Clock, most: int) -> None:
         self._store, self._calendars, self._clock, self._most = store, calendars, clock, most
-        self.worked_out = WorkedOut(self._read, clock)
+        self.cache = SingleFlight(self._read, clock)
         self._chosen: tuple[list[str], int, float] | None = None
-        self._backlog = Backlog(store)
         self._successes: dict[str, tuple[int, Micros | None]] = {}
 
     async def read(self) -> Reading:
-        return await self.worked_out.get()
+        return await self.cache.get()
 
     async def _read(self) -> Reading:
         jobs, left_out = await self._jobs()
@@ -70,7 +72,7 @@ class Readings:
         calendars = await self._calendars.of(jobs)
         now = await self._store.now()
         running = await self._oldest_running()
-        waiting = await self._backlog.oldest(live, now)
+        waiting = await oldest_waiting(self._store, live, now)
         successes = await self._last_successes(stats)
         stale: dict[str, int] = {}
         for execution in await self._store.expired(PAGE):
@@ -98,7 +100,7 @@ class Readings:
                     stale=stale.get(job.id, 0),
                 )
             except (MainspringError, msgspec.MsgspecError):
-                left_out += 1  # written by a newer release: its own nodes tell of it
+                left_out += 1  # written by a newer release, whose own processes report it
             else:
                 found.append(reading)
         return Reading(jobs=tuple(found), left_out=left_out, at=now)
@@ -122,9 +124,9 @@ class Readings:
             seen, after = seen + len(jobs), jobs[-1].name
         return sorted(name for _, _, name in best), seen - len(best)
 
-    # --- what lives ---------------------------------------------------------------------------------------
+    # --- live and ended executions ------------------------------------------------------------------------
     async def _oldest_running(self) -> dict[str, Micros]:
-        """When the oldest try under way began, by job. Of more than thousands at once the newest are looked at."""
+        """When the oldest attempt under way began, by job. Of several thousand at once the newest are read."""
         oldest: dict[str, Micros] = {}
         before = None
         for _ in range(RUNNING_PAGES):
@@ -138,10 +140,9 @@ class Readings:
             before = page[-1].id
         return oldest
 
-    # --- what has ended -----------------------------------------------------------------------------------
     async def _last_successes(self, stats: dict[str, JobStats]) -> dict[str, Micros]:
-        """Statistics know the newest ending. Where that was no success the newest one is looked up, once for as long
-        as no other has come."""
+        """The statistics know the newest ending. If that was no success, the newest success is looked up, once until
+        there is another."""
         looked_up = 0
         for id, each in stats.items():
             if each.last_state is State.COMPLETED:
@@ -149,15 +150,40 @@ class Readings:
             elif each.completed and self._successes.get(id, (0, None))[0] != each.completed and looked_up < LOOKED_UP:
                 looked_up += 1
                 newest = await self._store.find(ExecutionQuery(job_id=id, states=_COMPLETED, limit=1))
-                self._successes[id] = (each.completed, newest[0].finished if newest else self._before(id))
+                known = self._successes.get(id, (0, None))[1]  # the job may keep no successes
+                self._successes[id] = (each.completed, newest[0].finished if newest else known)
         self._successes = {id: known for id, known in self._successes.items() if id in stats}
         return {id: at for id, (_, at) in self._successes.items() if at is not None}
 
-    def _before(self, job_id: str) -> Micros | None:
-        """What was known, of a job that keeps no successes."""
-        return self._successes.get(job_id, (0, None))[1]
-
 
 def _rank(job: Job, stats: JobStats | None) -> tuple[bool, Micros, str]:
-    """Jobs of the code first, then by when they last did something."""
+    """Jobs declared by code first, then the most recently active ones."""
     return job.origin == "code", (stats.last_finished if stats else None) or job.created, job.name
+
+
+async def oldest_waiting(store: Store, live: Mapping[str, LiveCounts], now: Micros) -> dict[str, Micros | None]:
+    """Since when the oldest execution of each job has been due; None where none is. A job that is missing here was not
+    looked at, because too much waits, or only executions that are due later were seen."""
+    idle: dict[str, Micros | None] = {id: None for id, counts in live.items() if not counts.pending}
+    if len(idle) == len(live):
+        return idle
+    everything = ExecutionQuery(states=_PENDING, limit=ALL_WAITING + 1)
+    if sum(counts.pending for counts in live.values()) <= ALL_WAITING:
+        rows = await store.find(everything)
+        if len(rows) <= ALL_WAITING:
+            return {**dict.fromkeys(live), **_oldest_due(rows, now)}
+    found = idle
+    for pending, id in heapq.nlargest(WAITING_JOBS, ((counts.pending, id) for id, counts in live.items())):
+        if pending:
+            query = ExecutionQuery(job_id=id, states=_PENDING, oldest_first=True, limit=WAITING_EACH)
+            oldest = _oldest_due(await store.find(query), now)
+            found |= oldest if oldest or pending > WAITING_EACH else {id: None}
+    return found
+
+
+def _oldest_due(executions: Iterable[ExecutionRow], now: Micros) -> dict[str, Micros]:
+    oldest: dict[str, Micros] = {}
+    for each in executions:
+        if each.due <= now:
+            oldest[each.job_id] = min(each.due, oldest.get(each.job_id, each.due))
+    return oldest

@@ -1,7 +1,7 @@
-"""The ledger of missed runs as it is kept and listed: an entry of the shelf for each stretch of missed ticks.
+"""The ledger of missed runs: one stored entry for each stretch of missed ticks, and how they are listed.
 
-Keys begin with the first missed tick, counted backwards from the end of time. So a list that begins with the newest
-reads no more than it shows, however many entries there are.
+Keys begin with the first missed tick, counted backwards from the end of time, so that a list of the newest reads no
+more than it shows.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from ..queries.walked_pages import Bounds, page_of
 
 KIND: Literal["expected"] = "expected"
 LOOKED_AT = 10_000
-"""Entries that one page looks at."""
+"""Entries that one page reads."""
 
 MissedReason: TypeAlias = Literal["no_scheduler", "scheduler_behind"]
-"""Nobody who schedules was heard of when it was told; or somebody was, and had not made the runs happen."""
+"""No scheduler was alive when the runs were reported; or one was, and had not materialised them."""
 REASONS: tuple[str, ...] = get_args(MissedReason)
 
 _END_OF_TIME = 10**18 - 1
 _KEY = re.compile(r"[0-9]{18}:.+")
-"""Those of another form, such as an older release made, are not listed."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an entry says: how far the missed ticks of this stretch were told of. While that is not `sure`, how far they
-    had been told before is kept beside it."""
+class MissedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stretch of missed ticks up to `last`, reported at `at`. Until the report is `confirmed`, the entry also keeps
+    how far the stretch had been reported before."""
 
     job: str
     last: Micros
@@ -42,13 +41,13 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: Micros
     exact: bool = True
     schedulers: int | None = None
-    sure: bool = True
+    confirmed: bool = True
     last_before: Micros | None = None
     count_before: int = 0
 
-    def for_sure(self) -> tuple[Micros | None, int]:
-        """The last one that is known to have been told, and how many were by then."""
-        return (self.last, self.count) if self.sure else (self.last_before, self.count_before)
+    def reported(self) -> tuple[Micros | None, int]:
+        """The last tick that was reported for sure, and how many had been by then."""
+        return (self.last, self.count) if self.confirmed else (self.last_before, self.count_before)
 
     @property
     def reason(self) -> MissedReason | None:
@@ -58,8 +57,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MissedRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of missed ticks as the ledger has it, when they were last told of, and why nobody made them happen, as
-    far as could be seen then. `exact` is false when there were too many to count."""
+    """A stretch of missed ticks: when it was last reported, and why the runs did not happen, as far as could be seen
+    then. `exact` is false when there were too many to count."""
 
     job: str
     first_at: datetime
@@ -67,11 +66,11 @@ class MissedRuns(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     exact: bool
     reason: MissedReason | None
-    told_at: datetime
+    reported_at: datetime
 
 
 class MissedFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which stretches are wanted; what is None does not matter. Times are those of the first missed tick."""
+    """Which stretches to list; None matches everything. Times are those of the first missed tick."""
 
     job: str | None = None
     reason: str | None = None
@@ -82,12 +81,12 @@ class MissedFilter(msgspec.Struct, frozen=True, kw_only=True):
     def narrow(self) -> bool:
         return self.job is not None or self.reason is not None
 
-    def admits(self, told: Told) -> bool:
-        return self.job in (None, told.job) and self.reason in (None, told.reason)
+    def admits(self, entry: MissedEntry) -> bool:
+        return self.job in (None, entry.job) and self.reason in (None, entry.reason)
 
 
 class MissedPage(msgspec.Struct, frozen=True):
-    """`after` is where to go on; None when all that there is has been looked at."""
+    """`after` is the cursor of the next page; None when everything has been read."""
 
     items: list[MissedRuns]
     after: str | None
@@ -113,7 +112,7 @@ class MissedLedger:
             Bounds(limit, offset, MAX_PAGE, LOOKED_AT),
             max(after or "", "" if wanted.until is None else _beyond(wanted.until)),
             key=lambda entry: entry.key,
-            admits=lambda entry: _KEY.fullmatch(entry.key) is not None and wanted.admits(read_told(entry)),
+            admits=lambda entry: _KEY.fullmatch(entry.key) is not None and wanted.admits(decode(entry)),
             narrow=wanted.narrow,
         )
         return MissedPage([_runs(entry) for entry in found], cursor)
@@ -143,24 +142,24 @@ def entry_key(job_id: str, first: Micros) -> str:
     return f"{_backwards(first)}:{job_id}"
 
 
-def read_told(entry: Entry) -> Told:
-    return msgspec.json.decode(entry.body, type=Told)
+def decode(entry: Entry) -> MissedEntry:
+    return msgspec.json.decode(entry.body, type=MissedEntry)
 
 
-def write_told(key: str, told: Told) -> Entry:
-    return Entry(kind=KIND, key=key, body=msgspec.json.encode(told).decode())
+def encode(key: str, missed: MissedEntry) -> Entry:
+    return Entry(kind=KIND, key=key, body=msgspec.json.encode(missed).decode())
 
 
 def _runs(entry: Entry) -> MissedRuns:
-    told = read_told(entry)
+    missed = decode(entry)
     return MissedRuns(
-        job=told.job,
+        job=missed.job,
         first_at=to_datetime(_END_OF_TIME - int(entry.key.partition(":")[0])),
-        last_at=to_datetime(told.last),
-        count=told.count,
-        exact=told.exact,
-        reason=told.reason,
-        told_at=to_datetime(told.at),
+        last_at=to_datetime(missed.last),
+        count=missed.count,
+        exact=missed.exact,
+        reason=missed.reason,
+        reported_at=to_datetime(missed.at),
     )
 
 
@@ -169,5 +168,5 @@ def _backwards(at: Micros) -> str:
 
 
 def _beyond(at: Micros) -> str:
-    """After all keys of this instant, and before those of earlier ones: a semicolon comes just after the colon."""
+    """After all keys of this instant and before those of earlier ones: the semicolon follows the colon."""
     return f"{_backwards(at)};"

@@ -1,10 +1,9 @@
-"""The whole at a glance: numbers over all jobs, whether this process is fit to serve, why a job is not running."""
+"""The overview of all jobs: totals, the health of this process, and why a job is not running."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -17,18 +16,19 @@ from ..engine.node import Node
 from ..ports import Clock, Store
 from ..queries.job_view import JobView
 from ..queries.queries import Queries
-from .shared_result import WorkedOut
-from .why import Reason, facts, reasons, why_it_waits
+from .single_flight import SingleFlight
+from .why import Reason, reasons, why_it_waits
+from .why_facts import facts
 
-STORE_PATIENCE = 2.0
+STORE_TIMEOUT = 2.0
 CHECKS_MISSED = 3
 CHECK_SLACK = 5.0
 ENDS = ("completed", "partial", "failed", "cancelled", "skipped", "timed", "rescued")
 LIVE = ("pending", "running", "waiting")
 
 
-class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """`jobs` counts them by state; executions are those that have ended, skipped ones apart."""
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """`jobs` counts them by state; `executions` have ended, without skipped ones."""
 
     jobs: dict[str, int]
     executions: int
@@ -50,14 +50,14 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 class Overview:
     def __init__(self, store: Store, queries: Queries, clock: Clock, poll_interval: float) -> None:
         self._store, self._queries, self._poll_interval = store, queries, poll_interval
-        self._numbers = WorkedOut(self._tallied, clock)
+        self._totals = SingleFlight(self._add_up, clock)
 
     async def why(self, name: str) -> tuple[JobView, list[Reason]]:
         known = await facts(self._store, self._queries, name)
         return known.view, reasons(known)
 
     async def why_waiting(self, execution: ExecutionRow) -> list[Reason]:
-        """Why one execution has not begun; nothing once it has, or when somebody is about to take it."""
+        """Why one execution has not begun; empty once it has, or when a worker is about to claim it."""
         if execution.state is not State.PENDING:
             return []
         try:
@@ -66,29 +66,50 @@ class Overview:
             return []  # removed meanwhile, and the execution with it
         return why_it_waits(known, execution)
 
-    # --- numbers ------------------------------------------------------------------------------------------
-    async def metrics(self, node: Node | None) -> Metrics:
-        known = await self._numbers.get()
-        return msgspec.structs.replace(known, last_check_at=maybe_datetime(await self._last_check(node)))
+    async def metrics(self, node: Node | None) -> Totals:
+        totals = await self._totals.get()
+        return msgspec.structs.replace(totals, last_check_at=maybe_datetime(await self._last_check(node)))
 
-    async def _tallied(self) -> Metrics:
-        tally = Tally()
-        async for page in self._queries.walk():
-            tally.add(page)
-        return tally.metrics(await self._store.now())
+    async def _add_up(self) -> Totals:
+        states: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
+        duration_ms = 0.0
+        async for views in self._queries.walk():
+            states.update(view.state.value for view in views)
+            duration_ms += sum(view.stats.duration_ms for view in views)
+            for view in views:
+                counts.update({name: getattr(view.stats, name) for name in ENDS})
+                counts.update({name: getattr(view.live, name) for name in LIVE})
+        judged = counts["completed"] + counts["partial"] + counts["failed"]
+        return Totals(
+            jobs={state.value: states[state.value] for state in JobState},
+            executions=judged + counts["cancelled"],
+            successful=counts["completed"],
+            partial=counts["partial"],
+            failed=counts["failed"],
+            cancelled=counts["cancelled"],
+            skipped=counts["skipped"],
+            pending=counts["pending"],
+            running=counts["running"],
+            waiting=counts["waiting"],
+            average_duration_ms=duration_ms / counts["timed"] if counts["timed"] else None,
+            success_rate=counts["completed"] / judged if judged else None,
+            stale_locks_cleared=counts["rescued"],
+            last_check_at=None,
+            updated_at=to_datetime(await self._store.now()),
+        )
 
     async def _last_check(self, node: Node | None) -> Micros | None:
-        """When this process last looked for what is due; if it is no scheduler, when one was last heard of."""
+        """When this process last looked for due jobs; if it is no scheduler, when one last sent a heartbeat."""
         if node is not None and node.scheduler.last_check is not None:
             return node.scheduler.last_check
-        heard = [worker.seen for worker in await self._queries.workers() if "scheduler" in worker.roles]
-        return max(heard, default=None)
+        seen = [worker.seen for worker in await self._queries.workers() if "scheduler" in worker.roles]
+        return max(seen, default=None)
 
-    # --- fitness ------------------------------------------------------------------------------------------
     async def troubles(self, node: Node | None) -> list[str]:
-        """What keeps this process from doing its part: nothing, if all is well."""
+        """The parts of this process that do not work: "store" or "scheduler"."""
         try:
-            async with asyncio.timeout(STORE_PATIENCE):
+            async with asyncio.timeout(STORE_TIMEOUT):
                 now = await self._store.now()
         except Exception:
             return ["store"]
@@ -97,42 +118,3 @@ class Overview:
         checked = node.scheduler.last_check
         limit = int((CHECKS_MISSED * self._poll_interval + CHECK_SLACK) * SECOND)
         return ["scheduler"] if checked is None or now - checked > limit else []
-
-
-class Tally:
-    """The numbers of many jobs together, added up page by page."""
-
-    def __init__(self) -> None:
-        self._states: Counter[str] = Counter()
-        self._ends: Counter[str] = Counter()
-        self._live: Counter[str] = Counter()
-        self._duration_ms = 0.0
-
-    def add(self, views: Sequence[JobView]) -> None:
-        self._states.update(view.state.value for view in views)
-        self._duration_ms += sum(view.stats.duration_ms for view in views)
-        for name in ENDS:
-            self._ends[name] += sum(getattr(view.stats, name) for view in views)
-        for name in LIVE:
-            self._live[name] += sum(getattr(view.live, name) for view in views)
-
-    def metrics(self, now: Micros) -> Metrics:
-        ends, live = self._ends, self._live
-        judged = ends["completed"] + ends["partial"] + ends["failed"]
-        return Metrics(
-            jobs={state.value: self._states[state.value] for state in JobState},
-            executions=judged + ends["cancelled"],
-            successful=ends["completed"],
-            partial=ends["partial"],
-            failed=ends["failed"],
-            cancelled=ends["cancelled"],
-            skipped=ends["skipped"],
-            pending=live["pending"],
-            running=live["running"],
-            waiting=live["waiting"],
-            average_duration_ms=self._duration_ms / ends["timed"] if ends["timed"] else None,
-            success_rate=ends["completed"] / judged if judged else None,
-            stale_locks_cleared=ends["rescued"],
-            last_check_at=None,
-            updated_at=to_datetime(now),
-        )

@@ -1,10 +1,9 @@
-"""The ledger of expected runs: ticks whose time and grace are over although nobody made them happen.
+"""Notices ticks whose time and grace are over although no scheduler materialised them.
 
-A scheduler that comes back records what it missed. While there is none, somebody else has to notice: a watcher looks
-at the jobs that are due by the store's clock and judges them by the same rules as a scheduler. What it finds goes on
-the shelf by compare-and-set, one entry for each stretch of missed ticks, so that each tick is told of once, whatever
-the number of watchers. An entry is made sure after it was told; one that nobody made sure is one whose watcher died in
-between, and is told again. How entries are kept and listed is in `missed_runs`.
+A scheduler that comes back records the ticks it missed. While there is none, the watchdog reads the jobs that are due
+by the store's clock and judges them by the scheduler's own rules. Each stretch of missed ticks becomes an entry of the
+ledger (`missed_runs`), written by compare-and-set, so that each tick is reported once, however many watchers there are.
+An entry is confirmed after its event was emitted; if its watcher dies in between, another one reports it again.
 """
 
 from __future__ import annotations
@@ -26,16 +25,17 @@ from ..ports import Clock, Store
 from ..queries.queries import Queries
 from ..rules.opening_hours import open_ticks
 from ..rules.ticks import grace, ticks_due
-from .missed_runs import KIND, MissedLedger, Told, entry_key, read_told, write_told
+from .missed_runs import KIND, MissedEntry, MissedLedger, decode, encode, entry_key
 
 MOST = 10_000
-"""Jobs looked at in one go, those first that have been due for longest."""
-REMEMBERED = 30 * 86_400.0
-UNSURE_FOR = 10 * SECOND
+"""Jobs that one look reads, those first that have been due for longest."""
+KEPT_FOR = 30 * 86_400.0
+UNCONFIRMED_FOR = 10 * SECOND
+"""How long an entry may stay unconfirmed before another watcher reports it again."""
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that should have run: its missed ticks, first and last of them."""
+    """A job that should have run, and its missed ticks."""
 
     job: str
     id: str
@@ -57,44 +57,43 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
         return entry_key(self.id, self.first)
 
 
-class Watch:
+class Watchdog:
     def __init__(self, store: Store, queries: Queries, calendars: Calendars, clock: Clock, emit: Emit) -> None:
         self._store, self._queries, self._calendars, self._emit = store, queries, calendars, emit
         self.ledger = MissedLedger(store)
-        self._pruning = EntryExpiry(store, clock, KIND, _forgotten)
+        self._expiry = EntryExpiry(store, clock, KIND, _expired)
 
     async def look(self) -> list[Late]:
-        """Every job that is late now. What nobody has told of yet is entered in the ledger, and told."""
+        """Every job that is late now. Missed ticks that are not in the ledger yet are entered and reported."""
         page = await self._store.due_jobs(MOST)
         calendars = await self._calendars.of(page.jobs)
         judged = one_by_one("watch", page.jobs, lambda job: late(job, page.now, calendars), self._emit)
         found = [(job, each) for job, each in judged if each is not None]
         if found:
-            await self._tell(found, page.now)
-        await self._pruning.now_and_then()
+            await self._report(found, page.now)
+        await self._expiry.now_and_then()
         return [each for _, each in found]
 
-    async def _tell(self, found: Sequence[tuple[Job, Late]], now: Micros) -> None:
-        keys = [one.key for _, one in found]
+    async def _report(self, found: Sequence[tuple[Job, Late]], now: Micros) -> None:
+        keys = [late.key for _, late in found]
         entries = {entry.key: entry for entry in await self._store.entries(KIND, "", keys)}
-        known = [(job, one, entries.get(one.key)) for job, one in found]
-        news = [each for each in known if each[2] is None or _leaves_news(read_told(each[2]), each[1], now)]
-        if not news:
+        new = [(job, late, entries.get(late.key)) for job, late in found if _is_new(entries.get(late.key), late, now)]
+        if not new:
             return
         schedulers = sum("scheduler" in worker.roles for worker in await self._queries.workers())
-        unsure = [_unsure(one, entry, schedulers, now) for _, one, entry in news]
-        sure = []
-        for (job, one, _), write, won in zip(news, unsure, await self._store.write_entries(unsure), strict=True):
+        writes = [_unconfirmed(late, entry, schedulers, now) for _, late, entry in new]
+        confirmed = []
+        for (job, late, _), write, won in zip(new, writes, await self._store.write_entries(writes), strict=True):
             if won:
-                self._emit(_event(job, one, read_told(write.entry), schedulers))
-                sure.append(_sure(write))
-        if sure:
-            await self._store.write_entries(sure)
+                self._emit(_event(job, late, decode(write.entry), schedulers))
+                confirmed.append(_confirmed(write))
+        if confirmed:
+            await self._store.write_entries(confirmed)
 
 
 def late(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> Late | None:
-    """The ticks of this job that are missed by now: those a scheduler would not run any more as if nothing had been,
-    and runs of a fixed delay or moved by hand that are late by more than the grace."""
+    """The ticks of this job that are missed by now: those that a scheduler would treat as missed, and runs of a fixed
+    delay or moved by an operator that are late by more than the grace."""
     trigger = job.plan
     if trigger is None or not job.ticking:
         return None
@@ -131,42 +130,43 @@ def _happens(job: Job, calendars: Mapping[str, Calendar]) -> bool:
     return hours is None or (hours.keeps(job.next_run) and hours.run_at(job.next_run) == job.next_run)
 
 
-def _event(job: Job, one: Late, telling: Told, schedulers: int) -> Missed:
-    """What is new since it was last told of for sure."""
-    last, count = telling.for_sure()
+def _event(job: Job, late: Late, entry: MissedEntry, schedulers: int) -> Missed:
+    """What is new since the last confirmed report."""
+    last, count = entry.reported()
     if last is None:
-        return Missed(one.job, one.first, one.last, one.count, one.exact, schedulers)
+        return Missed(late.job, late.first, late.last, late.count, late.exact, schedulers)
     after = None if job.plan is None else job.plan.next_after(to_datetime(last))
-    first = one.last if after is None else min(to_micros(after), one.last)
-    return Missed(one.job, first, one.last, max(one.count - count, 1), one.exact, schedulers)
+    first = late.last if after is None else min(to_micros(after), late.last)
+    return Missed(late.job, first, late.last, max(late.count - count, 1), late.exact, schedulers)
 
 
-def _leaves_news(told: Told, one: Late, now: Micros) -> bool:
-    if not told.sure:
-        return told.at < now - UNSURE_FOR  # until then, whoever wrote it may be telling
-    return told.last < one.last
+def _is_new(entry: Entry | None, late: Late, now: Micros) -> bool:
+    known = None if entry is None else decode(entry)
+    if known is not None and not known.confirmed:
+        return known.at < now - UNCONFIRMED_FOR  # until then its watcher may be reporting it
+    return known is None or known.last < late.last
 
 
-def _unsure(one: Late, entry: Entry | None, schedulers: int, now: Micros) -> EntryWrite:
-    last, count = (None, 0) if entry is None else read_told(entry).for_sure()
-    told = Told(
-        job=one.job,
-        last=one.last,
-        count=one.count,
+def _unconfirmed(late: Late, entry: Entry | None, schedulers: int, now: Micros) -> EntryWrite:
+    last, count = (None, 0) if entry is None else decode(entry).reported()
+    missed = MissedEntry(
+        job=late.job,
+        last=late.last,
+        count=late.count,
         at=now,
-        exact=one.exact,
+        exact=late.exact,
         schedulers=schedulers,
-        sure=False,
+        confirmed=False,
         last_before=last,
         count_before=count,
     )
-    return EntryWrite(entry=write_told(one.key, told), seen_version=0 if entry is None else entry.version)
+    return EntryWrite(entry=encode(late.key, missed), seen_version=0 if entry is None else entry.version)
 
 
-def _sure(unsure: EntryWrite) -> EntryWrite:
-    told = msgspec.structs.replace(read_told(unsure.entry), sure=True, last_before=None, count_before=0)
-    return EntryWrite(entry=write_told(unsure.entry.key, told), seen_version=(unsure.seen_version or 0) + 1)
+def _confirmed(write: EntryWrite) -> EntryWrite:
+    missed = msgspec.structs.replace(decode(write.entry), confirmed=True, last_before=None, count_before=0)
+    return EntryWrite(entry=encode(write.entry.key, missed), seen_version=(write.seen_version or 0) + 1)
 
 
-def _forgotten(entry: Entry, now: Micros) -> bool:
-    return read_told(entry).at < now - seconds_to_micros(REMEMBERED)
+def _expired(entry: Entry, now: Micros) -> bool:
+    return decode(entry).at < now - seconds_to_micros(KEPT_FOR)

@@ -1,130 +1,35 @@
-"""Why a job is not running: what is known of it, as ordered reasons, the ones that stand in the way first.
-
-`reasons` is pure: it looks at `Facts` and at nothing else. `facts` gathers them.
-"""
+"""Why a job is not running, as an ordered list of reasons. Pure: everything is decided from `why_facts.Facts`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from ...model.execution import LIVE, ExecutionRow, State
-from ...model.limits import decode_limits
-from ...model.store.messages import ExecutionQuery, WorkerInfo
+from ...model.execution import ExecutionRow, State
+from ...model.store.messages import WorkerInfo
 from ...model.time.instants import Micros, maybe_datetime
 from ...model.values.reading import duration_text
 from ..dependencies.compatibility import describe_conflict
 from ..dependencies.joins import group_words
-from ..ports import Store
-from ..queries.job_view import JobView
-from ..queries.queries import Queries
 from ..rules.limits import limit_of, limit_words
 from ..rules.opening_hours import Closing
 from ..views.records import WorkerView
-from .why_parents import WaitingFor, waiting_for
+from .why_facts import Facts, Place, WaitingFor, is_ready
 
-LOOKED_AT = 100
-LOOKED_AT_RUNNING = LOOKED_AT_WAITING = 1_000
-PLACES = 5
 NAMED = 5
 LATE = 5_000_000
-"""Microseconds after which a tick that nobody made is worth a word."""
+"""Microseconds after which a tick that no scheduler has materialised is reported."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Which of its own share's waiting executions this one is, and how many other shares wait beside it: of the same
-    queue, handler and priority, whatever job they belong to. Not `exact` where so many wait that only some were seen.
-    """
+class Reason(msgspec.Struct, frozen=True):
+    """`blocking` reasons keep the job from running; the others are information, such as that it runs already."""
 
-    number: int
-    others: int
-    exact: bool = True
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """`alive` are the newest executions of the job that have not ended, `workers` the processes heard of lately."""
-
-    view: JobView
-    now: Micros
-    workers: Sequence[WorkerInfo]
-    alive: Sequence[ExecutionRow]
-    holders: Mapping[str, Sequence[ExecutionRow]] = {}
-    """What runs under the keys that executions of the job wait for, on all jobs."""
-    places: Mapping[str, Place] = {}
-    """Where those of its executions stand that are ready and take turns with other shares, by id."""
-    newest: ExecutionRow | None = None
-    """The execution that was made last, whatever became of it."""
-    waiting_for: WaitingFor = WaitingFor()
-    """Of a job that comes after others."""
-
-
-async def facts(store: Store, queries: Queries, name: str, only: ExecutionRow | None = None) -> Facts:
-    """With `only`, of its executions that wait this one alone is looked at."""
-    view = await queries.job(name)
-    wanted = ExecutionQuery(job_id=view.job.id, states=LIVE, limit=LOOKED_AT)
-    if only is None:
-        alive = await store.find(wanted)
-    else:
-        alive = [only, *await store.find(msgspec.structs.replace(wanted, states=frozenset({State.RUNNING})))]
-    now, workers, holders = await store.now(), await queries.workers(), dict[str, list[ExecutionRow]]()
-    if any(each.state is State.PENDING for each in alive):
-        running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=LOOKED_AT_RUNNING))
-        holders = _holders(running, alive)
-        workers = counted(workers, running) if len(running) < LOOKED_AT_RUNNING else workers
-    return Facts(
-        view=view,
-        now=now,
-        workers=workers,
-        alive=alive,
-        holders=holders,
-        places=await _places(store, alive, now),
-        newest=next(iter(await store.find(ExecutionQuery(job_id=view.job.id, limit=1))), None),
-        waiting_for=await waiting_for(store, view.job) if view.after and only is None else WaitingFor(),
-    )
-
-
-def _holders(running: Sequence[ExecutionRow], alive: Sequence[ExecutionRow]) -> dict[str, list[ExecutionRow]]:
-    """Whatever job it belongs to: a limit is shared by all who name its key."""
-    held: dict[str, list[ExecutionRow]] = {each.parked: [] for each in alive if each.parked is not None}
-    for each in running if held else ():
-        for limit in decode_limits(each.limits) if each.limits is not None else ():
-            if limit.key in held:
-                held[limit.key].append(each)
-    return held
-
-
-async def _places(store: Store, alive: Sequence[ExecutionRow], now: Micros) -> dict[str, Place]:
-    """Only the oldest few are looked up: who asks wants to know of what should have begun by now."""
-    asked = [each for each in alive if is_ready(each, now) and each.share is not None][-PLACES:]
-    if not asked:
-        return {}
-    pending = frozenset({State.PENDING})
-    waiting = await store.find(ExecutionQuery(states=pending, limit=LOOKED_AT_WAITING))
-    exact = len(waiting) < LOOKED_AT_WAITING
-    places = {}
-    for each in asked:
-        place = place_of(each, waiting, now)
-        if not exact:  # the newest were seen: of its own job and tenant, the older ones can be counted
-            before = ExecutionQuery(job_id=each.job_id, tenant=each.tenant, states=pending, before=each.id)
-            same = await store.count(before, LOOKED_AT_WAITING) if each.share == each.tenant else 0
-            place = Place(max(place.number, same + 1), place.others, exact=False)
-        places[each.id] = place
-    return places
-
-
-def place_of(execution: ExecutionRow, waiting: Sequence[ExecutionRow], now: Micros) -> Place:
-    """Turns are taken by those of one queue, handler and priority."""
-    lane = (execution.queue, execution.handler, execution.priority)
-    beside = [each for each in waiting if is_ready(each, now) and (each.queue, each.handler, each.priority) == lane]
-    ahead = sum(each.share == execution.share and each.id < execution.id for each in beside)
-    return Place(ahead + 1, len({each.share for each in beside} - {execution.share}))
-
-
-def is_ready(execution: ExecutionRow, now: Micros) -> bool:
-    return execution.state is State.PENDING and execution.parked is None and execution.due <= now
+    code: str
+    message: str
+    blocking: bool = True
+    details: dict[str, Any] = {}
 
 
 def reasons(known: Facts) -> list[Reason]:
@@ -136,12 +41,12 @@ def reasons(known: Facts) -> list[Reason]:
         *_held(known),
         *_workers(known),
         *_running(known),
-        *_passed_over(known),
+        *_skipped(known),
     ]
 
 
 def why_it_waits(known: Facts, waiting: ExecutionRow) -> list[Reason]:
-    """Why one execution that is pending has not begun; nothing when somebody is about to take it."""
+    """Why one pending execution has not begun; empty when a worker is about to claim it."""
     if known.view.job.cancelled is not None:
         return [Reason("cancelled", "its job is cancelled, and so will it be")]
     held, ready = _waits(known, waiting), is_ready(waiting, known.now)
@@ -151,7 +56,7 @@ def why_it_waits(known: Facts, waiting: ExecutionRow) -> list[Reason]:
     return [*found, *(each for each in (nobody, full) if each is not None)]
 
 
-# ---------------------------------------------------------------- what operators did
+# ---------------------------------------------------------------- operators
 
 
 def _controls(known: Facts) -> list[Reason]:
@@ -208,11 +113,11 @@ def _closed(closing: Closing, hours: str | None) -> Reason:
 
 
 def _parents(known: Facts) -> list[Reason]:
-    """Of a job that comes after others: which of them it waits for in vain, and for which executions."""
+    """For a job with `after`: the parents that will never come, and the executions it waits for."""
     after, waits = known.view.after, known.waiting_for
     if not after:
         return []
-    found = _in_vain(waits)
+    found = _never_coming(waits)
     found += [
         Reason(
             "waits_for_parent",
@@ -234,12 +139,12 @@ def _parents(known: Facts) -> list[Reason]:
     return found
 
 
-def _in_vain(waits: WaitingFor) -> list[Reason]:
+def _never_coming(waits: WaitingFor) -> list[Reason]:
     remedy = "take it out of `after`"
     found = [
         Reason(
             "parent_gone",
-            f"it comes after job {name!r}, which does not exist: it was removed, or nobody has declared it yet; "
+            f"it comes after job {name!r}, which does not exist: it was removed, or no process has declared it yet; "
             f"create it, or {remedy}",
             details={"job": name},
         )
@@ -262,9 +167,9 @@ def _in_vain(waits: WaitingFor) -> list[Reason]:
 
 
 def _held(known: Facts) -> list[Reason]:
-    """What waits though it is there: for its time, for a retry, for the execution that holds the job's key."""
+    """Executions that wait for their time, for a retry, or for the execution that holds the key of the job."""
     waiting = [each for each in known.alive if each.state is State.PENDING]
-    found = [told for each in waiting if (told := _waits(known, each)) is not None]
+    found = [reason for each in waiting if (reason := _waits(known, each)) is not None]
     runs = _runs(known)
     job = known.view.job
     if job.spec.overlap == "skip" and known.alive and not runs and not found:
@@ -293,7 +198,7 @@ def _waits(known: Facts, waiting: ExecutionRow) -> Reason | None:
         return Reason("overlap", message, details={"execution_id": waiting.id, "holder": holder})
     if waiting.due > known.now:
         code = "retry_wait" if waiting.failures else "start_later"
-        what = f"waits for try {waiting.attempt}" if waiting.failures else "is to start"
+        what = f"waits for attempt {waiting.attempt}" if waiting.failures else "is to start"
         message = f"execution {waiting.id} {what} at {_text(waiting.due)}"
         details = {"execution_id": waiting.id, "start_at": _text(waiting.due), "error": waiting.error}
         return Reason(code, message, details=details)
@@ -326,11 +231,11 @@ def _in_turn(waiting: ExecutionRow, place: Place) -> Reason:
     return Reason("fair_share", words + others, place.number > 1 or place.others > 0, details)
 
 
-# ---------------------------------------------------------------- who would run it
+# ---------------------------------------------------------------- workers
 
 
 def _workers(known: Facts) -> list[Reason]:
-    """For the job itself, and for what waits of it in other queues than its own."""
+    """For the job itself, and for its executions that wait in other queues."""
     spec, found = known.view.job.spec, dict[str, Reason]()
     if known.view.orphaned:
         found["orphaned"] = Reason("orphaned", "no running process declares it: its code is gone, or not deployed yet")
@@ -357,8 +262,8 @@ def _running(known: Facts) -> list[Reason]:
     ]
 
 
-def _passed_over(known: Facts) -> list[Reason]:
-    """Who asks why it did not run last night is told what became of its turn."""
+def _skipped(known: Facts) -> list[Reason]:
+    """The last execution was skipped: that explains why the job did not run last night."""
     newest = known.newest
     if newest is None or newest.state is not State.SKIPPED:
         return []
@@ -376,17 +281,8 @@ def _text(at: Micros | None) -> str | None:
     return None if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
-class Reason(msgspec.Struct, frozen=True):
-    """`blocking` tells what keeps the job from running from what is merely so: it runs, or its time has not come."""
-
-    code: str
-    message: str
-    blocking: bool = True
-    details: dict[str, Any] = {}
-
-
 def nobody_for(handler: str, queue: str, workers: Sequence[WorkerInfo | WorkerView]) -> Reason | None:
-    """Why none of these processes would ever take it; None when one of them would."""
+    """Why none of these processes would ever claim it; None when one of them would."""
     if not workers:
         return Reason("no_worker", "no process is running")
     if not (at_work := [worker for worker in workers if "worker" in worker.roles]):
@@ -394,18 +290,18 @@ def nobody_for(handler: str, queue: str, workers: Sequence[WorkerInfo | WorkerVi
     if not (able := [worker for worker in at_work if handler in worker.handlers]):
         message = f"none of {len(at_work)} running worker(s) has the handler {handler!r}, or they exclude it"
         return Reason("no_handler", message, details={"handler": handler})
-    if not any(_takes_from(worker, queue) for worker in able):
-        message = f"no worker that has the handler takes from the queue {queue!r}"
+    if not any(_serves(worker, queue) for worker in able):
+        message = f"no worker that has the handler serves the queue {queue!r}"
         return Reason("queue_not_served", message, details={"queue": queue})
     return None
 
 
 def all_busy(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason | None:
-    """That every process which would take it is full; None when one of them is not."""
+    """Every process that would claim it is full; None when one of them is not."""
     serving = [
         worker
         for worker in workers
-        if "worker" in worker.roles and handler in worker.handlers and _takes_from(worker, queue)
+        if "worker" in worker.roles and handler in worker.handlers and _serves(worker, queue)
     ]
     if not serving or any(worker.running < worker.concurrency for worker in serving):
         return None
@@ -414,11 +310,5 @@ def all_busy(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason 
     return Reason("slots_busy", message, details={"running": busy, "slots": slots})
 
 
-def counted(workers: Sequence[WorkerInfo], running: Sequence[ExecutionRow]) -> list[WorkerInfo]:
-    """The processes with what they run now; what they say themselves is as old as their last heartbeat."""
-    owners = Counter(each.owner for each in running)
-    return [msgspec.structs.replace(worker, running=owners[worker.id]) for worker in workers]
-
-
-def _takes_from(worker: WorkerInfo | WorkerView, queue: str) -> bool:
+def _serves(worker: WorkerInfo | WorkerView, queue: str) -> bool:
     return worker.queues is None or queue in worker.queues

@@ -22,7 +22,7 @@ from ..declaring.options import policy_fields
 from ..declaring.registry import Handler
 from ..jobs.calendars import CalendarView
 from ..monitoring.missed_runs import MissedRuns
-from ..monitoring.totals import Metrics
+from ..monitoring.totals import Totals
 from ..monitoring.why import Reason
 from ..queries.job_view import JobView
 from ..views.execution import Attempt, Execution
@@ -232,7 +232,7 @@ def lock_shape(lock: LockView) -> dict[str, Any]:
     }
 
 
-def metrics_shape(metrics: Metrics) -> dict[str, Any]:
+def metrics_shape(metrics: Totals) -> dict[str, Any]:
     return {
         "jobs": metrics.jobs,
         "total_jobs": sum(metrics.jobs.values()),
@@ -310,7 +310,7 @@ def missed_shape(runs: MissedRuns) -> dict[str, Any]:
         "count": runs.count,
         "exact": runs.exact,
         "reason": runs.reason,
-        "told_at": instant_text(runs.told_at),
+        "reported_at": instant_text(runs.reported_at),
     }
 
 

@@ -29,7 +29,7 @@ class MissedRuns(Output):
     reason: Annotated[
         MissedReason | None, Field(description="As far as could be seen when it was told; null of older entries.")
     ]
-    told_at: Instant
+    reported_at: Instant
 
 
 class MissedRunPage(Output):

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from mainspring import Mainspring
-from mainspring.core.monitoring import why
-from mainspring.core.monitoring.why import Facts, Place, Reason, counted, facts, place_of, reasons, why_it_waits
+from mainspring.core.monitoring import why_facts
+from mainspring.core.monitoring.why import Reason, reasons, why_it_waits
+from mainspring.core.monitoring.why_facts import Facts, Place, counted, facts, place_of
 from mainspring.core.queries.job_view import JobView
 from mainspring.core.rules import job_commands
 from mainspring.model.execution import ExecutionRow, State, encode_policy
@@ -145,7 +146,7 @@ async def test_a_share_of_its_own_is_told_its_place(monkeypatch: pytest.MonkeyPa
             await app.enqueue("work", share=share)
         places = {(each.details["share"], each.details["place"], each.details["other_shares"]) for each in await told()}
         assert places == {("plan:free", 1, 1), ("plan:free", 2, 1), ("plan:paid", 1, 1)}
-        monkeypatch.setattr(why, "LOOKED_AT_WAITING", 2)
+        monkeypatch.setattr(why_facts, "WAITING_READ", 2)
         assert ["at least" in each.message for each in await told()] == [True] * 3
     finally:
         await app.close()
@@ -175,7 +176,7 @@ LIMITED = msgspec.json.encode([{"key": "k", "concurrency": 2}]).decode()
             job(),
             [worker(queues=("default",))],
             [run(queue="mail")],
-            ["queue_not_served: no worker that has the handler takes from the queue 'mail'"],
+            ["queue_not_served: no worker that has the handler serves the queue 'mail'"],
         ),
         (job().with_changes(cancelled=NOW), [], [run()], ["cancelled: its job is cancelled, and so will it be"]),
         (

@@ -1,4 +1,4 @@
-"""Numbers that take a while are worked out by one, for all who ask meanwhile, on one event loop or on several."""
+"""The single-flight cache: one computation for all callers in the meantime, on one event loop or on several."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mainspring.core.monitoring.shared_result import WorkedOut
+from mainspring.core.monitoring.single_flight import SingleFlight
 from mainspring.testing import FakeClock
 from tests.support import until_blocking
 
@@ -29,13 +29,13 @@ class Work:
         return self.done
 
 
-async def asked(numbers: WorkedOut[int], times: int = 3) -> list[int]:
+async def asked(numbers: SingleFlight[int], times: int = 3) -> list[int]:
     return await asyncio.gather(*(numbers.get() for _ in range(times)))
 
 
 def test_several_on_two_loops_get_the_same_numbers() -> None:
     work = Work()
-    numbers = WorkedOut(work, FakeClock())
+    numbers = SingleFlight(work, FakeClock())
     with ThreadPoolExecutor(2) as threads:
         loops = [threads.submit(asyncio.run, asked(numbers)) for _ in range(2)]
         assert work.begun.wait(20)
@@ -48,7 +48,7 @@ def test_several_on_two_loops_get_the_same_numbers() -> None:
 async def test_they_last_a_second() -> None:
     work, clock = Work(), FakeClock()
     work.may_end.set()
-    numbers = WorkedOut(work, clock)
+    numbers = SingleFlight(work, clock)
     assert (await asked(numbers), await numbers.get()) == ([1, 1, 1], 1)
     clock.advance(1.01)
     assert await numbers.get() == 2
@@ -57,7 +57,7 @@ async def test_they_last_a_second() -> None:
 
 
 def test_a_loop_that_ended_in_the_middle_or_failed_holds_up_nobody() -> None:
-    numbers = WorkedOut(failing := Failing(), FakeClock())
+    numbers = SingleFlight(failing := Failing(), FakeClock())
     with pytest.raises(ZeroDivisionError):
         asyncio.run(numbers.get())
     failing.fails = False

@@ -1,0 +1,69 @@
+"""A single-flight cache for numbers that take a while to compute: all callers in the meantime share one computation.
+
+An application may be used on its own event loop and through its blocking facade at once. A waiting task belongs to its
+loop, so each loop has its own lock; the computation, which keeps state for the next time, runs on one loop at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from ..ports import Clock
+
+T = TypeVar("T")
+
+FRESH_FOR = 1.0
+SHARE = 10
+"""A result is fresh for a second, and for ten times as long as it took: computing takes a tenth of the time at most."""
+POLL = 0.02
+
+
+class SingleFlight(Generic[T]):
+    def __init__(self, compute: Callable[[], Awaitable[T]], clock: Clock) -> None:
+        self._compute, self._clock = compute, clock
+        self._cached: tuple[T, float] | None = None
+        self._gate = threading.Lock()  # held for a moment only, never across an await
+        self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        self._busy_loop: asyncio.AbstractEventLoop | None = None
+
+    def forget(self) -> None:
+        self._cached = None
+
+    async def get(self) -> T:
+        """The cached result, or a new one if it is too old; the old one while another loop computes."""
+        loop = asyncio.get_running_loop()
+        async with self._lock_of(loop):
+            while True:
+                cached, began = self._cached, self._clock.monotonic()
+                if cached is not None and began < cached[1]:
+                    return cached[0]
+                if self._may_begin(loop):
+                    return await self._refresh(began)
+                if cached is not None:
+                    return cached[0]
+                await asyncio.sleep(POLL)
+
+    async def _refresh(self, began: float) -> T:
+        try:
+            result = await self._compute()
+        finally:
+            self._busy_loop = None
+        done = self._clock.monotonic()
+        self._cached = (result, done + max(FRESH_FOR, SHARE * (done - began)))
+        return result
+
+    def _may_begin(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """A loop that was closed in the middle of its computation does not count."""
+        with self._gate:
+            if self._busy_loop is not None and not self._busy_loop.is_closed():
+                return False
+            self._busy_loop = loop
+            return True
+
+    def _lock_of(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
+        with self._gate:
+            self._locks = {each: lock for each, lock in self._locks.items() if not each.is_closed()}
+            return self._locks.setdefault(loop, asyncio.Lock())
