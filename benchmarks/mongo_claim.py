@@ -24,7 +24,7 @@ from mainspring.model.store.messages import ClaimRequest
 from mainspring.stores.mongo import MongoStore
 from mainspring.stores.mongo.connection.database import Database
 from mainspring.stores.mongo.executions.claim import claim
-from mainspring.stores.mongo.executions.claim_update import taken
+from mainspring.stores.mongo.executions.claim_update import claim_stages
 from tests.mongo_server import KINDS, mongo
 
 BATCH = 100
@@ -39,7 +39,7 @@ async def one_by_one(db: Database, request: ClaimRequest) -> int:
     for count in range(request.limit):
         row = await db.claims.find_one_and_update(
             {"ready": "default/mail"},
-            taken(db, request, ObjectId()),
+            claim_stages(db, request, ObjectId()),
             sort=[("priority", -1), ("_id", 1)],
             return_document=ReturnDocument.AFTER,
         )
@@ -67,7 +67,7 @@ async def measure(kind: str, count: int, rounds: int, workers: int) -> None:
                 await store.open()
                 await store.add(executions(count))
                 begin = time.perf_counter()
-                taken_rows = sum(await asyncio.gather(*(worker(way, store._db) for _ in range(workers))))
+                taken_rows = sum(await asyncio.gather(*(worker(way, store.db) for _ in range(workers))))
                 assert taken_rows == count
                 rates.setdefault(way.__name__, []).append(count / (time.perf_counter() - begin))
                 await store.close()

@@ -27,7 +27,7 @@ from mainspring.model.policies import RunPolicy
 from mainspring.model.store.messages import Change, ClaimRequest
 from mainspring.model.values.ids import random_id
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.executions.documents import document
+from mainspring.stores.mongo.documents import execution_document
 from tests.mongo_server import KINDS, mongo
 
 BATCH, CHUNK = 100, 500
@@ -105,7 +105,9 @@ class Bare:
 
     async def enqueue(self, rows: list[ExecutionRow]) -> None:
         for start in range(0, len(rows), CHUNK):
-            await self._rows.insert_many([document(row) for row in rows[start : start + CHUNK]], ordered=False)
+            await self._rows.insert_many(
+                [execution_document(row) for row in rows[start : start + CHUNK]], ordered=False
+            )
 
     async def drain(self, overlap: int) -> int:
         return sum(await asyncio.gather(*(self._drain() for _ in range(overlap))))

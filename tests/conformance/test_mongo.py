@@ -30,7 +30,7 @@ class ClockTime:
     def now(self) -> Any:
         return {"$literal": self._clock.now()}
 
-    def told(self, hello: dict[str, Any]) -> int:
+    def read(self, hello: dict[str, Any]) -> int:
         return self._clock.now()
 
 

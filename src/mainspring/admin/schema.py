@@ -87,14 +87,19 @@ async def _postgres(url: str, *, migrate: bool) -> SchemaStatus:
 
 
 async def _mongo(url: str, *, migrate: bool) -> SchemaStatus:
+    from pymongo.errors import PyMongoError
+
     from ..stores.mongo import schema
-    from ..stores.mongo.connection.clock import ServerTime
-    from ..stores.mongo.connection.opening import Source
+    from ..stores.mongo.connection.database import ServerTime
+    from ..stores.mongo.connection.errors import explained
+    from ..stores.mongo.connection.source import Source
 
     source = Source(url, None, None, ServerTime())
     db = source.connect()
     try:
-        found = await (schema.migrate if migrate else schema.status_of)(db)
+        found = await (schema.migrate if migrate else schema.status)(db)
+    except PyMongoError as error:
+        raise explained(error, source.name) from error
     finally:
         await source.close(db)
     return SchemaStatus(without_password(url), found.prefix, found.current, found.newest, found.pending)

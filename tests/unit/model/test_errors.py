@@ -21,7 +21,7 @@ from mainspring.model.errors import (
     RetryAfter,
     SchemaMismatch,
 )
-from mainspring.stores.mongo.connection.database import explained
+from mainspring.stores.mongo.connection.errors import explained
 
 SAMPLES = [
     InvalidValue("hour", 25, "0 to 23", "Use 23"),

@@ -1,58 +1,61 @@
-"""Whole records out of the collections and into them: everything as it was, nothing counted anew."""
+"""Copying whole records out of the collections and into them, as they are: nothing is counted or numbered again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, cast
 
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import DuplicateKeyError
 
 from ...model.errors import StoreError
 from ...model.job import Job, JobStats
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind
 from ...model.store.entries import Entry
-from ...model.store.messages import Audit, LogLine
+from ...model.store.messages import Audit
 from . import entries
-from .audit import keep, move_all, pushed
-from .connection.database import Collection, Database, duplicate_index, repeated
-from .executions.documents import audit_of, document, execution_of
-from .executions.lists import SEEN, line_id, lines_of
-from .jobs.documents import job_document, jobs_after
-from .jobs.incarnations import register
+from .audit import move_all
+from .connection.bulk import insert_missing
+from .connection.database import Database
+from .documents import Document, audit_document, audit_of, execution_document, execution_of, job_document, log_document
+from .executions.incarnations import register
+from .executions.lists import VISIBLE, logs_of
+from .jobs.lists import JobLists
 from .jobs.statistics import stats, stats_document
 
-_DUPLICATE = 11000
 _PAGE = 500
 
 
-async def copy_out(db: Database, kind: RecordKind, after: str, limit: int) -> list[Record]:
-    match kind:
-        case "incarnations":
-            return list(await _incarnations(db, after, limit))
-        case "executions":
-            found = db.executions.find({"_id": {"$gt": after}, **SEEN}).sort("_id", 1).limit(limit)
-            return [await _execution(db, doc) for doc in await found.to_list()]
-        case "audits":
-            await move_all(db)
-            return [audit_of(doc) async for doc in db.audits.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)]
-        case "entries":
-            return list(await entries.entries_after(db, after, limit))
-        case "jobs":
-            return list(await jobs_after(db, after, limit))
+class Copying(JobLists):
+    async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
+        db, next_ids = self.db, {"_id": {"$gt": after}}
+        match kind:
+            case "incarnations":
+                return list(await _incarnations(db, after, limit))
+            case "executions":
+                found = db.executions.find({**next_ids, **VISIBLE}).sort("_id", 1).limit(limit)
+                return [await _execution(db, doc) for doc in await found.to_list()]
+            case "audits":
+                await move_all(db)
+                return [audit_of(doc) async for doc in db.audits.find(next_ids).sort("_id", 1).limit(limit)]
+            case "entries":
+                return list(await entries.entries_after(db, after, limit))
+            case "jobs":
+                return list(await self.jobs_after(after, limit))
 
-
-async def copy_in(db: Database, kind: RecordKind, records: Sequence[Record]) -> int:
-    match kind:
-        case "incarnations":
-            return sum([await _add_incarnation(db, record) for record in cast(Sequence[Incarnation], records)])
-        case "executions":
-            return await _add_executions(db, cast(Sequence[ExecutionRecord], records))
-        case "audits":
-            return await keep(db, pushed(cast(Sequence[Audit], records)))
-        case "entries":
-            return await entries.restore(db, cast(Sequence[Entry], records))
-        case "jobs":
-            return sum([await _add_job(db, job) for job in cast(Sequence[Job], records)])
+    async def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
+        db = self.db
+        match kind:
+            case "incarnations":
+                return sum([await _add_incarnation(db, record) for record in cast(Sequence[Incarnation], records)])
+            case "executions":
+                return await _add_executions(db, cast(Sequence[ExecutionRecord], records))
+            case "audits":
+                documents = [audit_document(record) for record in cast(Sequence[Audit], records)]
+                return len(documents) - len(await insert_missing(db.audits, documents))
+            case "entries":
+                return await entries.restore(db, cast(Sequence[Entry], records))
+            case "jobs":
+                return sum([await _add_job(db, job) for job in cast(Sequence[Job], records)])
 
 
 # --- out ------------------------------------------------------------------------------------------------------------
@@ -73,12 +76,12 @@ async def _incarnations(db: Database, after: str, limit: int) -> list[Incarnatio
     return chosen[:limit]
 
 
-def _incarnation(doc: dict[str, Any], exact: JobStats | None) -> Incarnation:
+def _incarnation(doc: Document, exact: JobStats | None) -> Incarnation:
     return Incarnation(job_id=doc["_id"], job=doc["job"], last_number=int(doc["last_number"]), stats=exact)
 
 
-async def _execution(db: Database, doc: dict[str, Any]) -> ExecutionRecord:
-    lines = await lines_of(db, doc["_id"], 0) if "logged" in doc else []
+async def _execution(db: Database, doc: Document) -> ExecutionRecord:
+    lines = await logs_of(db, doc["_id"], 0) if "logged" in doc else []
     return ExecutionRecord(execution=execution_of(doc), keep="unkept" not in doc, logs=tuple(lines))
 
 
@@ -86,9 +89,9 @@ async def _execution(db: Database, doc: dict[str, Any]) -> ExecutionRecord:
 
 
 async def _add_incarnation(db: Database, record: Incarnation) -> int:
-    """One that was only registered holds nothing yet."""
+    """An incarnation that was only registered counts as missing."""
     empty = {"_id": record.job_id, "last_number": 0, "stats": {"$exists": False}}
-    fields: dict[str, Any] = {"job": record.job, "last_number": record.last_number}
+    fields: Document = {"job": record.job, "last_number": record.last_number}
     if record.stats is not None:
         fields["stats"] = stats_document(record.stats)
     try:
@@ -99,18 +102,24 @@ async def _add_incarnation(db: Database, record: Incarnation) -> int:
 
 
 async def _add_executions(db: Database, records: Sequence[ExecutionRecord]) -> int:
-    """Log lines go first: an execution that is there has all of its own."""
+    """Log lines go first, so that an execution that exists has all of its own."""
     if not records:
         return 0
     await register(db, {record.execution.job_id: record.execution.job for record in records})
-    lines = [_line(record.execution.id, n, line) for record in records for n, line in record.logs]
-    await _insert_missing(db.logs, lines)
-    return await _insert_missing(db.executions, [_document(record) for record in records])
+    await insert_missing(
+        db.logs, [log_document(each.execution.id, n, line) for each in records for n, line in each.logs]
+    )
+    documents = [_execution_document(record) for record in records]
+    refused = await insert_missing(db.executions, documents)
+    for n, field in refused.items():
+        if field != "_id":
+            raise StoreError(f"execution {documents[n]['_id']} cannot be copied: another one holds its key")
+    return len(documents) - len(refused)
 
 
-def _document(record: ExecutionRecord) -> dict[str, Any]:
-    doc = document(record.execution)
-    doc.pop("delta", None)  # the statistics that came before hold it
+def _execution_document(record: ExecutionRecord) -> Document:
+    doc: dict[str, Any] = execution_document(record.execution)
+    doc.pop("delta", None)  # the statistics that were copied before include it
     if not record.keep:
         doc["unkept"] = True
     if record.logs:
@@ -118,29 +127,7 @@ def _document(record: ExecutionRecord) -> dict[str, Any]:
     return doc
 
 
-def _line(id: str, n: int, line: LogLine) -> dict[str, Any]:
-    return {"_id": line_id(id, n), "n": n, "at": line.at, "level": line.level, "message": line.message}
-
-
-async def _insert_missing(collection: Collection, documents: Sequence[dict[str, Any]]) -> int:
-    """How many were new."""
-    if not documents:
-        return 0
-    try:
-        await repeated(lambda: collection.insert_many(documents, ordered=False))
-        return len(documents)
-    except BulkWriteError as error:
-        failed = error.details["writeErrors"]
-        if error.details.get("writeConcernErrors") or any(one["code"] != _DUPLICATE for one in failed):
-            raise
-        for one in failed:
-            if duplicate_index(one) != "_id":
-                id = documents[one["index"]]["_id"]
-                raise StoreError(f"execution {id} cannot be copied: another one holds its key") from error
-        return int(error.details["nInserted"])
-
-
 async def _add_job(db: Database, job: Job) -> int:
     await register(db, {job.id: job.name})
     fields = {name: value for name, value in job_document(job).items() if value is not None}
-    return await _insert_missing(db.jobs, [{"_id": job.name, **fields}])
+    return 1 - len(await insert_missing(db.jobs, [{"_id": job.name, **fields}]))

@@ -1,8 +1,8 @@
 """Named locks.
 
-A lock is taken first and given its token then: whoever holds it draws the next number of one counter for all locks, and
-it counts only if the lock is still held. So a later holder always has the greater token, also when the document of an
-older one has been forgotten in between.
+A holder first takes the lock, then draws its token from one counter for all locks; the token counts only if the lock is
+still held by then. So a later holder always has the greater token, even if the document of an earlier lock was deleted
+in between.
 """
 
 from __future__ import annotations
@@ -15,42 +15,48 @@ from pymongo.errors import DuplicateKeyError
 
 from ...model.store.messages import Audit, LockRow
 from . import audit as auditing
-from .connection.clock import later
-from .connection.database import Database
-from .executions.documents import audit_document
+from .connection.bulk import appended
+from .connection.database import Database, StorePart, later
+from .documents import audit_document, lock_of
 
 
-async def lock_take(db: Database, name: str, owner: str, ttl: float) -> LockRow | None:
-    mine, now = ObjectId(), db.time.now()
-    fields = {"owner": {"$literal": owner}, "holder": mine, "acquired": now, "expires": later(db.time, ttl)}
-    take: list[dict[str, Any]] = [{"$set": fields}, {"$unset": ["token"]}]
-    over = {"_id": name, "$expr": {"$lte": ["$expires", now]}}
-    if not (await db.locks.update_one(over, take)).matched_count:
-        try:
-            await db.locks.update_one({"_id": name, "holder": {"$exists": False}}, take, upsert=True)
-        except DuplicateKeyError:  # it is there, and its time is not over
-            return None
-    counter = await db.meta.find_one_and_update(
-        {"_id": "lock_token"}, {"$inc": {"last": 1}}, upsert=True, return_document=ReturnDocument.AFTER
-    )
-    assert counter is not None  # it was made, if need be
-    held = {"_id": name, "holder": mine, "$expr": {"$gt": ["$expires", now]}}
-    row = await db.locks.find_one_and_update(
-        held, {"$set": {"token": counter["last"]}}, return_document=ReturnDocument.AFTER
-    )
-    return None if row is None else _lock(row)
+class Locks(StorePart):
+    async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
+        db, stamp = self.db, ObjectId()
+        now = db.time.now()
+        fields = {"owner": {"$literal": owner}, "holder": stamp, "acquired": now, "expires": later(db.time, ttl)}
+        take: list[dict[str, Any]] = [{"$set": fields}, {"$unset": ["token"]}]
+        expired = {"_id": name, "$expr": {"$lte": ["$expires", now]}}
+        if not (await db.locks.update_one(expired, take)).matched_count:
+            try:
+                await db.locks.update_one({"_id": name, "holder": {"$exists": False}}, take, upsert=True)
+            except DuplicateKeyError:  # the lock exists and has not expired
+                return None
+        counter = await db.meta.find_one_and_update(
+            {"_id": "lock_token"}, {"$inc": {"last": 1}}, upsert=True, return_document=ReturnDocument.AFTER
+        )
+        assert counter is not None  # the upsert creates it
+        held = {"_id": name, "holder": stamp, "$expr": {"$gt": ["$expires", now]}}
+        row = await db.locks.find_one_and_update(
+            held, {"$set": {"token": counter["last"]}}, return_document=ReturnDocument.AFTER
+        )
+        return None if row is None else lock_of(row)
 
+    async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
+        return await _expire(self.db, name, token, ttl, None)
 
-async def lock_renew(db: Database, name: str, token: int, ttl: float) -> bool:
-    return await _expire(db, name, token, ttl, None)
+    async def lock_release(
+        self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
+    ) -> bool:
+        """A released lock stays as an expired document, which nobody sees and the next holder takes over."""
+        released = await _expire(self.db, name, token, keep_for, audit)
+        if released and audit is not None:
+            await auditing.move_out(self.db, self.db.locks, [name])
+        return released
 
-
-async def lock_release(db: Database, name: str, token: int | None, keep_for: float, audit: Audit | None) -> bool:
-    """A lock let go stays as a document that is over: nobody sees it, and the next holder takes it over."""
-    released = await _expire(db, name, token, keep_for, audit)
-    if released and audit is not None:
-        await auditing.move_out(db, db.locks, [name])
-    return released
+    async def locks(self) -> list[LockRow]:
+        held = {"expires": {"$gt": await self.db.now()}, "token": {"$exists": True}}
+        return [lock_of(doc) async for doc in self.db.locks.find(held).sort("_id", 1)]
 
 
 async def _expire(db: Database, name: str, token: int | None, seconds: float, audit: Audit | None) -> bool:
@@ -58,21 +64,5 @@ async def _expire(db: Database, name: str, token: int | None, seconds: float, au
     held["token"] = {"$exists": True} if token is None else token
     fields: dict[str, Any] = {"expires": later(db.time, seconds)}
     if audit is not None:
-        record = [{"$literal": audit_document(audit)}]
-        fields["audits"] = {"$concatArrays": [{"$ifNull": ["$audits", []]}, record]}
+        fields["audits"] = appended("audits", audit_document(audit))
     return bool((await db.locks.update_one(held, [{"$set": fields}])).matched_count)
-
-
-async def locks(db: Database) -> list[LockRow]:
-    held = {"expires": {"$gt": await db.now()}, "token": {"$exists": True}}
-    return [_lock(doc) async for doc in db.locks.find(held).sort("_id", 1)]
-
-
-def _lock(doc: dict[str, Any]) -> LockRow:
-    return LockRow(
-        name=doc["_id"],
-        owner=doc["owner"],
-        token=int(doc["token"]),
-        acquired=int(doc["acquired"]),
-        expires=int(doc["expires"]),
-    )

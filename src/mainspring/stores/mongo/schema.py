@@ -1,6 +1,7 @@
-"""The schema is its indexes and a version: applied by numbered steps, checked whenever a store opens.
+"""The schema: indexes and a version, created by the first store that opens and checked by every later one.
 
-Every starting process may apply them: creating an index that exists does nothing, and the version only grows.
+Any number of starting processes may create them at once: creating an index that exists does nothing, and the version
+only grows. A release that changes indexes or documents raises `NEWEST` and adds its step to `_apply`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ from typing import Any
 
 import msgspec
 from pymongo import IndexModel
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import OperationFailure
 
 from ...model.errors import SchemaMismatch, StoreError
-from .connection.database import Collection, Database, explained
-from .jobs.lists import fill
-from .limits.waking import unpark_strays
+from .connection.database import Database
 
-NEWEST = 4
+NEWEST = 1
 _MIGRATE = "run `mainspring db migrate`"
-_NO_INDEX = 27
+_REPAIR = f"drop that index and {_MIGRATE}"
 _CONFLICTS = (85, 86)  # an index of that name or those keys exists, with other options
 
 
@@ -32,7 +31,7 @@ class Index(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> dict[str, Any]:
-        """As the server lists them."""
+        """In the form in which the server lists them."""
         found: dict[str, Any] = {"key": dict(self.keys)}
         if self.only:
             found["partialFilterExpression"] = self.only
@@ -54,9 +53,9 @@ def _executions(name: str, *keys: tuple[str, int], only: dict[str, Any] | None =
 _EXISTS = {"$exists": True}
 
 INDEXES = (
-    # Claims: the best of each lane, without reading a document; the greatest tag of each share there.
+    # Claims: the best rows of each lane, without reading a document; the greatest tag of each share.
     _executions(
-        "turns",
+        "ready",
         *(("ready", 1), ("priority", -1), ("tag", 1), ("_id", 1), ("staged", 1), ("limited", 1)),
         only={"ready": _EXISTS},
     ),
@@ -68,30 +67,34 @@ INDEXES = (
     _executions("future", ("due", 1), only={"future": True}),
     _executions("lease", ("lease", 1), only={"state": "running"}),
     _executions("waiters", ("waits_for", 1), ("priority", -1), ("tag", 1), ("_id", 1), only={"waits_for": _EXISTS}),
-    _executions("lines", ("stands", 1), ("priority", -1), ("place", 1), ("_id", 1), only={"stands": _EXISTS}),
     _executions(
-        "places",
-        *(("stands", 1), ("priority", -1), ("share", 1), ("place", -1)),
-        only={"stands": _EXISTS, "share": _EXISTS},
+        "wait_lines",
+        *(("wait_line", 1), ("priority", -1), ("place", 1), ("_id", 1)),
+        only={"wait_line": _EXISTS},
+    ),
+    _executions(
+        "wait_shares",
+        *(("wait_line", 1), ("priority", -1), ("share", 1), ("place", -1)),
+        only={"wait_line": _EXISTS, "share": _EXISTS},
     ),
     _executions("slots", ("slots.key", 1), ("slots.number", 1), only={"slots.key": _EXISTS}, unique=True),
     _executions("unique_key", ("unique_key", 1), only={"live": True, "unique_key": _EXISTS}, unique=True),
     _executions("overlap_key", ("overlap_key", 1), only={"live": True, "overlap_key": _EXISTS}, unique=True),
     _executions("cancels", ("owner", 1), ("_id", 1), only={"live": True, "cancel_requested": _EXISTS}),
-    # Reading: newest first by job, by rare state, by tenant, parent and foreign trace.
+    # Lists: newest first by job, by rare state, by tenant, parent and foreign trace.
     _executions("live", ("state", 1), ("_id", -1), only={"live": True}),
     _executions("job", ("job_id", 1), ("live", 1), ("_id", -1), ("state", 1)),
     _executions("job_rare", ("job_id", 1), ("state", 1), ("_id", -1), only={"rare": True}),
     _executions("rare", ("state", 1), ("_id", -1), only={"rare": True}),
     _executions("tenant", ("tenant", 1), ("_id", -1), only={"tenant": _EXISTS}),
-    _executions("trigger", ("trigger", 1), ("_id", -1), only={"trigger": _EXISTS}),  # all but what was enqueued
+    _executions("trigger", ("trigger", 1), ("_id", -1), only={"trigger": _EXISTS}),  # all but enqueued ones
     _executions("parent", ("parent_id", 1), ("_id", -1), ("state", 1), only={"parent_id": _EXISTS}),
     _executions("trace", ("trace_id", 1), ("_id", -1), only={"trace_id": _EXISTS}),
     _executions("stray", ("stray", 1), ("_id", -1), only={"stray": True}),
-    # What is still to be done.
+    # Work that is left: follow-ups, statistics, pending ticks, audit records.
     _executions("todo", ("todo", 1), ("_id", 1), only={"todo": True}),
     _executions("delta", ("delta", 1), ("job_id", 1), ("_id", 1), only={"delta": True}),
-    _executions("embryo", ("embryo.job", 1), only={"embryo.job": _EXISTS}),
+    _executions("pending_tick", ("pending_tick.job", 1), only={"pending_tick.job": _EXISTS}),
     _executions("audits", ("audits", 1), only={"audits": _EXISTS}),
     Index("jobs", "due", (("due", 1), ("_id", 1)), {"due": _EXISTS}),
     Index("jobs", "sweep", (("sweep", 1), ("_id", 1)), {"sweep": True}),
@@ -107,19 +110,18 @@ INDEXES = (
     Index("workers", "seen", (("seen", 1),)),
     Index("locks", "expires", (("expires", 1),)),
     Index("locks", "audits", (("audits", 1),), {"audits": _EXISTS}),
-    Index("shelf", "audits", (("audits", 1),), {"audits": _EXISTS}),
-    Index("shelf", "removed", (("version", 1),), {"version": 0}),
-    Index("limits", "again", (("again", 1),), {"again": _EXISTS}),
+    Index("entries", "audits", (("audits", 1),), {"audits": _EXISTS}),
+    Index("entries", "removed", (("version", 1),), {"version": 0}),
+    Index("limits", "recheck_at", (("recheck_at", 1),), {"recheck_at": _EXISTS}),
     Index("limits", "full", (("full", 1),), {"full": _EXISTS}),
-    Index("news", "at", (("at", 1),), expires=120),
+    Index("wakeups", "at", (("at", 1),), expires=120),
 )
 
-_REPLACED = {"executions": ("ready", "waits_for")}
-"""Indexes of releases before, which others have taken the place of."""
+_COLLECTIONS = sorted({index.collection for index in INDEXES})
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Where a database stands: `current` is 0 when there is nothing of ours."""
+    """The version of a database; `current` is 0 for one without our collections."""
 
     prefix: str
     current: int
@@ -131,34 +133,20 @@ class Status(msgspec.Struct, frozen=True):
 
 
 async def prepare(db: Database) -> None:
-    """For a store that opens: create what is missing in a database that is older, check what should be there."""
-    try:
-        found = await status(db)
-        if found.current < NEWEST:
-            await _apply(db)
-        else:
-            _refuse_newer(found)
-            await _check(db)
-    except PyMongoError as error:
-        raise explained(error, db.name) from error
+    """For a store that opens: create the schema of a new or older database, or check it."""
+    found = await status(db)
+    if found.current < NEWEST:
+        await _apply(db)
+    else:
+        _refuse_newer(found)
+        await _check(db)
 
 
 async def migrate(db: Database) -> Status:
-    """For an administrator: also puts back an index that somebody has dropped."""
-    try:
-        _refuse_newer(await status(db))
-        await _apply(db)
-        return await status(db)
-    except PyMongoError as error:
-        raise explained(error, db.name) from error
-
-
-async def status_of(db: Database) -> Status:
-    """Without changing anything."""
-    try:
-        return await status(db)
-    except PyMongoError as error:
-        raise explained(error, db.name) from error
+    """For an administrator: also creates indexes that were dropped."""
+    _refuse_newer(await status(db))
+    await _apply(db)
+    return await status(db)
 
 
 async def status(db: Database) -> Status:
@@ -173,10 +161,8 @@ def _refuse_newer(found: Status) -> None:
 
 
 async def _apply(db: Database) -> None:
-    """Collections and indexes: step 1 created all but the shelf, step 2 the shelf, step 3 what shares, limits and
-    new lists need, step 4 what lines of parked rows need. Whatever is there is left alone, so that one way serves all;
-    steps that change documents go here, in order, each safe to repeat."""
-    for collection in sorted({index.collection for index in INDEXES}):
+    """Steps that change documents go between the indexes and the version, in order, each safe to repeat."""
+    for collection in _COLLECTIONS:
         models = [index.model() for index in INDEXES if index.collection == collection]
         try:
             await getattr(db, collection).create_indexes(models)
@@ -184,31 +170,13 @@ async def _apply(db: Database) -> None:
             if error.code not in _CONFLICTS:
                 raise
             raise StoreError(f"{db.name}: {error.details and error.details.get('errmsg')}; {_REPAIR}") from error
-    for collection, names in _REPLACED.items():
-        await _drop(getattr(db, collection), names)
-    await fill(db)
-    await unpark_strays(db)
-    for collection in ("logs", "purges"):  # transactions may write to what exists already only
+    for collection in ("logs", "purges"):  # a transaction can only write to collections that exist
         await getattr(db, collection).create_index("_id")
     await db.meta.update_one({"_id": "schema"}, {"$max": {"version": NEWEST}}, upsert=True)
 
 
-async def _drop(collection: Collection, names: tuple[str, ...]) -> None:
-    there = [index["name"] async for index in await collection.list_indexes()]
-    for name in names:
-        if name in there:
-            try:
-                await collection.drop_index(name)
-            except OperationFailure as error:
-                if error.code != _NO_INDEX:  # somebody was faster
-                    raise
-
-
-_REPAIR = f"drop that index and {_MIGRATE}"
-
-
 async def _check(db: Database) -> None:
-    for collection in sorted({index.collection for index in INDEXES}):
+    for collection in _COLLECTIONS:
         there = {index["name"]: index async for index in await getattr(db, collection).list_indexes()}
         for index in INDEXES:
             if index.collection == collection:

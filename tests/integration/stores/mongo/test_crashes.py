@@ -68,7 +68,7 @@ def intercepted(what: Executioner | Pause) -> Iterator[None]:
 
     def through(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def write(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside.get() or self.name.endswith(".news"):
+            if inside.get() or self.name.endswith(".wakeups"):
                 return await original(self, *args, **kwargs)
             token = inside.set(True)
             try:
@@ -113,7 +113,7 @@ async def dies(url: str, step: Callable[[MongoStore], Awaitable[Any]], write: in
             try:
                 await step(store)
             except Killed:
-                store._opened.announcers = _Silent()  # type: ignore[union-attr, assignment]  # the dead tell nothing
+                store.connection.announcers = _Silent()  # type: ignore[assignment]  # a dead process announces nothing
                 return True
     return False
 
@@ -186,7 +186,7 @@ async def test_a_tick_happens_once_wherever_its_scheduler_dies(jobs: int) -> Non
             assert len(await store.audits()) == jobs
             assert sorted(row.id for row in (await store.exchange([], CLAIM)).claimed) == wanted
             await recovered(store)
-            assert await store._db.executions.count_documents({"embryo": {"$exists": True}}) == 0
+            assert await store.db.executions.count_documents({"pending_tick": {"$exists": True}}) == 0
     else:
         pytest.fail("the step never came to its end")
     assert died >= 10
@@ -244,7 +244,7 @@ async def end_all(store: MongoStore) -> None:
     running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING})))
     assert all((await store.exchange([completed(row, keep=False) for row in running], None)).applied)
     await recovered(store)
-    assert await store._db.executions.count_documents({}) == 0
+    assert await store.db.executions.count_documents({}) == 0
 
 
 async def test_a_write_that_lost_leaves_nothing_behind() -> None:
@@ -254,7 +254,7 @@ async def test_a_write_that_lost_leaves_nothing_behind() -> None:
         await store.write_jobs([JobWrite(job=job(), seen_version=1)])
         [late] = await store.write_jobs([JobWrite(job=job(), seen_version=1, executions=(execution(1),))])
         assert not late.won
-        assert await store._db.executions.count_documents({}) == 0
+        assert await store.db.executions.count_documents({}) == 0
 
 
 async def test_a_job_is_deleted_with_all_it_had_or_not_at_all() -> None:
@@ -301,8 +301,8 @@ async def test_every_ending_is_counted_once_and_numbered_wherever_the_folder_die
             assert await store.stats() == before
             kept = await store.find(ExecutionQuery())
             assert [row.number for row in reversed(kept)] == [3, 4, 5]
-            assert await store._db.executions.count_documents({}) == 3
-            assert await store._db.logs.count_documents({}) == 0
+            assert await store.db.executions.count_documents({}) == 3
+            assert await store.db.logs.count_documents({}) == 0
     pytest.fail("the step never came to its end")
 
 
@@ -322,7 +322,7 @@ async def test_retention_never_takes_an_ending_from_the_statistics() -> None:
             assert await ids(store) == [id_of(3)]
             await recovered(store)
             assert (await store.stats())["job-1"].completed == 4, (write, after)
-            assert await store._db.executions.count_documents({}) == 1
+            assert await store.db.executions.count_documents({}) == 1
     pytest.fail("the step never came to its end")
 
 

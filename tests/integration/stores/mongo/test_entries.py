@@ -58,4 +58,4 @@ async def test_a_mark_of_a_removal_is_taken_over_with_its_audit_record() -> None
 
 
 async def documents(store: MongoStore) -> int:
-    return await store._db.shelf.count_documents({})
+    return await store.db.entries.count_documents({})

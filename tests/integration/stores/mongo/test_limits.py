@@ -15,10 +15,9 @@ from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import JobWrite
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.limits import claim, parking
-from mainspring.stores.mongo.limits.buckets import look_by
-from mainspring.stores.mongo.limits.free_slots import Room, room_for
-from mainspring.stores.mongo.schema import NEWEST
+from mainspring.stores.mongo.executions import claim_limited
+from mainspring.stores.mongo.limits import parking
+from mainspring.stores.mongo.limits.capacity import Capacity, read_capacity
 from tests.integration.stores.mongo_support import ending, execution, opened, request
 from tests.mongo_server import KINDS, mongo
 from tests.support import until
@@ -82,7 +81,7 @@ async def test_never_do_more_run_under_a_key_than_its_limit(url: str) -> None:
 
         async def watch() -> None:
             while len(done) < len(rows):
-                async for doc in watcher._db.executions.find({"live": True, "state": "running"}, {"slots": 1}):
+                async for doc in watcher.db.executions.find({"live": True, "state": "running"}, {"slots": 1}):
                     numbers.update(slot["number"] for slot in doc["slots"])
 
         async with asyncio.timeout(120):
@@ -102,7 +101,7 @@ async def test_tokens_are_neither_lost_nor_doubled_when_many_claim_at_once(repli
         async def everything_is_parked() -> bool:
             answers = await asyncio.gather(*(s.exchange([], request(owner=f"w{n}")) for n, s in enumerate(stores)))
             claimed.extend(row.id for answer in answers for row in answer.claimed)
-            return await stores[0]._db.executions.count_documents({"parked": "api"}) == 20
+            return await stores[0].db.executions.count_documents({"parked": "api"}) == 20
 
         await until(everything_is_parked, "all are parked but for ten")
         assert len(set(claimed)) == len(claimed) == 10
@@ -120,20 +119,20 @@ async def test_a_slot_that_was_free_a_moment_ago_is_refused_and_the_token_given_
         await store.add([limited(*both)])
         [running] = (await store.exchange([], request())).claimed
         await store.add([limited(*both)])
-        real = room_for
-        stale: list[Room] = []
+        real = read_capacity
+        stale: list[Capacity] = []
 
-        async def outdated(db: Any, limits: Iterable[Limit], now: int, **options: Any) -> Room:
-            room = await real(db, limits, now, **options)
+        async def outdated(db: Any, limits: Iterable[Limit], now: int, **options: Any) -> Capacity:
+            capacity = await real(db, limits, now, **options)
             if not stale:  # as if it had been read before the first row was claimed
-                room.numbers["k"].clear()
-                stale.append(room)
-            return room
+                capacity.numbers["k"].clear()
+                stale.append(capacity)
+            return capacity
 
-        monkeypatch.setattr(claim, "room_for", outdated)
+        monkeypatch.setattr(claim_limited, "read_capacity", outdated)
         assert (await store.exchange([], request())).claimed == ()
         assert stale
-        assert await store._db.executions.count_documents({"parked": "k"}) == 1
+        assert await store.db.executions.count_documents({"parked": "k"}) == 1
         answer = await store.exchange([ending(running)], request())
         assert len(answer.claimed) == 1, "the token that was taken in vain is there again"
 
@@ -145,13 +144,13 @@ async def test_a_row_that_is_parked_just_after_the_slot_was_freed_is_woken(
     async with opened(url) as store:
         await store.add([limited(ONE), limited(ONE)])
         [running] = (await store.exchange([], request(limit=1))).claimed
-        real = look_by
+        real = parking.schedule_recheck
 
         async def too_late(*arguments: Any) -> None:
             await real(*arguments)
             await store.exchange([ending(running)], None)  # nobody is parked yet, so that nobody is woken
 
-        monkeypatch.setattr(parking, "look_by", too_late)
+        monkeypatch.setattr(parking, "schedule_recheck", too_late)
         assert (await store.exchange([], request())).claimed == ()
         monkeypatch.undo()
         assert len((await store.exchange([], request())).claimed) == 1
@@ -164,9 +163,9 @@ async def test_a_slot_that_nobody_told_of_is_found_by_the_look(replica_set_url: 
         await store.add([limited(ONE), limited(ONE)])
         [running] = (await store.exchange([], request())).claimed
         gone = {"$set": {"live": False, "state": "completed"}, "$unset": {"slots": 1, "owner": 1, "lease": 1}}
-        await store._db.executions.update_one({"_id": running.id}, gone)
+        await store.db.executions.update_one({"_id": running.id}, gone)
         assert (await store.exchange([], request())).claimed == ()
-        await store._db.limits.update_one({"_id": "slot:k"}, {"$set": {"again": 1}})
+        await store.db.limits.update_one({"_id": "slot:k"}, {"$set": {"recheck_at": 1}})
         assert len((await store.exchange([], request())).claimed) == 1
 
 
@@ -176,10 +175,10 @@ async def test_looks_without_parked_rows_and_full_buckets_are_forgotten(replica_
         first = (await store.exchange([], request())).claimed
         second = (await store.exchange([ending(row) for row in first], request())).claimed
         await store.exchange([ending(row) for row in second], None)
-        assert {doc["_id"] async for doc in store._db.limits.find()} == {"slot:k", "~token:api"}
-        await store._db.limits.update_many({"again": {"$exists": True}}, {"$set": {"again": 1, "touched": 1}})
+        assert {doc["_id"] async for doc in store.db.limits.find()} == {"slot:k", "~token:api"}
+        await store.db.limits.update_many({"recheck_at": {"$exists": True}}, {"$set": {"recheck_at": 1, "touched": 1}})
         await store.prune_workers(3600.0)
-        assert await store._db.limits.count_documents({}) == 0
+        assert await store.db.limits.count_documents({}) == 0
 
 
 # --- other ways in --------------------------------------------------------------------------------------------------
@@ -201,41 +200,4 @@ async def test_shares_and_limits_of_ticks_and_of_a_callers_transaction(replica_s
             store.add_in(session, [limited(THREE, share="c")])
         answer = await store.exchange([], request())
         assert [row.share for row in answer.claimed] == ["a", "b", "c"]
-        assert await store._db.executions.count_documents({"parked": "k", "share": "a"}) == 1
-
-
-# --- databases from before ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.req("OPS-5")
-async def test_a_database_from_before_gets_the_new_indexes_and_loses_the_old(url: str) -> None:
-    async with opened(url) as store:
-        await store.add([execution()])
-        rows, meta = store._db.executions, store._db.meta
-        for name in ("turns", "shares", "slots", "waiters", "lines", "places", "trigger"):
-            await rows.drop_index(name)
-        keys = [("ready", 1), ("priority", -1), ("_id", 1), ("staged", 1)]
-        await rows.create_index(keys, name="ready", partialFilterExpression={"ready": {"$exists": True}})
-        await meta.update_one({"_id": "schema"}, {"$set": {"version": 2}})
-    async with opened(url) as store:
-        names = {index["name"] async for index in await store._db.executions.list_indexes()}
-        assert {"turns", "shares", "slots", "waiters", "lines", "places", "trigger"} <= names
-        assert "ready" not in names
-        schema = await store._db.meta.find_one({"_id": "schema"})
-        assert schema is not None
-        assert schema["version"] == NEWEST
-        assert len((await store.exchange([], request())).claimed) == 1
-
-
-@pytest.mark.req("OPS-5", "FLW-3")
-async def test_rows_that_a_release_before_has_parked_are_judged_anew(replica_set_url: str) -> None:
-    async with opened(replica_set_url) as store:
-        await store.add([limited(ONE, share=share) for share in (None, "a")])
-        [running] = (await store.exchange([], request())).claimed
-        gone = {"$unset": {"stands": 1, "stood": 1, "place": 1}}
-        assert (await store._db.executions.update_many({"parked": "k"}, gone)).modified_count == 1
-        await store._db.limits.delete_many({})
-        await store._db.meta.update_one({"_id": "schema"}, {"$set": {"version": 3}})
-    async with opened(replica_set_url) as store:
-        assert (await store.exchange([], request())).claimed == ()
-        assert len((await store.exchange([ending(running)], request())).claimed) == 1
+        assert await store.db.executions.count_documents({"parked": "k", "share": "a"}) == 1

@@ -30,8 +30,7 @@ from mainspring.model.store.messages import (
 from mainspring.model.triggers.combined import encode_trigger, every
 from mainspring.model.values.ids import tick_id
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.executions.documents import SLACK, document
-from mainspring.stores.mongo.jobs.documents import job_document
+from mainspring.stores.mongo.documents import SLACK, execution_document, job_document
 from tests.integration.stores.mongo_support import ending
 from tests.mongo_server import mongo
 
@@ -89,10 +88,10 @@ def everything() -> Iterator[ExecutionRow]:
 
 def stored(row: ExecutionRow) -> dict[str, Any]:
     """Endings are counted, turns given, and rows without room parked."""
-    doc = document(row, tag=0 if row.share is not None else None)
+    doc = execution_document(row, tag=0 if row.share is not None else None)
     doc.pop("delta", None)
     if row.handler == "held" and doc.pop("ready", None):
-        doc |= {"parked": "k", "waits_for": ["slot:k"], "stands": LINE, "stood": LINE, "place": 0}
+        doc |= {"parked": "k", "waits_for": ["slot:k"], "wait_line": LINE, "last_wait_line": LINE, "place": 0}
     return doc
 
 
@@ -110,9 +109,9 @@ def full_database() -> str:
                 database["mainspring.executions"].insert_many(batch, ordered=False)
                 batch = []
         database["mainspring.executions"].insert_many(batch, ordered=False)
-        look = {"_id": "slot:k", "again": NOW + 3600 * SECOND, "touched": NOW, "lines": [LINE]}
+        look = {"_id": "slot:k", "recheck_at": NOW + 3600 * SECOND, "touched": NOW, "wait_lines": [LINE]}
         database["mainspring.limits"].insert_one(look)
-        database["mainspring.meta"].update_one({"_id": "schema"}, {"$set": {"flow": True}})
+        database["mainspring.meta"].update_one({"_id": "schema"}, {"$set": {"limits": True}})
         database["mainspring.jobs"].insert_many(_jobs())
         names = [{"_id": f"job{n}-1", "job": f"job{n}", "last_number": 0, "folds": 0} for n in range(JOBS)]
         database["mainspring.incarnations"].insert_many(names)
@@ -254,12 +253,12 @@ async def end_and_wake(store: MongoStore) -> None:
     assert [row.handler for row in running] == ["held"] * 3
     ends = [ending(row, State.COMPLETED) for row in running]
     assert len((await store.exchange(ends, request(handlers=frozenset({"held"})))).claimed) == 3
-    await store._db.limits.update_one({"_id": "slot:k"}, {"$set": {"again": 1}})
+    await store.db.limits.update_one({"_id": "slot:k"}, {"$set": {"recheck_at": 1}})
     assert (await store.exchange([], request(handlers=frozenset({"held"})))).claimed == ()
     late = [replace(next(rows(ROWS * 9 + 20 + n, 1, handler="held", limits=HELD)), share="t1") for n in range(3)]
     await store.add(late)
     assert (await store.exchange([], request(handlers=frozenset({"held"})))).claimed == ()
-    assert await store._db.executions.count_documents({"stands": {"$exists": True}, "share": "t1"}) == 3
+    assert await store.db.executions.count_documents({"wait_line": {"$exists": True}, "share": "t1"}) == 3
     await store.prune_workers(3600.0)
 
 
@@ -353,7 +352,7 @@ async def _all_steps(url: str) -> list[str]:
             assert listener.found, f"{name}: nothing was asked"
             wrong += [f"{name}: {line}" for line in _judged(listener)]
         listener.found.clear()
-        await store._db.executions.count_documents({"error": "nothing like it"}, limit=1)
+        await store.db.executions.count_documents({"error": "nothing like it"}, limit=1)
         assert len(list(_judged(listener))) == 2, "a statement that reads everything would be noticed"
     return wrong
 

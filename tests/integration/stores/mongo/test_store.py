@@ -101,7 +101,7 @@ async def test_any_number_may_create_the_indexes_at_once(url: str) -> None:
 @pytest.mark.req("OPS-5")
 async def test_a_schema_of_a_later_release_is_refused(replica_set_url: str) -> None:
     async with opened(replica_set_url) as store:
-        await store._db.meta.update_one({"_id": "schema"}, {"$inc": {"version": 1}})
+        await store.db.meta.update_one({"_id": "schema"}, {"$inc": {"version": 1}})
     with pytest.raises(SchemaMismatch, match=f"schema is at {NEWEST + 1}, this release needs {NEWEST}"):
         await MongoStore(replica_set_url).open()
 
@@ -111,7 +111,7 @@ async def test_an_index_that_is_missing_or_differs_is_told_with_the_remedy(
     replica_set_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with opened(replica_set_url) as store:
-        await store._db.executions.drop_index("unique_key")
+        await store.db.executions.drop_index("unique_key")
     with pytest.raises(
         StoreError, match=r"index 'unique_key' of mainspring\.executions is missing; run `mainspring db"
     ):
@@ -222,7 +222,7 @@ async def test_news_of_another_process_come_by_topic(url: str) -> None:
         heard: list[Topic] = []
         stop = store.listen(heard.append)
         await until(lambda: Topic.ANY in heard, "listening")
-        await until(lambda: store._open_parts.ear.hears, "the first look")
+        await until(lambda: store.connection.listener.hears, "the first look")
         heard.clear()
         await other.add([execution()])
         await until(lambda: Topic.WORK in heard, "news of work")
@@ -243,7 +243,7 @@ async def test_a_listener_that_was_cut_off_goes_on_where_it_was(replica_set_url:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(AsyncCollection, "watch", _cut_off)
             await _kill_streams(replica_set_url)
-            await until(lambda: not store._open_parts.ear.hears, "the stream is gone")
+            await until(lambda: not store.connection.listener.hears, "the stream is gone")
             await other.request_cancel([])
         await until(lambda: {Topic.ANY, Topic.CANCEL} <= set(heard), "what happened in between is heard of")
 
@@ -255,18 +255,18 @@ async def _cut_off(*args: Any, **options: Any) -> Any:
 async def _kill_streams(url: str) -> None:
     client: pymongo.MongoClient[dict[str, Any]]
     with pymongo.MongoClient(url) as client:
-        name = f"{client.get_default_database().name}.mainspring.news"
+        name = f"{client.get_default_database().name}.mainspring.wakeups"
         operations = {"$currentOp": {"idleCursors": True, "localOps": True}}
         for operation in list(client.admin.aggregate([operations, {"$match": {"ns": name}}])):
             cursor = operation.get("cursor", {}).get("cursorId")
             if cursor:
-                client.get_default_database().command("killCursors", "mainspring.news", cursors=[cursor])
+                client.get_default_database().command("killCursors", "mainspring.wakeups", cursors=[cursor])
 
 
 async def test_a_stream_whose_place_is_gone_begins_anew(replica_set_url: str) -> None:
     async with opened(replica_set_url) as store:
         heard: list[Topic] = []
-        store._open_parts.ear._resume = {"_data": "82" + "00" * 20}
+        store.connection.listener._resume = {"_data": "82" + "00" * 20}
         store.listen(heard.append)
         await until(lambda: Topic.ANY in heard, "listening, from now on")
 

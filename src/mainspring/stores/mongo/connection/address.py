@@ -1,4 +1,4 @@
-"""What an address says: which server, which database, and what our collections are called.
+"""Addresses of MongoDB stores: the server, the database, and the prefix of our collections.
 
 >>> parse_address("mongodb://localhost/app?prefix=jobs").collections
 'jobs'
@@ -25,17 +25,17 @@ OPTIONS: dict[str, Any] = {
     "appname": "mainspring",
     "retryWrites": True,
     "retryReads": True,
-    "heartbeatFrequencyMS": 2_000,  # how often a server is asked who it is: a new primary is known within this
+    "heartbeatFrequencyMS": 2_000,  # a new primary is known within this time
     "connectTimeoutMS": 5_000,
-    "serverSelectionTimeoutMS": 10_000,  # an election takes up to that long; who waits for it is not told of an error
-    "socketTimeoutMS": 30_000,  # a line that has fallen silent is given up
+    "serverSelectionTimeoutMS": 10_000,  # calls wait for an election, which takes up to this long, instead of failing
+    "socketTimeoutMS": 30_000,  # silent connections are given up
     "maxPoolSize": 20,
 }
-"""What is asked of the driver unless the address says otherwise."""
+"""Options of the driver that the address may override."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """`url` is for the driver; `options` are those the address does not give itself."""
+    """`url` is for the driver; `options` are our defaults for what the url leaves open; `name` is safe to show."""
 
     url: str
     database: str
@@ -45,7 +45,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_address(url: str, prefix: str | None = None) -> Address:
-    """Our own option is taken out of the query; the rest goes to the driver as it is."""
+    """Take our own option out of the query; the driver gets the rest unchanged."""
     plain, _, text = url.partition("?")
     query = parse_qsl(text, keep_blank_values=True)
     ours = {name: value for name, value in query if name == "prefix"}
@@ -68,7 +68,7 @@ def checked_prefix(prefix: str) -> str:
 
 
 def _database(url: str, plain: str) -> str:
-    """The name after the hosts. An address of DNS records is only looked up when the driver connects."""
+    """The name after the hosts. The DNS records of a `mongodb+srv` address are left for the driver to look up."""
     if plain.startswith("mongodb+srv://"):
         return plain.partition("://")[2].partition("/")[2] or DEFAULT_DATABASE
     try:

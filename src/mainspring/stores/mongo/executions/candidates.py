@@ -1,7 +1,7 @@
-"""One question before a claim: which rows are ready, lane by lane, when is the next one due, and what time is it.
+"""The query before a claim: which rows are ready, lane by lane, when the next one is due, and what time it is.
 
 Lanes are found by skipping along the index, the best rows of each from the index alone: rows of other handlers, other
-queues or the future are never looked at.
+queues or the future are never read.
 """
 
 from __future__ import annotations
@@ -17,92 +17,100 @@ from ....model.time.instants import Micros
 from ...common.limits import look_at_slots
 from ...common.rows import Candidate
 from ..connection.database import Database
+from ..documents import ALONE, lane_name
 from ..limits.wait_lines import TOKENS
-from .documents import ALONE, lane_name
 
 Cursor: TypeAlias = AsyncCommandCursor[dict[str, Any]]
+Lanes: TypeAlias = dict[str, list[Candidate[str]]]
 
 _NAMED_LANES = 200
-"""Up to so many lanes are asked for by name; beyond, all lanes that exist are looked at."""
+"""Up to so many lanes are named in the query; beyond that, all lanes that exist are read."""
 
 
-class Outlook(msgspec.Struct):
-    """`lanes` are those the request may claim from, `staged` the ids among them that trade keys, `limited` those that
-    have limits. `next_look` is when parked rows have to be looked at. `cancelled`: there are cancelled jobs."""
+class Candidates(msgspec.Struct):
+    """`lanes` are those that the request may claim from, `staged` the ids among them that trade keys, `limited` those
+    that have limits. `next_recheck` is when parked rows have to be rechecked. `waiters` says whether any row waits for
+    a key or a slot, `cancelled` whether any job is cancelled, `limits` whether rows ever had shares or limits, `woken`
+    whether rows were made ready for this query."""
 
     now: Micros = 0
     next_due: Micros | None = None
-    next_look: Micros | None = None
-    flow: bool = False
+    next_recheck: Micros | None = None
+    limits: bool = False
     waiters: bool = False
     woken: bool = False
     cancelled: bool = False
-    lanes: dict[str, list[Candidate[str]]] = {}
-    alone: dict[str, list[Candidate[str]]] = {}
+    lanes: Lanes = {}
+    alone: Lanes = {}
     staged: set[str] = set()
     limited: set[str] = set()
 
-    def is_due(self, instant: Micros | None) -> bool:
-        return instant is not None and instant <= self.now
+    def has_late_rows(self) -> bool:
+        return self.next_due is not None and self.next_due <= self.now
 
-    def is_ahead(self) -> bool:
-        """Whether the next look comes from before the clock was set back."""
-        return self.next_look is not None and self.next_look > look_at_slots(self.now)
+    def has_due_recheck(self) -> bool:
+        return self.next_recheck is not None and self.next_recheck <= self.now
 
-    def wanted(self, request: ClaimRequest) -> dict[str, list[Candidate[str]]]:
+    def is_recheck_too_far(self) -> bool:
+        """Whether the next recheck lies further ahead than any is scheduled: the clock was set back."""
+        return self.next_recheck is not None and self.next_recheck > look_at_slots(self.now)
+
+    def of(self, request: ClaimRequest) -> Lanes:
         return self.alone if request.alone else self.lanes
 
 
-async def look(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Outlook:
-    """`most` rows of each lane; `waiters` asks whether any row waits for what an ending frees. Rows with
-    shares and parked ones are asked for where there have ever been any: the answer tells."""
-    outlook = Outlook()
-    around = [_future(db), *([_looks(db)] if db.knows_flow else []), *([_waiters(db)] if waiters else [])]
-    for doc in await (await _asked(db, request, most, around)).to_list():
-        _read(outlook, doc)
-    db.look_at(None if outlook.next_look is None else outlook.next_look - outlook.now)
-    if outlook.flow and not db.knows_flow:
-        db.knows_flow = True
-        return await look(db, request, most, waiters=waiters)
-    return outlook
+async def find_candidates(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Candidates:
+    """`most` rows of each lane; `waiters` asks whether any row waits for what an ending frees. Rows with shares and
+    parked ones are asked for only where there have ever been any, which the answer says too."""
+    found = Candidates()
+    extra = [_next_due(db), *([_next_recheck(db)] if db.knows_limits else []), *([_waiters(db)] if waiters else [])]
+    for doc in await (await _query(db, request, most, extra)).to_list():
+        _read(found, doc)
+    db.expect_recheck(None if found.next_recheck is None else found.next_recheck - found.now)
+    if found.limits and not db.knows_limits:
+        db.knows_limits = True
+        return await find_candidates(db, request, most, waiters=waiters)
+    return found
 
 
-async def _asked(db: Database, request: ClaimRequest | None, most: int, around: list[dict[str, Any]]) -> Cursor:
+async def _query(db: Database, request: ClaimRequest | None, most: int, extra: list[dict[str, Any]]) -> Cursor:
     """Lanes come first in the pipeline: only there does the server skip from one to the next."""
-    now = [{"$match": {"_id": "schema"}}, {"$project": {"_id": 0, "now": db.time.now(), "flow": 1}}]
+    now = [{"$match": {"_id": "schema"}}, {"$project": {"_id": 0, "now": db.time.now(), "limits": 1}}]
     if request is None or not request.handlers or request.queues == frozenset():
-        return await db.meta.aggregate([*now, *around])
+        return await db.meta.aggregate([*now, *extra])
     clock = {"$unionWith": {"coll": db.meta.name, "pipeline": now}}
-    return await db.executions.aggregate([*ready_pipeline(db, request, most), clock, *around, _cancelled(db)])
+    return await db.executions.aggregate([*_ready(db, request, most), clock, *extra, _cancelled(db)])
 
 
-def _read(outlook: Outlook, doc: dict[str, Any]) -> None:
+def _read(found: Candidates, doc: dict[str, Any]) -> None:
     if "now" in doc:
-        outlook.now, outlook.flow = int(doc["now"]), doc.get("flow", False)
+        found.now, found.limits = int(doc["now"]), doc.get("limits", False)
     elif "due" in doc:
-        outlook.next_due = int(doc["due"])
-    elif "again" in doc:
-        outlook.next_look = int(doc["again"])
+        found.next_due = int(doc["due"])
+    elif "recheck_at" in doc:
+        found.next_recheck = int(doc["recheck_at"])
     elif "waits" in doc:
-        outlook.waiters = True
+        found.waiters = True
     elif "cancelled" in doc:
-        outlook.cancelled = True
+        found.cancelled = True
     else:
         name, rows = doc["_id"], doc["rows"]
-        alone = name.endswith(ALONE)
-        lanes = outlook.alone if alone else outlook.lanes
-        lanes[name.removesuffix(ALONE) if alone else name] = [(-row["priority"], row["_id"]) for row in rows]
-        outlook.staged.update(row["_id"] for row in rows if row.get("staged"))
-        outlook.limited.update(row["_id"] for row in rows if row.get("limited"))
+        lanes = found.alone if name.endswith(ALONE) else found.lanes
+        lanes[name.removesuffix(ALONE)] = [(-row["priority"], row["_id"]) for row in rows]
+        found.staged.update(row["_id"] for row in rows if row.get("staged"))
+        found.limited.update(row["_id"] for row in rows if row.get("limited"))
 
 
-def _future(db: Database) -> dict[str, Any]:
+# --- beside the lanes -----------------------------------------------------------------------------------------------
+
+
+def _next_due(db: Database) -> dict[str, Any]:
     pipeline = [{"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": 1}, {"$project": {"_id": 0, "due": 1}}]
     return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
 
 
-def _looks(db: Database) -> dict[str, Any]:
-    """The first look that is due where rows are parked."""
+def _next_recheck(db: Database) -> dict[str, Any]:
+    """The first recheck of a name under which rows are parked."""
     parked = {
         "from": db.executions.name,
         "localField": "_id",
@@ -111,12 +119,12 @@ def _looks(db: Database) -> dict[str, Any]:
         "as": "rows",
     }
     pipeline = [
-        {"$match": {"again": {"$exists": True}}},
-        {"$sort": {"again": 1}},
+        {"$match": {"recheck_at": {"$exists": True}}},
+        {"$sort": {"recheck_at": 1}},
         {"$lookup": parked},
         {"$match": {"rows": {"$ne": []}}},
         {"$limit": 1},
-        {"$project": {"_id": 0, "again": 1}},
+        {"$project": {"_id": 0, "recheck_at": 1}},
     ]
     return {"$unionWith": {"coll": db.limits.name, "pipeline": pipeline}}
 
@@ -128,13 +136,16 @@ def _waiters(db: Database) -> dict[str, Any]:
 
 
 def _cancelled(db: Database) -> dict[str, Any]:
-    """Asked after the rows: where no job is cancelled then, none of these rows was added after its job had been."""
+    """Read after the rows: if no job is cancelled then, none of these rows was added after its job was cancelled."""
     found = {"$project": {"_id": 0, "cancelled": {"$literal": True}}}
     pipeline = [{"$match": {"cancelled": {"$exists": True}}}, {"$limit": 1}, found]
     return {"$unionWith": {"coll": db.jobs.name, "pipeline": pipeline}}
 
 
-def ready_pipeline(db: Database, request: ClaimRequest, most: int) -> list[dict[str, Any]]:
+# --- lanes ----------------------------------------------------------------------------------------------------------
+
+
+def _ready(db: Database, request: ClaimRequest, most: int) -> list[dict[str, Any]]:
     best = [
         {"$sort": {"priority": -1, "tag": 1, "_id": 1}},
         {"$limit": most},
@@ -147,11 +158,11 @@ def ready_pipeline(db: Database, request: ClaimRequest, most: int) -> list[dict[
         "pipeline": best,
         "as": "rows",
     }
-    return [*lanes_pipeline(request, db.knows_flow), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}]
+    return [*_lanes(request, fair=db.knows_limits), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}]
 
 
-def lanes_pipeline(request: ClaimRequest, fair: bool) -> list[dict[str, Any]]:
-    """The lanes that have ready rows this request may claim; those of shares only if there are any."""
+def _lanes(request: ClaimRequest, *, fair: bool) -> list[dict[str, Any]]:
+    """The lanes that have ready rows for this request; those of shares only if there are any."""
     names = _names(request, (False, True) if fair else (False,))
     if names is not None:
         return [{"$match": {"ready": {"$in": names}}}, {"$group": {"_id": "$ready"}}]

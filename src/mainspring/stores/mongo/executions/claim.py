@@ -1,17 +1,16 @@
-"""Claiming in two steps: look which rows come next, then take them with one update that leaves the stamp of this claim.
+"""Claiming in two steps: find the rows that come next, then claim them with one update that leaves the stamp of this
+claim.
 
-Rows that somebody else took in between are passed over, and others are looked for. Staged rows, which trade their keys
-when they are first claimed, are taken one by one: when a running key is held, the unique index refuses that row alone.
-Rows with limits are taken apart too (`limiting`). Taking all rows one by one with findOneAndUpdate was six to nine
-times slower (benchmarks/mongo_claim.py).
+Rows that another process claims in between are passed over, and others are looked for. Rows that take something when
+they are claimed, keys (`claim_update`) or slots and tokens (`claim_limited`), are claimed apart. Claiming all rows one
+by one with findOneAndUpdate was six to nine times slower (benchmarks/mongo_claim.py).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby, islice
-from typing import Any
 
 import msgspec
 
@@ -20,31 +19,29 @@ from ....model.store.messages import Blocked, Change, ClaimRequest
 from ....model.time.instants import Micros
 from ...common.rows import picked
 from ..connection.database import Database
-from ..limits.claim import take_limited
-from ..limits.parking import bring_forward, look_at_parked
-from ..limits.waking import may_wait, promote, wake_freed
-from .candidates import Outlook, look
-from .claim_update import take_plain
-from .staged import take_staged
+from ..limits.parking import bring_forward, recheck_parked
+from ..limits.waking import may_disturb, promote, wake_freed
+from .candidates import Candidates, Lanes, find_candidates
+from .claim_limited import LimitedClaim
+from .claim_update import claim_plain, claim_staged
 
 _PROMOTIONS = 10
 _ROUNDS = 12
 
 
 class Claimed(msgspec.Struct):
-    """`parked` rows were left for want of room under a limit; the first of them is looked at again at `look`.
+    """`parked` rows found no capacity; the first of them is rechecked at `recheck_at`. `woken`: rows have become ready.
     `cancelled`: there are cancelled jobs, perhaps among those of the rows."""
 
     rows: list[ExecutionRow] = []
     blocked: list[Blocked] = []
     parked: int = 0
-    look: Micros | None = None
+    recheck_at: Micros | None = None
     more: bool = False
     alone_waiting: bool = False
     next_due: Micros | None = None
     now: Micros = 0
     woken: bool = False
-    passed_on: bool = False
     cancelled: bool = False
 
     @property
@@ -52,107 +49,104 @@ class Claimed(msgspec.Struct):
         """How much of the limit of the request."""
         return len(self.rows) + len(self.blocked) + self.parked
 
+    def add_candidates(self, found: Candidates) -> None:
+        self.now = found.now
+        self.woken, self.cancelled = self.woken or found.woken, self.cancelled or found.cancelled
+        dues = [found.next_due, found.next_recheck, self.recheck_at, *(each.execution.due for each in self.blocked)]
+        self.next_due = min((due for due in dues if due is not None), default=None)
 
-async def claim(db: Database, request: ClaimRequest, left: Sequence[Change]) -> Claimed:
-    """`left` are the changes just applied that free something: whoever waits for it is due at once."""
+
+async def claim(db: Database, request: ClaimRequest, freed: Sequence[Change]) -> Claimed:
+    """`freed` are the changes just applied that free something: rows that wait for it are due at once."""
     limit = min(request.limit, 1) if request.alone else request.limit
     answer = Claimed()
+    passed_on = False
     for tried in range(_ROUNDS):
         before = answer.used_up
         room = limit - before
-        spread = 4 if tried else 1  # who was late once looks further ahead, where nobody else is
-        outlook = await _look(db, request, room * spread + 1, left if tried == 0 else ())
-        answer.woken, answer.cancelled = answer.woken or outlook.woken, answer.cancelled or outlook.cancelled
-        candidates = outlook.wanted(request)
-        chosen = _chosen(candidates, request.turn, room, skip=tried > 0)
-        await _take(db, request, chosen, outlook, answer)
-        count, taken = sum(map(len, candidates.values())), answer.used_up - before
-        _learn(answer, request, outlook, count - len(chosen))
-        if taken == len(chosen) and (taken == room or count <= taken):
+        ahead = 4 if tried else 1  # after losing rows to another process, look further ahead
+        found = await ready_candidates(db, request, room * ahead + 1, freed if tried == 0 else ())
+        lanes = found.of(request)
+        chosen = _choose(lanes, request.turn, room, skip=tried > 0)
+        passed_on = await _claim_chosen(db, request, chosen, found, answer) or passed_on
+        count, used = sum(map(len, lanes.values())), answer.used_up - before
+        _add_answer(answer, request, found, count - len(chosen))
+        if used == len(chosen) and (used == room or count <= used):
             break
-    if answer.passed_on:  # others have become ready instead
-        outlook = await _look(db, request, 1, ())
-        _learn(answer, request, outlook, sum(map(len, outlook.wanted(request).values())))
+    if passed_on:  # other rows have become ready instead
+        found = await ready_candidates(db, request, 1, ())
+        _add_answer(answer, request, found, sum(map(len, found.of(request).values())))
     return answer
 
 
-def _chosen(candidates: dict[str, Any], turn: int, room: int, *, skip: bool) -> list[str]:
-    ids = list(picked(candidates, turn)) if skip else list(islice(picked(candidates, turn), room))
+def _choose(lanes: Lanes, turn: int, room: int, *, skip: bool) -> list[str]:
+    """The rows to claim; with `skip` a random run of them, so that concurrent claims choose different ones."""
+    ids = list(picked(lanes, turn)) if skip else list(islice(picked(lanes, turn), room))
     first = random.randrange(len(ids) - room + 1) if len(ids) > room else 0
     return ids[first : first + room]
 
 
-def _learn(answer: Claimed, request: ClaimRequest, outlook: Outlook, left: int) -> None:
+def _add_answer(answer: Claimed, request: ClaimRequest, found: Candidates, left: int) -> None:
+    answer.add_candidates(found)
     answer.more = left > 0
-    answer.alone_waiting = left > 0 if request.alone else bool(outlook.alone)
-    answer.now = outlook.now
-    known = [outlook.next_due, outlook.next_look, answer.look, *(blocked.execution.due for blocked in answer.blocked)]
-    answer.next_due = min((due for due in known if due is not None), default=None)
+    answer.alone_waiting = left > 0 if request.alone else bool(found.alone)
 
 
-async def _look(db: Database, request: ClaimRequest, most: int, left: Sequence[Change]) -> Outlook:
-    """What there is once those that waited for what was freed are woken, if there were any, and rows whose time has
-    come are ready."""
-    woken = db.expects_look() and bool(await look_at_parked(db))
-    outlook = await look(db, request, most, waiters=bool(left))
-    if (outlook.waiters or may_wait(db, left)) and (freed := await wake_freed(db, left)):
+async def ready_candidates(
+    db: Database, request: ClaimRequest | None, most: int, freed: Sequence[Change]
+) -> Candidates:
+    """The candidates once rows that waited for what was freed are woken and rows that are due are ready. Without a
+    request only woken rows are made ready."""
+    woken = request is not None and db.is_recheck_expected() and bool(await recheck_parked(db))
+    found = await find_candidates(db, request, most, waiters=bool(freed))
+    if (found.waiters or may_disturb(db, freed)) and (wakes := await wake_freed(db, freed)):
         woken = True
-        if freed.fair and not freed.disturbed and not outlook.is_due(outlook.next_look):
-            await promote(db, outlook.now)  # they get their tags now: it would be found out only by another look
-        outlook = await look(db, request, most, waiters=False)
-    for _ in range(_PROMOTIONS):
-        late, looks = outlook.is_due(outlook.next_due), outlook.is_due(outlook.next_look) or outlook.is_ahead()
-        if not late and not looks:
+        if wakes.fair and not wakes.disturbed and not found.has_due_recheck():
+            await promote(db, found.now)  # gives them their tags now, which saves another query
+        found = await find_candidates(db, request, most, waiters=False)
+    for _ in range(_PROMOTIONS if request is not None else 2):
+        late = found.has_late_rows() and (request is not None or woken)
+        recheck = found.has_due_recheck() or found.is_recheck_too_far()
+        if not late and not recheck:
             break
-        if outlook.is_ahead():
+        if found.is_recheck_too_far():
             await bring_forward(db)
-        if looks:
-            woken = bool(await look_at_parked(db)) or woken
+        if recheck:
+            woken = bool(await recheck_parked(db)) or woken
         if late:
-            await promote(db, outlook.now)
-        outlook = await look(db, request, most, waiters=False)
-    outlook.woken = woken
-    return outlook
+            await promote(db, found.now)
+        found = await find_candidates(db, request, most, waiters=False)
+    found.woken = woken
+    return found
 
 
-# --- taking ---------------------------------------------------------------------------------------------------------
-
-
-async def _take(db: Database, request: ClaimRequest, ids: Sequence[str], outlook: Outlook, answer: Claimed) -> None:
-    """In the order of picking; what somebody else has taken meanwhile is left out."""
-    apart = outlook.staged | outlook.limited
+async def _claim_chosen(
+    db: Database, request: ClaimRequest, ids: Sequence[str], found: Candidates, answer: Claimed
+) -> bool:
+    """Claim these rows, in the order of picking. Returns whether others have become ready instead."""
+    apart = found.staged | found.limited
     plain = [id for id in ids if id not in apart]
-    rows = {row.id: row for row in (await take_plain(db, request, plain) if plain else [])}
-    for limited, some in groupby([id for id in ids if id in apart], outlook.limited.__contains__):
-        if limited:
-            for batch in _batches(some, outlook.staged):
-                rows |= await _take_limited(db, request, batch, outlook, answer)
-            continue
-        for id in some:
-            match await take_staged(db, request, id):
-                case Blocked() as refused:
-                    answer.blocked.append(refused)
+    rows = await claim_plain(db, request, plain) if plain else []
+    limited = LimitedClaim(db, request, found.now)
+    kinds = groupby((id for id in ids if id in apart), key=lambda id: (id in found.limited, id in found.staged))
+    for (is_limited, is_staged), group in kinds:
+        # Staged rows one by one: the outcome of one decides how much capacity those after it have.
+        for batch in [[id] for id in group] if is_staged else [list(group)]:
+            if is_limited:
+                await limited.claim(batch)
+                continue
+            match await claim_staged(db, request, batch[0]):
+                case Blocked() as blocked:
+                    answer.blocked.append(blocked)
                 case ExecutionRow() as row:
-                    rows[id] = row
+                    rows.append(row)
                 case None:
                     pass
-    answer.rows += [rows[id] for id in ids if id in rows]
-
-
-async def _take_limited(
-    db: Database, request: ClaimRequest, ids: Sequence[str], outlook: Outlook, answer: Claimed
-) -> dict[str, ExecutionRow]:
-    outcome = await take_limited(db, request, ids, outlook.now)
-    answer.blocked += outcome.blocked
-    answer.parked += outcome.parked
-    answer.woken = answer.woken or outcome.woken
-    answer.passed_on = answer.passed_on or outcome.woken
-    answer.look = min((look for look in (answer.look, outcome.look) if look is not None), default=None)
-    return {row.id: row for row in outcome.rows}
-
-
-def _batches(ids: Iterable[str], staged: set[str]) -> Iterator[list[str]]:
-    """Staged ones each on its own: what becomes of it tells how much room those after it have."""
-    for is_staged, alike in groupby(ids, staged.__contains__):
-        some = list(alike)
-        yield from ([id] for id in some) if is_staged else [some]
+    by_id = {row.id: row for row in (*rows, *limited.rows)}
+    answer.rows += [by_id[id] for id in ids if id in by_id]
+    answer.blocked += limited.blocked
+    answer.parked += limited.parked
+    answer.woken = answer.woken or limited.woken
+    rechecks = (answer.recheck_at, limited.recheck_at)
+    answer.recheck_at = min((at for at in rechecks if at is not None), default=None)
+    return limited.woken

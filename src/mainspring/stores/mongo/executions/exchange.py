@@ -7,65 +7,59 @@ from collections.abc import Sequence
 from pymongo.errors import PyMongoError
 
 from ....core.ports import Topic
-from ....model.execution import State
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change, ClaimRequest, Exchanged
 from .. import audit
-from ..connection.database import Database, is_unreachable, repeated
-from ..jobs.documents import stopped
-from ..limits.parking import bring_forward, look_at_parked
-from ..limits.waking import may_wait, promote, wake_freed
-from .candidates import look
-from .claim import Claimed
-from .claim import claim as claim_rows
+from ..connection.database import Database, StorePart
+from ..connection.errors import is_unreachable, repeated
+from .claim import Claimed, claim, ready_candidates
 from .settle import settle
 
 
-async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest | None) -> tuple[Exchanged, set[Topic]]:
-    """The answer, and what others should be told."""
-    applied = await settle(db, changes) if changes else []
-    done = [change for change, did in zip(changes, applied, strict=True) if did]
-    audited = [change.id for change in done if change.audit is not None]
-    if audited:
-        await audit.move_out(db, db.executions, audited)
-    left = [change for change in done if change.to.final or change.expect is not State.WAITING]
-    topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
-    if claim is None:
-        return await _without_claim(db, applied, left, topics)
-    try:
-        found = await claim_rows(db, claim, left)
-        cancelled = await repeated(lambda: stopped(db, found.rows)) if found.rows and found.cancelled else frozenset()
-    except PyMongoError as error:
-        if not any(applied) or not is_unreachable(error):
-            raise
-        # The endings are safe, and whoever sent them must hear of it. The next claim meets the trouble on its own.
-        found, cancelled = Claimed(more=True, now=max(change.at for change in changes)), frozenset()
-    answer = Exchanged(
-        applied=tuple(applied),
-        claimed=tuple(found.rows),
-        blocked=tuple(found.blocked),
-        stopped=cancelled,
-        alone_waiting=found.alone_waiting,
-        more=found.more,
-        next_due=found.next_due,
-        now=found.now,
-    )
-    return answer, topics | {Topic.WORK} if found.woken else topics
+class Exchange(StorePart):
+    async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
+        db = self.db
+        applied = await settle(db, changes) if changes else []
+        done = [change for change, did in zip(changes, applied, strict=True) if did]
+        audited = [change.id for change in done if change.audit is not None]
+        if audited:
+            await audit.move_out(db, db.executions, audited)
+        freed = [change for change in done if change.to.final or change.expect is not State.WAITING]
+        topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
+        try:
+            found = await _claim(db, claim, freed)
+            stopped = await repeated(lambda: _cancelled_jobs(db, found.rows)) if found.cancelled else frozenset()
+        except PyMongoError as error:
+            if not done or not is_unreachable(error):
+                raise
+            # The changes are safe, and their sender must know. The next claim meets the problem on its own.
+            found, stopped = Claimed(more=claim is not None, now=max(change.at for change in changes)), frozenset()
+        self.wake(topics | {Topic.WORK} if found.woken else topics)
+        return Exchanged(
+            applied=tuple(applied),
+            claimed=tuple(found.rows),
+            blocked=tuple(found.blocked),
+            stopped=stopped,
+            alone_waiting=found.alone_waiting,
+            more=found.more,
+            next_due=found.next_due,
+            now=found.now,
+        )
 
 
-async def _without_claim(
-    db: Database, applied: Sequence[bool], left: Sequence[Change], topics: set[Topic]
-) -> tuple[Exchanged, set[Topic]]:
-    outlook = await repeated(lambda: look(db, None, 1, waiters=bool(left)))
-    woken = (outlook.waiters or may_wait(db, left)) and bool(await wake_freed(db, left))
-    if woken:
-        outlook = await repeated(lambda: look(db, None, 1, waiters=False))
-    if outlook.is_ahead():
-        await bring_forward(db)
-    if outlook.is_due(outlook.next_look) or outlook.is_ahead():
-        woken = bool(await look_at_parked(db)) or woken
-    if woken:
-        await promote(db, outlook.now)
-        outlook = await repeated(lambda: look(db, None, 1, waiters=False))
-        topics = {*topics, Topic.WORK}
-    known = [due for due in (outlook.next_due, outlook.next_look) if due is not None]
-    return Exchanged(applied=tuple(applied), next_due=min(known, default=None), now=outlook.now), topics
+async def _claim(db: Database, request: ClaimRequest | None, freed: Sequence[Change]) -> Claimed:
+    if request is not None:
+        return await claim(db, request, freed)
+    answer = Claimed()
+    answer.add_candidates(await ready_candidates(db, None, 1, freed))
+    return answer
+
+
+async def _cancelled_jobs(db: Database, rows: Sequence[ExecutionRow]) -> frozenset[str]:
+    """The ids of those jobs of these rows that are cancelled."""
+    names = list({row.job for row in rows})
+    if not names:
+        return frozenset()
+    cancelled = {"_id": {"$in": names}, "cancelled": {"$exists": True}}
+    found = await db.jobs.find(cancelled, {"id": 1}).to_list()
+    return frozenset(doc["id"] for doc in found) & {row.job_id for row in rows}

@@ -1,72 +1,75 @@
-"""The execution list: live and finished rows in the order of their ids, along an index that gives it."""
+"""Lists of executions: live and finished rows in the order of their ids, along an index that gives it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from ....model.execution import FINAL, LIVE, ExecutionRow, State
 from ....model.store.messages import ExecutionQuery, LogLine
-from ..connection.database import Database
-from ..jobs.incarnations import ids_of
-from .documents import SLACK, execution_of, first_id
+from ..connection.database import Database, StorePart
+from ..documents import SLACK, execution_of, first_id, log_of, logs_after
+from .incarnations import ids_of
 
-SEEN = {"hidden": {"$exists": False}}
+VISIBLE = {"hidden": {"$exists": False}}
 RARE = FINAL - {State.COMPLETED}
 
 Filter = dict[str, Any]
 
 
-async def execution(db: Database, id: str) -> ExecutionRow | None:
-    doc = await db.executions.find_one({"_id": id, **SEEN})
-    return None if doc is None else execution_of(doc)
+class ExecutionLists(StorePart):
+    async def execution(self, id: str) -> ExecutionRow | None:
+        doc = await self.db.executions.find_one({"_id": id, **VISIBLE})
+        return None if doc is None else execution_of(doc)
+
+    async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
+        wanted = await _conditions(self.db, query)
+        if wanted is None or query.limit < 1:
+            return []
+        ordered = self.db.executions.find(wanted).sort("_id", 1 if query.oldest_first else -1)
+        return [execution_of(doc) for doc in await ordered.skip(query.offset).limit(query.limit).to_list()]
+
+    async def count(self, query: ExecutionQuery, cap: int) -> int:
+        wanted = await _conditions(self.db, query)
+        if wanted is None or cap < 1:
+            return 0
+        hint: Any = {"hint": "_id_"} if wanted == {"$and": [VISIBLE]} else {}  # else the whole collection is read
+        return await self.db.executions.count_documents(wanted, limit=cap, **hint)
+
+    async def children(self, parent_id: str) -> dict[State, int]:
+        group = {"$group": {"_id": "$state", "count": {"$sum": 1}}}
+        found = await self.db.executions.aggregate([{"$match": {"parent_id": parent_id}}, group])
+        return {State(doc["_id"]): int(doc["count"]) async for doc in found}
+
+    async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        """None for an execution that is gone, even if its lines are still to be deleted."""
+        if await self.db.executions.find_one({"_id": id, **VISIBLE}, {"_id": 1}) is None:
+            return []
+        return await logs_of(self.db, id, after)
 
 
-async def find(db: Database, query: ExecutionQuery) -> list[ExecutionRow]:
-    wanted = await conditions(db, query)
-    if wanted is None or query.limit < 1:
-        return []
-    found = (
-        db.executions.find(wanted).sort("_id", 1 if query.oldest_first else -1).skip(query.offset).limit(query.limit)
-    )
-    return [execution_of(doc) for doc in await found.to_list()]
+async def logs_of(db: Database, id: str, after: int) -> list[tuple[int, LogLine]]:
+    return [log_of(doc) async for doc in db.logs.find({"_id": logs_after(id, after)}).sort("_id", 1)]
 
 
-async def count(db: Database, query: ExecutionQuery, cap: int) -> int:
-    wanted = await conditions(db, query)
-    if wanted is None or cap < 1:
-        return 0
-    hint: Any = {"hint": "_id_"} if wanted == {"$and": [SEEN]} else {}  # or else the whole collection is read
-    return await db.executions.count_documents(wanted, limit=cap, **hint)
-
-
-async def logs(db: Database, id: str, after: int) -> list[tuple[int, LogLine]]:
-    """Lines go with their execution, even those that are still to be deleted."""
-    if await db.executions.find_one({"_id": id, **SEEN}, {"_id": 1}) is None:
-        return []
-    return await lines_of(db, id, after)
-
-
-async def lines_of(db: Database, id: str, after: int) -> list[tuple[int, LogLine]]:
-    found = db.logs.find({"_id": {"$gt": line_id(id, after), "$lt": f"{id}0"}}).sort("_id", 1)
-    return [(int(doc["n"]), LogLine(int(doc["at"]), doc["level"], doc["message"])) async for doc in found]
-
-
-def line_id(id: str, number: int) -> str:
-    """In the order of numbers, and of nothing else: an id is followed by a slash, which is just before 0."""
-    return f"{id}/{number:015}"
+async def delete_logs(db: Database, ids: Sequence[str]) -> None:
+    """Few executions have log lines: those that have are marked."""
+    logged = db.executions.find({"_id": {"$in": list(ids)}, "logged": {"$exists": True}}, {"_id": 1})
+    for id in [doc["_id"] async for doc in logged]:
+        await db.logs.delete_many({"_id": logs_after(id, 0)})
 
 
 # --- conditions -----------------------------------------------------------------------------------------------------
 
 
-async def conditions(db: Database, query: ExecutionQuery) -> Filter | None:
+async def _conditions(db: Database, query: ExecutionQuery) -> Filter | None:
     """None when nothing can match."""
     states = frozenset(State) if query.states is None else query.states
     jobs = await _job_ids(db, query)
     if not states or jobs == []:
         return None
-    parts = [SEEN, _states(states, by_job=jobs is not None), *_created(query), *_equal(query)]
+    parts = [VISIBLE, _states(states, by_job=jobs is not None), *_created(query), *_equal(query)]
     if jobs is not None:
         parts.append({"job_id": {"$in": jobs} if len(jobs) > 1 else jobs[0]})
     if query.before is not None:
@@ -84,7 +87,7 @@ async def _job_ids(db: Database, query: ExecutionQuery) -> list[str] | None:
 
 
 def _states(states: frozenset[State], *, by_job: bool) -> Filter:
-    """The few that ended otherwise than completed, and those that have not ended, have indexes of their own."""
+    """Live rows, and the few endings other than completed, have indexes of their own."""
     if states <= RARE:
         return {"rare": True, "state": {"$in": _names(states)}}
     kinds = [kind for kind, members in ((True, LIVE), (False, FINAL)) if states & members]
@@ -102,7 +105,7 @@ def _equal(query: ExecutionQuery) -> list[Filter]:
     found: list[Filter] = [
         {name: value} for name, value in (("tenant", query.tenant), ("parent_id", query.parent_id)) if value is not None
     ]
-    if query.trigger is not None:  # the usual one is left out of documents
+    if query.trigger is not None:  # the default is left out of documents
         found.append({"trigger": None if query.trigger == "enqueue" else query.trigger})
     if query.trace_id is not None:
         found.append(_traced(query.trace_id))
@@ -121,7 +124,7 @@ def _traced(trace_id: str) -> Filter:
 
 
 def _created(query: ExecutionQuery) -> list[Filter]:
-    """A range of creation times is a range of ids, give or take; those whose ids tell another time come apart."""
+    """A range of creation times is a range of ids, with some slack, and the strays of that range."""
     begin, end = query.created_from, query.created_to
     if begin is None and end is None:
         return []

@@ -4,8 +4,8 @@ Endings, which are most of it, are one update for all rows under the same fence:
 a list that travels with the update. On a mongod 6.0 that took 55 to 85 microseconds of the server per row, against 190
 to 205 with one update for each row (100 rows at once). Other changes have an update of their own.
 
-A command says how many rows matched, not which. That is all there is to know when all of them did. Otherwise, or when
-its answer got lost, the rows themselves tell: each update leaves the stamp of its batch on its row.
+The answer to a command is how many rows matched, not which. That is enough if all of them did. Otherwise, or if the
+answer got lost, the rows themselves are read: each update leaves the stamp of its batch on its row.
 """
 
 from __future__ import annotations
@@ -17,57 +17,38 @@ from bson import ObjectId
 from pymongo import UpdateMany, UpdateOne
 from pymongo.errors import PyMongoError
 
-from ....model.execution import AttemptRecord, State, encode_attempts
+from ....model.execution import State
 from ....model.store.messages import Change
-from ..connection.clock import Time, later
-from ..connection.database import Database, is_lost
-from .documents import ALONE, FAIR, audit_document
-
-_ALONE = {"$cond": [{"$eq": ["$alone", True]}, ALONE, ""]}
-SHARED = {"$ne": [{"$type": "$share"}, "missing"]}
-READY = {"$concat": ["$lane", {"$cond": [SHARED, FAIR, ""]}, _ALONE]}
-"""The lane in which a row of this kind is claimed."""
-AT_ONCE = {"ready": {"$cond": [SHARED, "$$REMOVE", READY]}, "future": {"$cond": [SHARED, True, "$$REMOVE"]}}
-"""A row that is due now: ready, or with a share to be given its turn by the next claim."""
+from ..connection.bulk import appended, rounds, value_by_id
+from ..connection.database import Database, Time, later
+from ..connection.errors import is_lost
+from ..documents import DUE_NOW, attempt_text, audit_document
 
 _TEXTS = ("result_json", "counters_json", "metadata_json")
-_RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "stands", "slots")
-_WRITTEN = ("alone", "reason", "error", "todo")
-"""What every change writes, or takes away."""
-_UNSEEN = ("parent_id", "tenant", "trace_id", "stray", "rare")
+_RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "wait_line", "slots")
+_OVERWRITTEN = ("alone", "reason", "error", "todo")
+"""Fields that every change sets or removes."""
+_HIDDEN = ("parent_id", "tenant", "trace_id", "stray", "rare")
+"""Fields that have an index, which a hidden row does not need."""
 _TRIES = 4
 
-Numbered = tuple[int, Change]
 Write = UpdateOne | UpdateMany
 
 
 async def settle(db: Database, changes: Sequence[Change]) -> list[bool]:
     applied = [False] * len(changes)
-    for batch in rounds(changes):
+    for batch in rounds(changes, key=lambda change: change.id):
         done = await _settle_round(db, [change for _, change in batch])
         for number, change in batch:
             applied[number] = change.id in done
     return applied
 
 
-def rounds(changes: Sequence[Change]) -> list[list[Numbered]]:
-    """Numbered changes, no id twice in a round. Hardly ever more than one."""
-    if len({change.id for change in changes}) == len(changes):
-        return [list(enumerate(changes))]
-    left, result = list(enumerate(changes)), []
-    while left:
-        batch = {change.id: (number, change) for number, change in reversed(left)}
-        result.append(sorted(batch.values(), key=lambda item: item[0]))
-        taken = {number for number, _ in batch.values()}
-        left = [item for item in left if item[0] not in taken]
-    return result
-
-
 async def _settle_round(db: Database, changes: Sequence[Change]) -> frozenset[str]:
     """The ids whose change was applied."""
     stamp = ObjectId()
     writes: list[Write] = [*_endings(changes, stamp, db.time)]
-    writes += [UpdateOne(fence(c, db.time), update(c, stamp, db.time)) for c in changes if not c.to.final]
+    writes += [UpdateOne(_fence(c, db.time), _update(c, stamp, db.time)) for c in changes if not c.to.final]
     matched, unsure = await _send(db, writes)
     ids = [change.id for change in changes]
     if matched == len(changes):
@@ -79,7 +60,7 @@ async def _settle_round(db: Database, changes: Sequence[Change]) -> frozenset[st
 
 
 async def _send(db: Database, writes: Sequence[Write]) -> tuple[int, bool]:
-    """How many matched; whether an answer got lost before, so that more may have."""
+    """How many rows matched; and whether an answer got lost before, so that more rows may have been changed."""
     unsure, tried = False, 0
     while True:
         try:
@@ -91,7 +72,7 @@ async def _send(db: Database, writes: Sequence[Write]) -> tuple[int, bool]:
             unsure = True
 
 
-def fence(change: Change, time: Time) -> dict[str, Any]:
+def _fence(change: Change, time: Time) -> dict[str, Any]:
     """The row is live and as the decision saw it; for a rescue, its lease has run out by the server's clock."""
     seen: dict[str, Any] = {
         "_id": change.id,
@@ -106,33 +87,46 @@ def fence(change: Change, time: Time) -> dict[str, Any]:
     return seen
 
 
+def _fields(change: Change) -> dict[str, Any]:
+    """The fields that the change sets."""
+    fields: dict[str, Any] = {"state": change.to.value, "failures": change.failures, "crashes": change.crashes}
+    if change.alone:
+        fields["alone"] = True
+    for name in ("reason", "error", "started", *_TEXTS):
+        if (value := getattr(change, name)) is not None:
+            fields[name] = value
+    return fields
+
+
+_RESCUED = {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}
+
+
 # --- endings --------------------------------------------------------------------------------------------------------
 
 
 def _endings(changes: Iterable[Change], stamp: ObjectId, time: Time) -> Iterable[UpdateMany]:
-    alike: dict[Any, list[Change]] = {}
+    """One update for all endings under the same fence."""
+    groups: dict[Any, list[Change]] = {}
     for change in changes:
         if change.to.final:
-            key = change.expect, change.token, change.owner, change.rescue, _is_unseen(change)
-            alike.setdefault(key, []).append(change)
-    for group in alike.values():
+            key = change.expect, change.token, change.owner, change.rescue, _is_hidden(change)
+            groups.setdefault(key, []).append(change)
+    for group in groups.values():
         ids = [change.id for change in group]
-        yield UpdateMany({**fence(group[0], time), "_id": {"$in": ids}}, _end(group, ids, stamp))
+        yield UpdateMany({**_fence(group[0], time), "_id": {"$in": ids}}, _end(group, stamp))
 
 
-def _end(changes: Sequence[Change], ids: list[str], stamp: ObjectId) -> list[dict[str, Any]]:
-    """Values are literals: a text may begin with a dollar sign."""
-    own = {"$arrayElemAt": [{"$literal": list(map(_ending, changes))}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
+def _end(changes: Sequence[Change], stamp: ObjectId) -> list[dict[str, Any]]:
     always: dict[str, Any] = {"live": False, "delta": True, "settle": stamp}
     for name in ("attempts", "audits"):
         if any(getattr(change, name.removesuffix("s")) for change in changes):
             new = {"$concatArrays": [{"$ifNull": [f"${name}", []]}, f"$change.{name}"]}
             always[name] = {"$cond": [{"$eq": [f"$change.{name}", []]}, {"$ifNull": [f"${name}", "$$REMOVE"]}, new]}
     if changes[0].rescue:
-        always["rescued"] = {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}
-    gone = [*_RELEASED, *_WRITTEN, *(_UNSEEN if _is_unseen(changes[0]) else ())]
+        always["rescued"] = _RESCUED
+    gone = [*_RELEASED, *_OVERWRITTEN, *(_HIDDEN if _is_hidden(changes[0]) else ())]
     return [
-        {"$set": {"change": own}},
+        {"$set": {"change": value_by_id({change.id: _ending(change) for change in changes})}},
         {"$unset": gone},
         {"$replaceWith": {"$mergeObjects": ["$$ROOT", "$change.fields", always]}},
         {"$unset": "change"},
@@ -141,7 +135,7 @@ def _end(changes: Sequence[Change], ids: list[str], stamp: ObjectId) -> list[dic
 
 def _ending(change: Change) -> dict[str, Any]:
     fields = _fields(change) | {"finished": change.at}
-    if _is_unseen(change):
+    if _is_hidden(change):
         fields["hidden"] = True
     else:
         if change.to is not State.COMPLETED:
@@ -155,45 +149,26 @@ def _ending(change: Change) -> dict[str, Any]:
     return {"fields": fields, "attempts": attempts, "audits": audits}
 
 
-def _is_unseen(change: Change) -> bool:
-    """It is not to be kept, and nothing follows from it: from now on it only waits to be counted."""
+def _is_hidden(change: Change) -> bool:
+    """Whether the row is not kept and has no follow-ups: from now on it only waits to be counted."""
     return not change.keep and not change.todo
 
 
 # --- other changes --------------------------------------------------------------------------------------------------
 
 
-def update(change: Change, stamp: ObjectId, time: Time) -> list[dict[str, Any]]:
+def _update(change: Change, stamp: ObjectId, time: Time) -> list[dict[str, Any]]:
     """To pending, due after the delay counted from the server's now; or to waiting for children."""
-    literal: dict[str, Any] = {name: {"$literal": value} for name, value in _fields(change).items()}
-    literal["settle"] = stamp
+    fields: dict[str, Any] = {name: {"$literal": value} for name, value in _fields(change).items()}
+    fields["settle"] = stamp
     if change.attempt is not None:
-        literal["attempts"] = _appended("attempts", attempt_text(change.attempt))
+        fields["attempts"] = appended("attempts", attempt_text(change.attempt))
     if change.audit is not None:
-        literal["audits"] = _appended("audits", audit_document(change.audit))
+        fields["audits"] = appended("audits", audit_document(change.audit))
     if change.rescue:
-        literal |= {"rescued": {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}, "delta": True}
-    stages: list[dict[str, Any]] = [{"$unset": [*_RELEASED, *_WRITTEN]}, {"$set": literal}]
+        fields |= {"rescued": _RESCUED, "delta": True}
+    stages: list[dict[str, Any]] = [{"$unset": [*_RELEASED, *_OVERWRITTEN]}, {"$set": fields}]
     if change.to is State.PENDING:
-        place: dict[str, Any] = {"future": True} if change.delay > 0 else AT_ONCE
-        stages += [{"$unset": ["claimed", "progress_json"]}, {"$set": {"due": later(time, change.delay), **place}}]
+        position: dict[str, Any] = {"future": True} if change.delay > 0 else DUE_NOW
+        stages += [{"$unset": ["claimed", "progress_json"]}, {"$set": {"due": later(time, change.delay), **position}}]
     return stages
-
-
-def _fields(change: Change) -> dict[str, Any]:
-    """What the row holds afterwards, as far as the change says."""
-    fields: dict[str, Any] = {"state": change.to.value, "failures": change.failures, "crashes": change.crashes}
-    if change.alone:
-        fields["alone"] = True
-    for name in ("reason", "error", "started", *_TEXTS):
-        if (value := getattr(change, name)) is not None:
-            fields[name] = value
-    return fields
-
-
-def attempt_text(attempt: AttemptRecord) -> str:
-    return encode_attempts([attempt])[1:-1]
-
-
-def _appended(field: str, value: Any) -> dict[str, Any]:
-    return {"$concatArrays": [{"$ifNull": [f"${field}", []]}, [{"$literal": value}]]}

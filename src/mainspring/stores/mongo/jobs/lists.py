@@ -1,10 +1,8 @@
-"""The job list: fields of the job's own document (`list`) that ticks never change, each with an index.
+"""Reading jobs: by name, by due time, and as lists.
 
-What is live, and endings that are not folded yet, are few: the jobs they belong to are read first and named in the
-query. How the last run of a job ended stands in its incarnation, which is looked up where it is asked for.
-
-First as many as are to be counted are found by what is asked for. If those are all, they are sorted. Otherwise matches
-are frequent, and the first page of them is soon found by walking along the index of the order.
+Lists filter by fields of the job's own document (`list`) that ticks never change, each with an index. Live executions,
+and endings that are not folded yet, are few: their jobs are read first and named in the query. The last ending of a job
+is in its incarnation, which is looked up only where a query asks for it.
 """
 
 from __future__ import annotations
@@ -14,84 +12,88 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from pymongo import UpdateOne
 
-from ....model.execution import State
 from ....model.job import Job
-from ....model.store.messages import JobFacts, JobQuery, JobsFound
-from ...common.rows import search_text
-from ..connection.database import Collection, Database
+from ....model.store.messages import DuePage, JobFacts, JobQuery, JobsFound
+from ..connection.bulk import value_by_id
+from ..connection.database import Database, StorePart
+from ..documents import job_of
 
 Stage = dict[str, Any]
 Condition = dict[str, Any]
 
-_FILLED_AT_ONCE = 1_000
 _VISIBLE = {"deleted": {"$exists": False}}
 _FIELDS = {"handler": "list.handler", "created": "created", "updated": "updated"}
-_RARE = frozenset(State) - {State.COMPLETED}
 _ENDED: list[Stage] = [{"$match": {"delta": True, "live": False, "state": {"$ne": "skipped"}}}, {"$sort": {"_id": 1}}]
 _NEWEST = {"$last": {"id": "$_id", "state": "$state", "started": "$started"}}
 
 
-class Ending(msgspec.Struct, frozen=True):
-    """The newest ending of a job, where the totals do not hold it yet."""
+class JobLists(StorePart):
+    async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
+        wanted = {} if names is None else {"_id": {"$in": list(names)}}
+        return await _read(self.db, {**wanted, **_VISIBLE}, {"_id": 1}, None)
 
-    state: str
-    started: int | None
+    async def jobs_after(self, name: str, limit: int) -> list[Job]:
+        return await _read(self.db, {"_id": {"$gt": name}, **_VISIBLE}, {"_id": 1}, limit)
+
+    async def count_jobs(self, cap: int) -> int:
+        return int(await self.db.jobs.count_documents(_VISIBLE, limit=cap)) if cap > 0 else 0
+
+    async def swept(self, limit: int) -> list[Job]:
+        return await _read(self.db, {"sweep": True}, {"_id": 1}, limit)
+
+    async def due_jobs(self, limit: int) -> DuePage:
+        """Reads one job more than asked for, which gives the next due time."""
+        db, now = self.db, await self.db.now()
+        found = await _read(db, {"due": {"$lte": now}}, {"due": 1, "_id": 1}, limit + 1)
+        if len(found) > limit:
+            return DuePage(jobs=tuple(found[:limit]), next_due=found[limit].due, now=now)
+        upcoming = await db.jobs.find_one({"due": {"$gt": now}}, {"due": 1}, sort=[("due", 1)])
+        return DuePage(jobs=tuple(found), next_due=None if upcoming is None else int(upcoming["due"]), now=now)
+
+    async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
+        """First counts the matches, up to `cap`. If these are all, they are sorted. Otherwise matches are frequent, and
+        walking along the index of the order soon finds a page of them."""
+        db = self.db
+        known = await _known(db, query)
+        stages = _stages(db, query, known)
+        counted = await db.jobs.aggregate([*stages, {"$limit": cap}, {"$count": "n"}])
+        count = sum([int(doc["n"]) async for doc in counted])
+        if query.limit < 1 or not count:
+            return JobsFound([], count)
+        if count < cap:
+            return JobsFound(await _sorted(db, query, stages), count)
+        return JobsFound(await _walked(db, query, known), count)
 
 
-class Known(msgspec.Struct, frozen=True):
-    """What a query needs to know of executions: ids of jobs."""
+async def _read(db: Database, wanted: dict[str, Any], order: dict[str, int], limit: int | None) -> list[Job]:
+    if limit is not None and limit < 1:
+        return []
+    numbers = {"from": db.incarnations.name, "localField": "id", "foreignField": "_id", "as": "incarnation"}
+    pipeline: list[dict[str, Any]] = [{"$match": wanted}, {"$sort": order}]
+    pipeline += [] if limit is None else [{"$limit": limit}]
+    pipeline += [{"$lookup": numbers}, {"$unset": "outbox"}]
+    return [job_of(doc) async for doc in await db.jobs.aggregate(pipeline)]
+
+
+# --- filters by executions --------------------------------------------------------------------------------------------
+
+
+class KnownExecutions(msgspec.Struct, frozen=True):
+    """What a query needs to know about executions: the ids of jobs that have active or pending ones, and by job id the
+    endings (id, state, started) newer than the totals."""
 
     active: list[str] = []
     pending: list[str] = []
-    newer: dict[str, Ending] = {}
+    newer: dict[str, dict[str, Any]] = {}
 
 
-def listed(job: Job) -> dict[str, Any]:
-    """What lists go by. Always there, whatever it is."""
-    spec = job.spec
-    return {"handler": spec.handler, "queue": spec.queue, "origin": job.origin, "search": search_text(job)}
-
-
-async def fill(db: Database) -> None:
-    """For jobs that an earlier release has written. Safe to repeat."""
-    writes = []
-    async for doc in db.jobs.find({"list": {"$exists": False}}, {"id": 1, "declared": 1, "overrides": 1, "origin": 1}):
-        texts = {name: doc[name] for name in ("overrides", "origin") if name in doc}
-        try:
-            job = Job(name=doc["_id"], id=doc["id"], declared=doc["declared"], **texts)
-            writes.append(UpdateOne({"_id": job.name, "list": {"$exists": False}}, {"$set": {"list": listed(job)}}))
-        except ValueError:
-            continue  # of a release still newer: whoever writes it next can read it
-        if len(writes) == _FILLED_AT_ONCE:
-            await db.jobs.bulk_write(writes, ordered=False)
-            writes = []
-    if writes:
-        await db.jobs.bulk_write(writes, ordered=False)
-
-
-async def find_jobs(db: Database, query: JobQuery, cap: int) -> JobsFound:
-    known = await _known(db, query)
-    stages = _stages(db, query, known)
-    counted = await db.jobs.aggregate([*stages, {"$limit": cap}, {"$count": "n"}])
-    count = sum([int(doc["n"]) async for doc in counted])
-    if query.limit < 1 or not count:
-        return JobsFound([], count)
-    if count < cap:
-        return JobsFound(await _sorted(db, query, known, stages), count)
-    return JobsFound(await _walked(db, query, known), count)
-
-
-# --- what is asked of executions ------------------------------------------------------------------------------------
-
-
-async def _known(db: Database, query: JobQuery) -> Known:
+async def _known(db: Database, query: JobQuery) -> KnownExecutions:
     asked = query.any_of
     active = any(facts.active is not None for facts in asked)
     pending = any(facts.pending is not None for facts in asked)
     endings = query.order == "last_started" or any(facts.last is not None for facts in asked)
-    return Known(
+    return KnownExecutions(
         active=await _with_live(db, ["running", "waiting"]) if active else [],
         pending=await _with_live(db, ["pending"]) if pending else [],
         newer=await _newer(db) if endings else {},
@@ -104,20 +106,20 @@ async def _with_live(db: Database, states: list[str]) -> list[str]:
     return [doc["_id"] async for doc in found]
 
 
-async def _newer(db: Database) -> dict[str, Ending]:
-    """Endings that the totals may not hold yet."""
+async def _newer(db: Database) -> dict[str, dict[str, Any]]:
+    """Endings that the totals may not include yet."""
     found = await db.executions.aggregate([*_ENDED, {"$group": {"_id": "$job_id", "last": _NEWEST}}], hint="delta")
     last = {doc["_id"]: doc["last"] async for doc in found}
     folded = db.incarnations.find({"_id": {"$in": list(last)}}, {"stats.last.id": 1})
     totals = {doc["_id"]: doc.get("stats", {}).get("last", {}).get("id", "") async for doc in folded}
-    return {id: Ending(doc["state"], doc.get("started")) for id, doc in last.items() if doc["id"] > totals.get(id, "")}
+    return {id: doc for id, doc in last.items() if doc["id"] > totals.get(id, "")}
 
 
-# --- what is asked of jobs ------------------------------------------------------------------------------------------
+# --- filters by jobs ------------------------------------------------------------------------------------------------
 
 
-def _stages(db: Database, query: JobQuery, known: Known) -> list[Stage]:
-    """What a job itself says comes first; its incarnation is looked up only for what is left."""
+def _stages(db: Database, query: JobQuery, known: KnownExecutions) -> list[Stage]:
+    """Filters on the job's own document come first; the incarnation is looked up only for the jobs that are left."""
     branches = [_facts(facts, known) for facts in query.any_of]
     conditions: list[Condition] = [_VISIBLE, *_own(query)]
     if branches:
@@ -142,8 +144,8 @@ def _own(query: JobQuery) -> list[Condition]:
     return conditions
 
 
-def _facts(facts: JobFacts, known: Known) -> tuple[list[Condition], list[Condition]]:
-    """Of the job itself, and of its last run."""
+def _facts(facts: JobFacts, known: KnownExecutions) -> tuple[list[Condition], list[Condition]]:
+    """Conditions on the job's own document, and conditions on its last ending."""
     own: list[Condition] = [
         {field: {"$exists": wanted}}
         for field, wanted in (("cancelled", facts.cancelled), ("paused", facts.paused), ("due", facts.planned))
@@ -158,25 +160,23 @@ def _facts(facts: JobFacts, known: Known) -> tuple[list[Condition], list[Conditi
     return own, [{"last.state": {"$in": named}}]
 
 
-def _with_last(db: Database, known: Known) -> list[Stage]:
-    """The last run of each job as `last`: by its totals, or by what is newer than those."""
+def _with_last(db: Database, known: KnownExecutions) -> list[Stage]:
+    """Stages that set `last` to the last ending of each job: that of its totals, or a newer one."""
     lookup = {"from": db.incarnations.name, "localField": "id", "foreignField": "_id", "as": "totals"}
     totals = {"$ifNull": [{"$first": "$totals.stats.last"}, {"state": None}]}
-    ids = list(known.newer)
-    newer = [{"state": ending.state, "started": ending.started} for ending in known.newer.values()]
-    place = {"$indexOfArray": [{"$literal": ids}, "$id"]}
-    chosen: Any = {"$cond": [{"$gte": [place, 0]}, {"$arrayElemAt": [{"$literal": newer}, place]}, totals]}
+    is_newer = {"$in": ["$id", {"$literal": list(known.newer)}]}
+    chosen = {"$cond": [is_newer, value_by_id(known.newer, "$id"), totals]} if known.newer else totals
     return [
         {"$lookup": {**lookup, "pipeline": [{"$project": {"stats.last.state": 1, "stats.last.started": 1}}]}},
-        {"$set": {"last": chosen if ids else totals}},
+        {"$set": {"last": chosen}},
     ]
 
 
-# --- in order -------------------------------------------------------------------------------------------------------
+# --- orders ---------------------------------------------------------------------------------------------------------
 
 
-async def _sorted(db: Database, query: JobQuery, known: Known, stages: list[Stage]) -> list[str]:
-    """Few enough to be sorted."""
+async def _sorted(db: Database, query: JobQuery, stages: list[Stage]) -> list[str]:
+    """Jobs without a value for the order come last, by name."""
     key: Any = {"name": "$_id", "last_started": "$last.started"}.get(query.order, f"${_FIELDS.get(query.order, 'due')}")
     if query.order == "next_run":
         key = {"$cond": [{"$gt": ["$paused", None]}, None, "$due"]}
@@ -191,14 +191,14 @@ async def _sorted(db: Database, query: JobQuery, known: Known, stages: list[Stag
         {"$skip": query.offset},
         {"$limit": query.limit},
     ]
-    return await _names(db.jobs, pipeline)
+    return await _names(db, pipeline)
 
 
-async def _walked(db: Database, query: JobQuery, known: Known) -> list[str]:
-    """So many that walking in the order finds a page soon. Those without a value come after all the others, by name."""
+async def _walked(db: Database, query: JobQuery, known: KnownExecutions) -> list[str]:
+    """Jobs without a value for the order come last, by name."""
+    if query.order == "last_started":  # no index gives this order: most incarnations may be those of deleted jobs
+        return await _sorted(db, query, _stages(db, query, known))
     wanted = query.offset + query.limit
-    if query.order == "last_started":
-        return (await _by_last_started(db, query, known))[query.offset : wanted]
     if query.order != "next_run":
         field = _FIELDS.get(query.order, "_id")
         return (await _walk(db, query, known, {}, field, wanted))[query.offset :]
@@ -210,21 +210,17 @@ async def _walked(db: Database, query: JobQuery, known: Known) -> list[str]:
     return found[query.offset :]
 
 
-async def _walk(db: Database, query: JobQuery, known: Known, extra: Condition, field: str, most: int) -> list[str]:
-    """Sorting comes before anything is looked up, so that an index can give the order."""
+async def _walk(
+    db: Database, query: JobQuery, known: KnownExecutions, extra: Condition, field: str, most: int
+) -> list[str]:
+    """Sorts before anything is looked up, so that an index can give the order."""
     [first, *rest] = _stages(db, query, known)
     match = {"$match": {"$and": [first["$match"], extra, {"_id": {"$gt": query.after}}]}}
     direction = -1 if query.backwards else 1
     sort = {"$sort": {field: direction} if field == "_id" else {field: direction, "_id": 1}}
-    return await _names(db.jobs, [match, sort, *rest, {"$limit": most}])
+    return await _names(db, [match, sort, *rest, {"$limit": most}])
 
 
-async def _by_last_started(db: Database, query: JobQuery, known: Known) -> list[str]:
-    """Sorted after all: the incarnations that hold what is sorted by are those of jobs long gone, too."""
-    whole = msgspec.structs.replace(query, offset=0, limit=query.offset + query.limit)
-    return await _sorted(db, whole, known, _stages(db, query, known))
-
-
-async def _names(collection: Collection, pipeline: Sequence[Stage]) -> list[str]:
-    found = await collection.aggregate([*pipeline, {"$project": {"_id": 1}}], allowDiskUse=True)
+async def _names(db: Database, pipeline: Sequence[Stage]) -> list[str]:
+    found = await db.jobs.aggregate([*pipeline, {"$project": {"_id": 1}}], allowDiskUse=True)
     return [doc["_id"] async for doc in found]

@@ -1,7 +1,7 @@
 """What follows from a write to a job, kept in the job's own document until it is done.
 
 The write that wins puts its executions and its audit record there, in the same step. Finishing them is idempotent: the
-writer does it at once; should it have died, the next writer of that job does, or whoever folds.
+writer does it at once; if it dies, the next writer of that job does it, or the next `fold`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from typing import Any
 from bson import ObjectId
 
 from ....model.store.messages import Added
-from ..audit import keep
+from ..connection.bulk import insert_missing
 from ..connection.database import Database
-from ..executions.pending_ticks import bring_all_to_life
-from .incarnations import numbers_of_writes
+from ..executions.incarnations import draw_numbers
+from ..executions.lists import delete_logs
+from .pending_ticks import add_pending
+from .statistics import finish_folding
+
+_PURGED_AT_ONCE = 500
 
 
 async def finish(db: Database, name: str, stamp: ObjectId) -> dict[str, Added]:
@@ -23,24 +27,24 @@ async def finish(db: Database, name: str, stamp: ObjectId) -> dict[str, Added]:
 
 
 async def finish_all(db: Database, names: Sequence[str], stamps: Sequence[ObjectId]) -> dict[str, Added]:
-    """What became of their executions, by id. Nothing of those that somebody else has finished already."""
+    """The outcome for each execution, by id. Outboxes that another process has finished already are left out."""
     mine = {"_id": {"$in": list(names)}, "outbox.id": {"$in": list(stamps)}}
     boxes = {doc["_id"]: doc["outbox"] async for doc in db.jobs.find(mine, {"outbox": 1})}
-    await keep(db, [record for box in boxes.values() for record in box["audits"]])
-    born = await bring_all_to_life(db, await _numbers(db, boxes.values()))
+    await insert_missing(db.audits, [record for box in boxes.values() for record in box["audits"]])
+    added = await add_pending(db, await _numbers(db, boxes.values()))
     if boxes:
         await db.jobs.update_many({**mine, "outbox.deleted": {"$exists": False}}, {"$unset": {"outbox": 1}})
     for name, box in boxes.items():
         if box.get("deleted"):
             await _delete(db, name, box)
-    return born
+    return added
 
 
 async def _numbers(db: Database, boxes: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """A number for each execution, by id; the same ones whoever asks. None for boxes that are finished already."""
+    """A number for each execution, by id; repeated calls give the same ones. None for outboxes finished already."""
     full = [box for box in boxes if box["executions"]]
     wanted = {box["job_id"]: (box["version"], len(box["executions"])) for box in full}
-    drawn = await numbers_of_writes(db, wanted) if wanted else {}
+    drawn = await draw_numbers(db, wanted) if wanted else {}
     return {
         id: number
         for box in full
@@ -55,8 +59,27 @@ async def _delete(db: Database, name: str, box: dict[str, Any]) -> None:
     await db.jobs.delete_one({"_id": name, "outbox.id": box["id"]})
 
 
+async def purge_deleted_jobs(db: Database) -> None:
+    """Delete the finished executions and the statistics of jobs that were deleted with `purge`."""
+    for purge in await db.purges.find().to_list():
+        await _purge(db, purge["_id"])
+        await db.purges.delete_one({"_id": purge["_id"]})
+
+
+async def _purge(db: Database, job_id: str) -> None:
+    await finish_folding(db, job_id)
+    ended = {"job_id": job_id, "live": False}
+    while found := await db.executions.find(ended, {"_id": 1}).limit(_PURGED_AT_ONCE).to_list():
+        ids = [doc["_id"] for doc in found]
+        await delete_logs(db, ids)
+        await db.executions.delete_many({"_id": {"$in": ids}, "live": False})
+    live = {"job_id": job_id, "live": True, "delta": True}
+    await db.executions.update_many(live, {"$unset": {"delta": 1, "rescued": 1}})
+    await db.incarnations.update_one({"_id": job_id}, {"$unset": {"stats": 1, "folding": 1}, "$inc": {"folds": 1}})
+
+
 class Leftovers:
-    """Outboxes whose writers died: those that are still there when looked at a second time."""
+    """Finishes the outboxes of dead writers: those that are still there at the second visit."""
 
     def __init__(self) -> None:
         self._seen: frozenset[ObjectId] = frozenset()

@@ -1,9 +1,9 @@
-"""Statistics: an ending is its own delta until `fold` has added it to the totals of its job.
+"""Statistics: an ended row is its own delta until `fold` has added it to the totals of its job.
 
-The row that ended says so (`delta`) in the very write that ended it. Folding takes a batch of such rows of one job,
-adds them to the totals and, in the same write, names them there (`folding`); then it clears their marks, then the
-names. Rows that are named count as totals, whatever their mark says; whoever finds names left over by a crash clears up
-first. What has ended gets its number in the same way.
+The write that ends a row marks it (`delta`). Folding takes a batch of marked rows of one job, adds them to the totals
+and, in the same write, lists their ids there (`folding`); then it clears the marks, then the list. Listed rows count as
+part of the totals, marked or not, and the next fold finishes a list that a crash has left. Ended rows without a number
+get it in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from pymongo import ReturnDocument
 from ....model.execution import State
 from ....model.job import JobStats, LiveCounts
 from ...common.rows import ending_of, merge_counts, merge_stats
-from ..connection.database import Database, repeated
+from ..connection.bulk import value_by_id
+from ..connection.database import Database, StorePart
+from ..connection.errors import repeated
+from ..executions.lists import delete_logs
 
 _SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
 _TRIES = 20
@@ -32,11 +35,28 @@ _ADDED_UP = (*_SUMS, "duration", "timed", "rescued")
 _ENDED = {"live": False, **_DELTA}
 
 
+class Statistics(StorePart):
+    async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
+        return await stats(self.db, job_ids)
+
+    async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
+        """Counts along an index, job by job."""
+        db = self.db
+        ids = [doc["_id"] async for doc in db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
+        counts: dict[str, dict[str, int]] = {}
+        for start in range(0, len(ids), _IDS_AT_ONCE):
+            match = {"$match": {"job_id": {"$in": ids[start : start + _IDS_AT_ONCE]}, "live": True}}
+            group = {"$group": {"_id": {"job_id": "$job_id", "state": "$state"}, "count": {"$sum": 1}}}
+            async for doc in await db.executions.aggregate([match, group]):
+                counts.setdefault(doc["_id"]["job_id"], {})[doc["_id"]["state"]] = int(doc["count"])
+        return {id: LiveCounts(**states) for id, states in counts.items()}
+
+
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
 async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
-    """Totals and deltas are read one after the other: read again if something was folded in between."""
+    """Totals and deltas are two reads, repeated if something was folded in between."""
     wanted = {} if job_ids is None else {"_id": {"$in": list(job_ids)}}
     found: dict[str, JobStats] = {}
     for _ in range(_TRIES):
@@ -70,7 +90,7 @@ async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence
 
 
 def _batch_of(doc: dict[str, Any]) -> JobStats:
-    """What rows of one job and one trigger add up to."""
+    """The sum over rows of one job and one trigger."""
     job_id, trigger = doc["_id"]["job_id"], doc["_id"]["trigger"]
     endings = {ending_of(trigger, State(state)): int(doc[state]) for state in _SUMS if doc[state]}
     return _stats_of(job_id, {**doc, "by_trigger": endings})
@@ -98,7 +118,7 @@ _GROUP: dict[str, Any] = {
     "rescued": {"$sum": {"$ifNull": ["$rescued", 0]}},
     "last": {"$max": {"$cond": [_COUNTED, _LAST, None]}},
 }
-"""What rows add up to. `last` is the greatest by its first field, which is the id."""
+"""The sums over rows. `last` is the greatest by its first field, which is the id."""
 
 
 def _stats_of(job_id: str, doc: dict[str, Any]) -> JobStats:
@@ -139,18 +159,6 @@ def _maybe(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
-    """Along the index, job by job."""
-    ids = [doc["_id"] async for doc in db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
-    counts: dict[str, dict[str, int]] = {}
-    for start in range(0, len(ids), _IDS_AT_ONCE):
-        match = {"$match": {"job_id": {"$in": ids[start : start + _IDS_AT_ONCE]}, "live": True}}
-        group = {"$group": {"_id": {"job_id": "$job_id", "state": "$state"}, "count": {"$sum": 1}}}
-        async for doc in await db.executions.aggregate([match, group]):
-            counts.setdefault(doc["_id"]["job_id"], {})[doc["_id"]["state"]] = int(doc["count"])
-    return {id: LiveCounts(**states) for id, states in counts.items()}
-
-
 # --- folding --------------------------------------------------------------------------------------------------------
 
 
@@ -166,7 +174,7 @@ async def fold(db: Database, limit: int) -> int:
 
 
 async def _fold_job(db: Database, job_id: str, limit: int) -> int:
-    """The version is read before the rows: a batch that somebody else folds meanwhile makes the write fail."""
+    """Reads the version before the rows, so that the write fails if another process folds meanwhile."""
     known = await db.incarnations.find_one({"_id": job_id}, _KNOWN)
     if known is not None and "folding" in known:
         await _clear(db, known)
@@ -199,7 +207,7 @@ async def _fold_job(db: Database, job_id: str, limit: int) -> int:
 
 
 def _together(groups: Sequence[dict[str, Any]], by_trigger: dict[str, int]) -> dict[str, Any]:
-    """The rows of all triggers. `by_trigger` are the totals so far: the write fails if they have changed."""
+    """The sum over all triggers. `by_trigger` are the totals so far: the write fails if they have changed."""
     total: dict[str, Any] = {name: sum(group[name] for group in groups) for name in _ADDED_UP}
     for name in ("ids", "unnumbered"):
         total[name] = sorted(id for group in groups for id in group[name])
@@ -210,7 +218,7 @@ def _together(groups: Sequence[dict[str, Any]], by_trigger: dict[str, int]) -> d
 
 
 def _added(batch: dict[str, Any]) -> list[dict[str, Any]]:
-    """All in one write: the sums, the numbers, and the names of the rows that are in them now."""
+    """One write for the sums, the numbers, and the ids of the rows that the sums include now."""
     sums: dict[str, Any] = {
         f"stats.{name}": {"$add": [{"$ifNull": [f"$stats.{name}", 0]}, batch[name]]} for name in _ADDED_UP
     }
@@ -235,16 +243,16 @@ async def finish_folding(db: Database, job_id: str) -> None:
 
 
 async def _clear(db: Database, doc: dict[str, Any]) -> None:
-    """Clear the marks of rows that the totals hold already, give them their numbers, delete those not to be kept."""
+    """Clear the marks of rows that the totals include, give them their numbers, delete those that are not kept."""
     ids, unnumbered, first = doc["folding"]["ids"], doc["folding"]["unnumbered"], int(doc["folding"]["first"])
     clear: dict[str, Any] = {"$unset": ["delta", "rescued", "settle", "claim"]}
-    number = {"$add": [first, {"$indexOfArray": [{"$literal": unnumbered}, "$_id"]}]}
+    number = value_by_id({id: first + n for n, id in enumerate(unnumbered)})
     rest = sorted(set(ids) - set(unnumbered))
     if unnumbered:
         await _change(db, unnumbered, [{"$set": {"number": number}}, clear])
     if rest:
         await _change(db, rest, [clear])
-    await delete_unseen(db, ids)
+    await _delete_hidden(db, ids)
     await db.incarnations.update_one({"_id": doc["_id"], "folds": doc["folds"]}, {"$unset": {"folding": 1}})
 
 
@@ -252,17 +260,10 @@ async def _change(db: Database, ids: list[str], change: list[dict[str, Any]]) ->
     await repeated(lambda: db.executions.update_many({"_id": {"$in": ids}, "live": False}, change))
 
 
-async def delete_unseen(db: Database, ids: Sequence[str]) -> None:
-    """Of these, what nobody can see any more and the totals hold."""
-    unseen = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$ne": True}}
-    gone = [doc["_id"] async for doc in db.executions.find(unseen, {"_id": 1})]
+async def _delete_hidden(db: Database, ids: Sequence[str]) -> None:
+    """Delete those of these rows that no reader can see any more."""
+    hidden = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$ne": True}}
+    gone = [doc["_id"] async for doc in db.executions.find(hidden, {"_id": 1})]
     if gone:
         await delete_logs(db, gone)
         await repeated(lambda: db.executions.delete_many({"_id": {"$in": gone}, "hidden": True}))
-
-
-async def delete_logs(db: Database, ids: Sequence[str]) -> None:
-    """Few have any: those that have say so."""
-    logged = db.executions.find({"_id": {"$in": list(ids)}, "logged": {"$exists": True}}, {"_id": 1})
-    for id in [doc["_id"] async for doc in logged]:
-        await db.logs.delete_many({"_id": {"$gte": f"{id}/", "$lt": f"{id}0"}})

@@ -1,11 +1,11 @@
-"""Parked rows: pending, out of the ready order, until a limit has room for them.
+"""Parked rows: pending, but out of the ready order until a limit has capacity for them.
 
-What is freed wakes them (`waking`). The net below it is a look at each name that rows are parked under, when its next
-token comes and at the latest after five seconds: see `buckets`. A row is parked after its look is on record, and what
-it waits for is read once more afterwards: it may have been freed before anybody could see that a row waits.
+What is freed wakes them (`waking`). The safety net is a recheck of each name that rows are parked under, when its next
+token comes and at the latest after five seconds (`buckets`). The recheck is recorded before a row is parked, and the
+capacity read once more afterwards: it may have been freed before any process could see that a row waits.
 
-A row that is parked stands in a line (`stands`), and remembers which (`stood`) until it is claimed or changed: woken,
-and parked there once more, it has the place it had.
+A parked row is in a wait line (`wait_line`), and remembers which (`last_wait_line`) until it is claimed or changed: if
+it is woken and parked there once more, it keeps its place.
 """
 
 from __future__ import annotations
@@ -13,193 +13,202 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....model.limits import Limit
 from ....model.time.instants import Micros, seconds_to_micros
 from ...common.limits import LOOK_AGAIN, Wait, look_at_slots, wait_of
-from ..connection.database import Database, repeated
-from ..executions.documents import lane_name
-from .buckets import forget_full_buckets, look_by
-from .free_slots import Room, Spare, room_for, room_in
-from .shares import entering_document
-from .wait_lines import IN_TURN, Standing, limit_in, line_name, places, wait_named, waited
-from .waking import wake_line
+from ..connection.bulk import value_by_id
+from ..connection.database import Database
+from ..connection.errors import repeated, upserted
+from ..documents import Document, lane_name
+from .buckets import delete_full_buckets
+from .capacity import Capacity, KeyCapacity, capacity_in, read_capacity
+from .turns import PARKED, SHARE_FIELDS, Entrant, next_turns
+from .wait_lines import LINE_ORDER, limit_of, line_name, wait_named, waited, wake_line, wake_lines
 
-LOOKS_AT_ONCE = 50
-_AT_HAND = 20  # rows of a line that a look reads in case there is room for them
-_SLOW = 1.0  # seconds after which a look that was put on record may have been taken off again
+_RECHECKS_AT_ONCE = 50
+_ROWS_PER_LINE = 20  # first rows of a line that a recheck reads in case there is capacity for them
+_SLOW = 1.0  # seconds after which another process may have removed the recheck that was recorded
 
-STANDING = {"lane": 1, "alone": 1, "priority": 1, "share": 1, "weight": 1, "stood": 1, "place": 1}
-"""What has to be known of a row that is parked."""
+PARKING_FIELDS = {**SHARE_FIELDS, "last_wait_line": 1, "place": 1}
+"""The fields of a row that parking needs."""
 
 
-class Full(NamedTuple):
-    """A row for which this limit has no room, and what the limits before had at that moment."""
+class FullRow(NamedTuple):
+    """A row for which this limit has no capacity, and what the limits before it had at that moment."""
 
-    doc: dict[str, Any]
+    doc: Document
     limit: Limit
-    spare: Sequence[Spare]
+    unused: Sequence[KeyCapacity]
 
     @property
     def line(self) -> str:
-        shared, alone = "share" in self.doc, bool(self.doc.get("alone"))
-        return line_name(self.limit, lane_name(self.doc["lane"], fair=shared, alone=alone))
+        has_share, alone = "share" in self.doc, bool(self.doc.get("alone"))
+        return line_name(self.limit, lane_name(self.doc["lane"], fair=has_share, alone=alone))
+
+    def entrant(self) -> Entrant:
+        doc = self.doc
+        kept = doc["place"] if doc.get("last_wait_line") == self.line else None
+        return Entrant(doc["_id"], self.line, doc["priority"], doc["share"], doc.get("weight", 1), kept)
 
 
 class Parked(NamedTuple):
-    """How many were parked, when somebody will look at them, and whether others became ready instead."""
+    """How many rows were parked, when the first of them is rechecked, and whether others became ready instead."""
 
     rows: int
-    look: Micros | None
+    recheck_at: Micros | None
     woken: bool
 
 
-async def park(db: Database, rows: Sequence[Full], room: Room) -> Parked:
-    by_wait: dict[Wait, list[Full]] = {}
+async def park(db: Database, rows: Sequence[FullRow], capacity: Capacity) -> Parked:
+    by_wait: dict[Wait, list[FullRow]] = {}
     for row in rows:
         by_wait.setdefault(wait_of(row.limit), []).append(row)
-    turns = await _turns(db, [row for row in rows if "share" in row.doc])
-    count, woken, looks = 0, 0, []
-    for wait, alike in by_wait.items():
-        looks.append(min(room.next_look(row.limit) for row in alike))
-        count += await _park_alike(db, wait, alike, looks[-1], turns)
-        woken += await _wake_if_freed(db, {row.line for row in alike}, room.now) if wait.kind == "slot" else 0
-    woken += await pass_on(db, [spare for row in rows for spare in row.spare])
-    return Parked(count, min(looks, default=None), woken > 0)
+    shared = [row.entrant() for row in rows if "share" in row.doc]
+    places = await next_turns(db, PARKED, shared) if shared else {}
+    count, woken, rechecks = 0, 0, []
+    for wait, group in by_wait.items():
+        rechecks.append(min(capacity.next_recheck(row.limit) for row in group))
+        count += await _park_group(db, wait, group, rechecks[-1], places)
+        if wait.kind == "slot":  # the next token is known to the recheck, but a slot may have been freed just now
+            woken += await _wake_if_freed(db, {row.line for row in group}, capacity.now)
+    woken += await pass_on(db, [unused for row in rows for unused in row.unused])
+    return Parked(count, min(rechecks, default=None), woken > 0)
 
 
-async def _turns(db: Database, rows: Sequence[Full]) -> dict[str, int]:
-    """The places of those that have a share; the others have none, as one."""
-    if not rows:
-        return {}
-    standing = [
-        Standing(row.line, entering_document(row.doc), row.doc["place"] if row.doc.get("stood") == row.line else None)
-        for row in rows
-    ]
-    return await places(db, standing)
-
-
-async def _park_alike(db: Database, wait: Wait, rows: Sequence[Full], look: Micros, turns: Mapping[str, int]) -> int:
+async def _park_group(
+    db: Database, wait: Wait, rows: Sequence[FullRow], recheck_at: Micros, places: Mapping[str, int]
+) -> int:
+    """Park rows that wait for the same; those without a share all have place 0."""
     begun = time.monotonic()
     lines = {row.line for row in rows}
-    await look_by(db, wait, look, lines)
-    ids = [row.doc["_id"] for row in rows]
-    own = {"$arrayElemAt": [{"$literal": [row.line for row in rows]}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-    place = {"$arrayElemAt": [[turns.get(id, 0) for id in ids], {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
+    await schedule_recheck(db, wait, recheck_at, lines)
+    line_by_id = {row.doc["_id"]: row.line for row in rows}
+    line = value_by_id(line_by_id)
     fields = {
         "parked": {"$literal": wait.key},
         "waits_for": [{"$literal": waited(wait)}],
-        "stands": own,
-        "stood": own,
-        "place": place,
+        "wait_line": line,
+        "last_wait_line": line,
+        "place": value_by_id({id: places.get(id, 0) for id in line_by_id}),
     }
     change: list[dict[str, Any]] = [{"$set": fields}, {"$unset": ["ready", "tag"]}]
-    ready = {"_id": {"$in": ids}, "ready": {"$exists": True}}
+    ready = {"_id": {"$in": list(line_by_id)}, "ready": {"$exists": True}}
     parked = await repeated(lambda: db.claims.update_many(ready, change))
     if time.monotonic() - begun > _SLOW:
-        await look_by(db, wait, look, lines)
+        await schedule_recheck(db, wait, recheck_at, lines)
     return int(parked.modified_count)
 
 
 async def _wake_if_freed(db: Database, lines: set[str], now: Micros) -> int:
-    """Tokens come with time, which the look knows; a slot may have been freed before this row could be seen to wait."""
-    room = await room_for(db, map(limit_in, lines), now)
-    return sum(await asyncio.gather(*(wake_line(db, line, room.left(limit_in(line))) for line in lines)))
+    capacity = await read_capacity(db, map(limit_of, lines), now)
+    return sum((await wake_lines(db, {line: capacity.left(limit_of(line)) for line in lines})).values())
 
 
-async def pass_on(db: Database, spare: Sequence[Spare]) -> int:
-    """One row of each line that waits for such a key gets the room that another one has there and cannot use."""
-    if not spare:
+async def pass_on(db: Database, unused: Sequence[KeyCapacity]) -> int:
+    """Wake one row of each line that waits for capacity which another row has and cannot use."""
+    if not unused:
         return 0
-    names = {waited(each.wait) for each in spare}
-    found = {doc["_id"]: doc async for doc in db.limits.find({"_id": {"$in": list(names)}}, {"lines": 1})}
+    names = {waited(each.wait) for each in unused}
+    found = {doc["_id"]: doc async for doc in db.limits.find({"_id": {"$in": list(names)}}, {"wait_lines": 1})}
     counts = Counter(
         line
-        for each in spare
-        for line in found.get(waited(each.wait), {}).get("lines", ())
-        if each.left(limit_in(line)) > 0
+        for each in unused
+        for line in found.get(waited(each.wait), {}).get("wait_lines", ())
+        if each.left(limit_of(line)) > 0
     )
-    return sum(await asyncio.gather(*(wake_line(db, line, count) for line, count in counts.items())))
+    return sum((await wake_lines(db, counts)).values())
 
 
-# --- looks ----------------------------------------------------------------------------------------------------------
+# --- rechecks -------------------------------------------------------------------------------------------------------
 
 
-async def look_at_parked(db: Database) -> int:
-    """Where a look is due: as many rows of each line as there is room for become ready. How many were woken."""
-    looks = [_look(db, docs, int(docs[0]["now"])) for docs in await _due_looks(db)]
-    return sum(await asyncio.gather(*looks))
+async def schedule_recheck(db: Database, wait: Wait, at: Micros, lines: Iterable[str]) -> None:
+    """Before rows are parked in these lines: from now on some process will recheck them, at the latest at this time."""
+    await db.learn_limits()
+    earliest = {"$min": ["$recheck_at", at]}  # ignores a missing field
+    known = {"$setUnion": [{"$ifNull": ["$wait_lines", []]}, {"$literal": sorted(lines)}]}
+    change = [{"$set": {"recheck_at": earliest, "touched": db.time.now(), "wait_lines": known}}]
+    await upserted(lambda: db.buckets.update_one({"_id": waited(wait)}, change, upsert=True))
 
 
-async def _due_looks(db: Database) -> list[list[dict[str, Any]]]:
-    """For each name that it is time to look at: its lines, each with the first rows in it."""
+async def recheck_parked(db: Database) -> int:
+    """Where a recheck is due, wake as many rows of each line as there is capacity for; returns how many."""
+    return sum(await asyncio.gather(*(_recheck(db, docs) for docs in await _due_rechecks(db))))
+
+
+async def _due_rechecks(db: Database) -> list[list[Document]]:
+    """For each name that is due: one document per wait line, each with its first rows and the time."""
     now = db.time.now()
     first = {
         "from": db.executions.name,
-        "localField": "lines",
-        "foreignField": "stands",
-        "pipeline": [{"$sort": dict(IN_TURN)}, {"$limit": _AT_HAND}, {"$project": {"_id": 1}}],
+        "localField": "wait_lines",
+        "foreignField": "wait_line",
+        "pipeline": [{"$sort": LINE_ORDER}, {"$limit": _ROWS_PER_LINE}, {"$project": {"_id": 1}}],
         "as": "rows",
     }
     due: list[dict[str, Any]] = [
-        {"$match": {"again": {"$exists": True}, "$expr": {"$lte": ["$again", now]}}},
-        {"$sort": {"again": 1}},
-        {"$limit": LOOKS_AT_ONCE},
-        {"$unwind": {"path": "$lines", "preserveNullAndEmptyArrays": True}},
+        {"$match": {"recheck_at": {"$exists": True}, "$expr": {"$lte": ["$recheck_at", now]}}},
+        {"$sort": {"recheck_at": 1}},
+        {"$limit": _RECHECKS_AT_ONCE},
+        {"$unwind": {"path": "$wait_lines", "preserveNullAndEmptyArrays": True}},
         {"$lookup": first},
         {"$set": {"now": now}},
     ]
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Document]] = {}
     for doc in await (await db.limits.aggregate(due)).to_list():
         found.setdefault(doc["_id"], []).append(doc)
     return list(found.values())
 
 
 async def bring_forward(db: Database) -> None:
-    """Looks that lie further ahead than any is put off: the clock was set back."""
+    """Make rechecks due that lie further ahead than any is scheduled: the clock was set back."""
     now = db.time.now()
-    far = {"$expr": {"$gt": ["$again", {"$add": [now, seconds_to_micros(LOOK_AGAIN)]}]}}
-    await db.limits.update_many({"again": {"$exists": True}, **far}, [{"$set": {"again": now}}])
+    far = {"$expr": {"$gt": ["$recheck_at", {"$add": [now, seconds_to_micros(LOOK_AGAIN)]}]}}
+    await db.limits.update_many({"recheck_at": {"$exists": True}, **far}, [{"$set": {"recheck_at": now}}])
 
 
-async def _look(db: Database, docs: Sequence[dict[str, Any]], now: Micros) -> int:
-    """At the lines of one name, each by its numbers. Whoever moves the look on does the waking: the others leave it to
-    that one."""
-    lines = {doc["lines"]: [row["_id"] for row in doc["rows"]] for doc in docs if doc["rows"]}
+async def _recheck(db: Database, docs: Sequence[Document]) -> int:
+    """Recheck the lines of one name, each by its own numbers. Only the process that moves the recheck on wakes rows."""
+    [doc, *_] = docs
+    now = int(doc["now"])
+    lines = {each["wait_lines"]: [row["_id"] for row in each["rows"]] for each in docs if each["rows"]}
     if not lines:
-        await _end_looking(db, docs[0], now)
+        await _end_rechecks(db, doc)
         return 0
-    limits = {line: limit_in(line) for line in lines}
-    slots = wait_named(docs[0]["_id"]).kind == "slot"
-    some = next(iter(limits.values()))
-    room = await room_for(db, limits.values(), now) if slots else room_in(docs[0], some, now)
-    free = {line: max(0, room.left(limit)) for line, limit in limits.items()}
-    left = [line for line, ids in lines.items() if len(ids) > free[line] or len(ids) == _AT_HAND]
-    look = min(room.next_look(limits[line], free[line]) for line in left or lines)
-    seen = {"_id": docs[0]["_id"], "again": docs[0]["again"]}
-    ahead = {"since": now} if docs[0].get("since", now) > now else {}  # it fills up from now on: the clock was set back
-    moved = await db.limits.update_one(seen, {"$set": {"again": look, **ahead}})
-    if not moved.modified_count:
+    limits = {line: limit_of(line) for line in lines}
+    if wait_named(doc["_id"]).kind == "slot":
+        capacity = await read_capacity(db, limits.values(), now)
+    else:
+        capacity = capacity_in(doc, next(iter(limits.values())), now)
+    free = {line: max(0, capacity.left(limit)) for line, limit in limits.items()}
+    left = [line for line, ids in lines.items() if len(ids) > free[line] or len(ids) == _ROWS_PER_LINE]
+    change = {"recheck_at": min(capacity.next_recheck(limits[line], free[line]) for line in left or lines)}
+    if doc.get("since", now) > now:  # the clock was set back: the bucket fills up from now on
+        change["since"] = now
+    seen = {"_id": doc["_id"], "recheck_at": doc["recheck_at"]}
+    if not (await db.limits.update_one(seen, {"$set": change})).modified_count:
         return 0
     return sum(await asyncio.gather(*(wake_line(db, line, free[line], ids) for line, ids in lines.items())))
 
 
-async def _end_looking(db: Database, doc: dict[str, Any], now: Micros) -> None:
-    """Nothing is parked there, unless somebody is about to."""
-    seen = {"_id": doc["_id"], "again": doc["again"], "touched": doc.get("touched")}
+async def _end_rechecks(db: Database, doc: Document) -> None:
+    """No rows are parked under this name, unless a process is just about to park some."""
+    now = int(doc["now"])
+    seen = {"_id": doc["_id"], "recheck_at": doc["recheck_at"], "touched": doc.get("touched")}
     if doc.get("touched", 0) > now - seconds_to_micros(LOOK_AGAIN):
-        await db.limits.update_one(seen, {"$set": {"again": look_at_slots(now)}})
+        await db.limits.update_one(seen, {"$set": {"recheck_at": look_at_slots(now)}})
     elif "level" in doc:
-        await db.limits.update_one(seen, {"$unset": {"again": 1, "touched": 1, "lines": 1}})
+        await db.limits.update_one(seen, {"$unset": {"recheck_at": 1, "touched": 1, "wait_lines": 1}})
     else:
         await db.limits.delete_one(seen)
 
 
-async def tidy(db: Database, now: Micros) -> None:
-    """Looks under which nothing is parked any more, and buckets that are full."""
-    for docs in await _due_looks(db):
+async def delete_unused_limits(db: Database, now: Micros) -> None:
+    """Delete rechecks without parked rows, and buckets that are full."""
+    for docs in await _due_rechecks(db):
         if not any(doc["rows"] for doc in docs):
-            await _end_looking(db, docs[0], int(docs[0]["now"]))
-    await forget_full_buckets(db, now)
+            await _end_rechecks(db, docs[0])
+    await delete_full_buckets(db, now)

@@ -1,8 +1,8 @@
-"""What makes rows ready: their time has come, or what they waited for has been freed.
+"""What makes rows ready: they become due, or what they waited for is freed.
 
-A deferred row waits for a running key, a parked one for a slot or a token of a limit; both say so in `waits_for`.
-Whoever frees something wakes them; whoever parks a row looks once more afterwards, should it have been freed just
-before (`parking`).
+A deferred row waits for a running key, a parked one for a slot or a token of a limit; both are named in `waits_for`. A
+process that frees something wakes the rows that wait for it; a process that parks a row checks once more afterwards, in
+case it was freed just before (`parking`).
 """
 
 from __future__ import annotations
@@ -17,44 +17,39 @@ from ....model.limits import Limit
 from ....model.store.messages import Change
 from ....model.time.instants import Micros
 from ...common.limits import Kind, Wait, keys_of
-from ..connection.database import Database, repeated
-from ..executions.settle import AT_ONCE, READY, SHARED
-from .free_slots import room_for
-from .shares import ENTERING, entering_document, tags
-from .wait_lines import IN_TURN, is_fair, limit_in, waited
+from ..connection.bulk import value_by_id
+from ..connection.database import Database
+from ..connection.errors import repeated
+from ..documents import DUE_NOW, READY_LANE
+from .capacity import read_capacity
+from .turns import READY, SHARE_FIELDS, next_turns, ready_entrant
+from .wait_lines import is_fair, limit_of, waited, wake_lines
 
-PROMOTED_AT_ONCE = 1_000
+_PROMOTED_AT_ONCE = 1_000
 _KINDS: tuple[Kind, ...] = ("slot", "token")
 
 
 async def promote(db: Database, now: Micros) -> None:
-    """Future rows whose time has come become ready: a bounded number at once. Those with a share get their turns."""
+    """Make future rows that are due ready, a bounded number at once. Those with a share get their tags."""
     due = {"future": True, "due": {"$lte": now}}
-    found = await db.executions.find(due, ENTERING).sort("due").limit(PROMOTED_AT_ONCE).to_list()
-    shared = [entering_document(doc) for doc in found if "share" in doc]
+    found = await db.executions.find(due, SHARE_FIELDS).sort("due").limit(_PROMOTED_AT_ONCE).to_list()
+    shared = [ready_entrant(doc) for doc in found if "share" in doc]
     plain = [doc["_id"] for doc in found if "share" not in doc]
-    ripe: list[dict[str, Any]] = [{"$set": {"ready": READY}}, {"$unset": ["future", "waits_for"]}]
+    ready: list[dict[str, Any]] = [{"$set": {"ready": READY_LANE}}, {"$unset": ["future", "waits_for"]}]
     if plain:
-        await repeated(lambda: db.claims.update_many({"_id": {"$in": plain}, **due}, ripe))
+        await repeated(lambda: db.claims.update_many({"_id": {"$in": plain}, **due}, ready))
     if shared:
-        given = await tags(db, shared)
-        ids = list(given)
-        own = {"$arrayElemAt": [list(given.values()), {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-        turned = [{"$set": {"tag": own}}, *ripe]
-        await repeated(lambda: db.claims.update_many({"_id": {"$in": ids}, **due}, turned))
+        tags = await next_turns(db, READY, sorted(shared))
+        tagged = [{"$set": {"tag": value_by_id(tags)}}, *ready]
+        await repeated(lambda: db.claims.update_many({"_id": {"$in": list(tags)}, **due}, tagged))
 
 
-# --- what has been freed --------------------------------------------------------------------------------------------
-
-
-def may_wait(db: Database, left: Sequence[Change]) -> bool:
-    """Whether these changes may have left a line, which is to be found out whoever else waits."""
-    return db.knows_flow and any(change.expect is State.PENDING for change in left)
+# --- freed keys and slots -------------------------------------------------------------------------------------------
 
 
 class Freed(NamedTuple):
-    """`woken` rows are ready, or will be when they are promoted; `fair` ones of them for a slot. `disturbed` rows were
-    changed that had been parked, or woken: where they were, a look is due."""
+    """`woken` rows are ready, or will be when they are promoted; `fair` is how many of them have a share and wait for a
+    slot. `disturbed` rows had been parked, or woken, and were changed: a recheck is due where they were."""
 
     woken: int = 0
     fair: int = 0
@@ -64,89 +59,66 @@ class Freed(NamedTuple):
         return self.woken + self.disturbed > 0
 
 
-async def wake_freed(db: Database, left: Sequence[Change]) -> Freed:
-    """Those that wait for the keys of what has ended, or for the slots of what ran."""
-    ended = {change.id for change in left if change.to.final}
-    ran = {change.id for change in left if change.expect is State.RUNNING}
-    fields = {"unique_key": 1, "overlap_key": 1, "limits": 1, "stood": 1}
+def may_disturb(db: Database, changes: Sequence[Change]) -> bool:
+    """Whether these changes may concern parked rows."""
+    return db.knows_limits and any(change.expect is State.PENDING for change in changes)
+
+
+async def wake_freed(db: Database, changes: Sequence[Change]) -> Freed:
+    """Wake the rows that wait for keys of rows that have ended, or for slots of rows that ran."""
+    ended = {change.id for change in changes if change.to.final}
+    ran = {change.id for change in changes if change.expect is State.RUNNING}
+    fields = {"unique_key": 1, "overlap_key": 1, "limits": 1, "last_wait_line": 1}
     slots: Counter[str] = Counter()
     keys: list[str] = []
-    stood: dict[str, str] = {}
-    async for doc in db.executions.find({"_id": {"$in": [change.id for change in left]}}, fields):
+    disturbed: dict[str, str] = {}
+    async for doc in db.executions.find({"_id": {"$in": [change.id for change in changes]}}, fields):
         if doc["_id"] in ended:
             keys += waited_keys(doc.get("unique_key"), doc.get("overlap_key"))
         if doc["_id"] in ran and "limits" in doc:
             slots.update(keys_of(doc["limits"]))
-        if doc["_id"] not in ran and "stood" in doc:
-            stood[doc["_id"]] = doc["stood"]
-    if stood:
-        await _look_soon(db, stood)
-    waiters, (plain, fair) = await wake_waiters(db, keys), await _wake_for_slots(db, slots)
-    return Freed(waiters + plain + fair, fair, len(stood))
+        if doc["_id"] not in ran and "last_wait_line" in doc:
+            disturbed[doc["_id"]] = doc["last_wait_line"]
+    if disturbed:
+        await _recheck_now(db, disturbed)
+    deferred, parked = await wake_deferred(db, keys), await _wake_for_slots(db, slots)
+    fair = sum(count for line, count in parked.items() if is_fair(line))
+    return Freed(deferred + sum(parked.values()), fair, len(disturbed))
 
 
-async def _wake_for_slots(db: Database, slots: Counter[str]) -> tuple[int, int]:
-    """How many rows without a share were woken, and how many with one."""
+async def _wake_for_slots(db: Database, slots: Counter[str]) -> dict[str, int]:
+    """How many rows of each wait line were woken."""
     if not slots:
-        return 0, 0
+        return {}
     names = {waited(Wait(key, "slot")): count for key, count in slots.items()}
-    any_of_them = [Limit(key, concurrency=1) for key in slots]
-    found, room = await asyncio.gather(
-        db.limits.find({"_id": {"$in": list(names)}}, {"lines": 1}).to_list(), room_for(db, any_of_them, now=0)
+    any_of_key = [Limit(key, concurrency=1) for key in slots]
+    found, capacity = await asyncio.gather(
+        db.limits.find({"_id": {"$in": list(names)}}, {"wait_lines": 1}).to_list(),
+        read_capacity(db, any_of_key, now=0),
     )
-    counts = {line: names[doc["_id"]] for doc in found for line in doc.get("lines", ())}
-    woken = await asyncio.gather(
-        *(wake_line(db, line, min(count, room.left(limit_in(line)))) for line, count in counts.items())
-    )
-    fair = sum(count for line, count in zip(counts, woken, strict=True) if is_fair(line))
-    return sum(woken) - fair, fair
+    freed = {line: names[doc["_id"]] for doc in found for line in doc.get("wait_lines", ())}
+    return await wake_lines(db, {line: min(count, capacity.left(limit_of(line))) for line, count in freed.items()})
 
 
-async def _look_soon(db: Database, stood: Mapping[str, str]) -> None:
-    """Whoever is still there has no place to come back to."""
-    keys = {limit_in(line).key for line in stood.values()}
+async def _recheck_now(db: Database, lines: Mapping[str, str]) -> None:
+    """`lines` are the wait lines of changed rows by id; the rows lose their places there."""
+    keys = {limit_of(line).key for line in lines.values()}
     names = [waited(Wait(key, kind)) for key in sorted(keys) for kind in _KINDS]
     await db.limits.update_many(
-        {"_id": {"$in": names}, "again": {"$exists": True}}, [{"$set": {"again": db.time.now()}}]
+        {"_id": {"$in": names}, "recheck_at": {"$exists": True}}, [{"$set": {"recheck_at": db.time.now()}}]
     )
-    await db.claims.update_many({"_id": {"$in": list(stood)}}, {"$unset": {"stood": 1, "place": 1}})
+    await db.claims.update_many({"_id": {"$in": list(lines)}}, {"$unset": {"last_wait_line": 1, "place": 1}})
 
 
 def waited_keys(unique: str | None, overlap: str | None) -> list[str]:
     return [f"{kind}:{key}" for kind, key in (("u", unique), ("o", overlap)) if key is not None]
 
 
-async def wake_waiters(db: Database, keys: Sequence[str]) -> int:
-    """Rows that a claim deferred because of one of these keys are due at once, unless they are due already."""
+async def wake_deferred(db: Database, keys: Sequence[str]) -> int:
+    """Make rows that a claim deferred because of one of these keys due at once, unless they are due already."""
     if not keys:
         return 0
     now = db.time.now()
     waiting = {"waits_for": {"$in": keys}, "future": True, "$expr": {"$gt": ["$due", now]}}
-    due: list[dict[str, Any]] = [{"$unset": ["waits_for"]}, {"$set": {"due": now, **AT_ONCE}}]
+    due: list[dict[str, Any]] = [{"$unset": ["waits_for"]}, {"$set": {"due": now, **DUE_NOW}}]
     return int((await repeated(lambda: db.claims.update_many(waiting, due))).modified_count)
-
-
-async def wake_line(db: Database, line: str, count: int, first: Sequence[str] = ()) -> int:
-    """So many of this line become ready; those with a share when the next claim promotes them. Those that somebody else
-    has woken meanwhile are not counted: what that one freed is for others. `first` are those whose turn it is, as far
-    as they are known."""
-    there = {"stands": line}
-    now = {"$cond": [SHARED, {"$min": ["$due", db.time.now()]}, "$due"]}
-    ready: list[dict[str, Any]] = [{"$set": {"due": now, **AT_ONCE}}, {"$unset": ["waits_for", "parked", "stands"]}]
-    woken, ids = 0, list(first[: max(0, count)])
-    while woken < count:
-        if not ids:
-            found = db.executions.find(there, {"_id": 1}).sort(IN_TURN).limit(count - woken)
-            ids = [doc["_id"] async for doc in found]
-        if not ids:
-            break
-        woken += (await db.claims.update_many({"_id": {"$in": ids}, **there}, ready)).modified_count
-        ids = []
-    return woken
-
-
-async def unpark_strays(db: Database) -> None:
-    """Rows that an earlier release has parked stand in no line: they are judged anew."""
-    there = {"waits_for": {"$exists": True}, "parked": {"$exists": True}, "stands": {"$exists": False}}
-    ready: list[dict[str, Any]] = [{"$set": AT_ONCE}, {"$unset": ["waits_for", "parked", "tag"]}]
-    await db.executions.update_many(there, ready)

@@ -1,9 +1,9 @@
-"""How much room limits have: which numbers of a key are taken by running rows, and how many tokens there are.
+"""The capacity that limits have left: which slots of a key are taken by running rows, and how many tokens there are.
 
-Each row that runs under a key has a number there, and no two rows the same one: a unique index sees to it. Under a
-limit of n the numbers to take are 0 to n-1, so that no more than n can run however many claim at once. Rows that were
-not claimed under a number (work recorded inline, rows of a limit by rate) count too: their number is their id, and as
-many fewer are left to take.
+Each row that runs under a key has a number there, and a unique index lets no two rows have the same one. Under a limit
+of n the numbers to take are 0 to n-1, so that no more than n rows can run however many processes claim at once. Rows
+that were not claimed under a number (work recorded inline, rows of a rate limit) count too: their number is their id,
+and as many slots fewer are left.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .buckets import bucket_of
 from .wait_lines import waited
 
 _CHOICES = 64
-"""Whoever claims at the same time takes another one of so many free numbers, as a rule."""
+"""A slot is chosen from so many free ones at random, so that concurrent claims seldom choose the same."""
 
 
-class Spare(NamedTuple):
-    """What a key had at one moment: slots in use, or its bucket."""
+class KeyCapacity(NamedTuple):
+    """What one key had at one moment: slots in use, or its bucket."""
 
     wait: Wait
     used: int
@@ -49,40 +49,35 @@ class Spare(NamedTuple):
         return tokens_in(level_of(self.bucket, limit, self.now))
 
 
-class Room:
-    """What is known of some limits; taking from it tells what is left for the next row."""
+class Capacity:
+    """The capacity of some limits. Taking slots and tokens for a row leaves less for the next one."""
 
     def __init__(self, now: Micros) -> None:
         self.now = now
         self.numbers: dict[str, set[Any]] = {}
         self.buckets: dict[str, Bucket | None] = {}
 
-    def full(self, limits: str) -> Limit | None:
-        """The first limit that has no room."""
-        return next((limit for limit in decode_limits(limits) if self.left(limit) < 1), None)
+    def of(self, limit: Limit) -> KeyCapacity:
+        """What there is at this moment."""
+        if limit.concurrency is not None:
+            return KeyCapacity(wait_of(limit), len(self.numbers[limit.key]), None, self.now)
+        return KeyCapacity(wait_of(limit), 0, self.buckets[limit.key], self.now)
 
     def left(self, limit: Limit) -> int:
-        if limit.concurrency is not None:
-            return limit.concurrency - len(self.numbers[limit.key])
-        return tokens_in(self.level(limit))
+        return self.of(limit).left(limit)
 
-    def level(self, limit: Limit) -> float:
-        return level_of(self.buckets[limit.key], limit, self.now)
+    def first_full(self, limits: str) -> Limit | None:
+        return next((limit for limit in decode_limits(limits) if self.left(limit) < 1), None)
 
-    def spare(self, limit: Limit) -> Spare:
-        """The room there is now, for a row that cannot use it."""
-        if limit.concurrency is not None:
-            return Spare(wait_of(limit), len(self.numbers[limit.key]), None, self.now)
-        return Spare(wait_of(limit), 0, self.buckets[limit.key], self.now)
-
-    def next_look(self, limit: Limit, woken: int = 0) -> Micros:
-        """When to look at the rows parked under this limit, once so many of them are woken."""
+    def next_recheck(self, limit: Limit, woken: int = 0) -> Micros:
+        """When to recheck the rows parked under this limit, once so many of them are woken."""
         if limit.concurrency is not None:
             return look_at_slots(self.now)
-        return look_at_tokens(self.level(limit) - woken, limit, self.now)
+        level = level_of(self.buckets[limit.key], limit, self.now)
+        return look_at_tokens(level - woken, limit, self.now)
 
     def take(self, id: str, limits: str) -> list[dict[str, Any]]:
-        """The slots of this row. There is room for it."""
+        """Take one of everything for this row, for which there is enough; returns its slots."""
         for limit in decode_limits(limits):
             if limit.concurrency is None:
                 self.buckets[limit.key] = after_taking(self.buckets[limit.key], limit, self.now)
@@ -99,28 +94,28 @@ class Room:
         return number
 
 
-async def room_for(db: Database, limits: Iterable[Limit], now: Micros, *, hopeful: bool = False) -> Room:
-    """`hopeful`: buckets are not read and taken to be full."""
-    room = Room(now)
+async def read_capacity(db: Database, limits: Iterable[Limit], now: Micros, *, assume_full: bool = False) -> Capacity:
+    """With `assume_full` buckets are not read, but assumed to be full of tokens."""
+    capacity = Capacity(now)
     by_wait = {wait_of(limit): limit for limit in limits}
     slots = [wait.key for wait in by_wait if wait.kind == "slot"]
     if slots:
-        room.numbers = await _numbers(db, slots)
+        capacity.numbers = await _numbers(db, slots)
     tokens = {waited(wait): limit for wait, limit in by_wait.items() if wait.kind == "token"}
     found: dict[str, dict[str, Any]] = {}
-    if tokens and not hopeful:
+    if tokens and not assume_full:
         some = db.limits.find({"_id": {"$in": list(tokens)}}, {"level": 1, "since": 1})
         found = {doc["_id"]: doc async for doc in some}
     for name, limit in tokens.items():
-        room.buckets[limit.key] = bucket_of(found.get(name), limit)
-    return room
+        capacity.buckets[limit.key] = bucket_of(found.get(name), limit)
+    return capacity
 
 
-def room_in(doc: dict[str, Any], limit: Limit, now: Micros) -> Room:
-    """Of a limit whose bucket is at hand, and of others of the same key."""
-    room = Room(now)
-    room.buckets[limit.key] = bucket_of(doc, limit)
-    return room
+def capacity_in(doc: dict[str, Any], limit: Limit, now: Micros) -> Capacity:
+    """That of a rate limit whose document was read already, and of other limits of the same key."""
+    capacity = Capacity(now)
+    capacity.buckets[limit.key] = bucket_of(doc, limit)
+    return capacity
 
 
 async def _numbers(db: Database, keys: list[str]) -> dict[str, set[Any]]:

@@ -1,0 +1,121 @@
+"""Enqueue inside a transaction that the caller holds open in a session of PyMongo, blocking or async (ENQ-2).
+
+A write that a unique index refuses would end the caller's transaction, so keys are looked up first: inside the session,
+which sees what the transaction itself has written, and outside of it, which sees what was committed since it began. Two
+transactions that take the same key at the very same time are left to the server: it ends one with a write conflict,
+which carries the label that makes `with_transaction` run it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.client_session import ClientSession
+
+from ....core.ports import Topic
+from ....model.errors import InvalidValue, StoreError
+from ....model.execution import ExecutionRow
+from ....model.store.messages import Added
+from ...common.rows import in_slot, overlap_choices, skipped_record
+from ..connection.source import Source
+from ..connection.steps import Call, Steps, made, run_async, run_blocking
+from ..documents import execution_document
+from ..wakeups import wakeup_document
+
+_ALLOWED = "a ClientSession or AsyncClientSession of PyMongo with an open transaction"
+STANDALONE = (
+    "this MongoDB server stands alone and has no transactions; make it a replica set, one member is enough, "
+    "or enqueue without a session"
+)
+
+
+def add_in(
+    source: Source,
+    session: Any,
+    executions: Sequence[ExecutionRow],
+    unregistered: dict[str, str],
+    *,
+    has_transactions: bool,
+) -> list[Added] | Awaitable[list[Added]]:
+    """`unregistered` are the incarnations to register first: job id to name of the job."""
+    if not isinstance(session, ClientSession | AsyncClientSession):
+        raise InvalidValue("connection", type(session).__name__, _ALLOWED)
+    if not has_transactions:
+        raise StoreError(STANDALONE)
+    if not session.in_transaction:
+        remedy = "Call session.start_transaction() first, or enqueue without a session"
+        raise InvalidValue("connection", "a session without a transaction", _ALLOWED, remedy)
+    database: Any = session.client[source.database]
+
+    def make(call: Call) -> Any:
+        inside = {"session": session} if call.inside else {}
+        return made(call, database, source.prefix, **inside)
+
+    steps = _add(executions, unregistered)
+    return run_async(steps, make) if isinstance(session, AsyncClientSession) else run_blocking(steps, make)
+
+
+def _add(executions: Sequence[ExecutionRow], unregistered: dict[str, str]) -> Steps[list[Added]]:
+    if not executions:
+        return []
+    for job_id, name in sorted(unregistered.items()):
+        new = {"$setOnInsert": {"job": name, "last_number": 0, "folds": 0}}
+        yield Call("incarnations", "update_one", ({"_id": job_id}, new), {"upsert": True}, inside=False)
+    stored = {"_id": {"$in": [e.id for e in executions]}}
+    known = {*(yield _distinct_ids(stored, inside=True)), *(yield _distinct_ids(stored, inside=False))}
+    held: dict[tuple[str, str], str] = {}
+    added: list[Added] = []
+    documents: list[dict[str, Any]] = []
+    for execution in executions:
+        answer, row = (
+            (Added(execution.id, "duplicate"), None) if execution.id in known else (yield from _judge(execution, held))
+        )
+        known.add(execution.id)
+        added.append(answer)
+        if row is not None:
+            documents.append(execution_document(row))
+    if documents:
+        yield Call("executions", "insert_many", (documents,))
+        yield Call("wakeups", "insert_one", (wakeup_document(Topic.WORK),))
+    return added
+
+
+def _distinct_ids(wanted: dict[str, Any], *, inside: bool) -> Call:
+    return Call("executions", "distinct", ("_id", wanted), inside=inside)
+
+
+def _judge(execution: ExecutionRow, held: dict[tuple[str, str], str]) -> Steps[tuple[Added, ExecutionRow | None]]:
+    """The outcome for this execution, and the row to insert. `held` are the keys of rows before it in this batch."""
+    if execution.state.final:
+        return Added(execution.id, "added"), execution
+    holder = yield from _holder("unique_key", execution.unique_key, held)
+    if holder is not None:
+        return Added(execution.id, "unique_taken", holder), None
+    row = execution
+    if choices := overlap_choices(execution):
+        holders: dict[str, str | None] = {}
+        for key in choices:
+            holders[key] = yield from _holder("overlap_key", key, held)
+            if holders[key] is None:
+                row = in_slot(execution, key)
+                break
+        else:
+            return Added(execution.id, "skipped", holders[choices[0]]), skipped_record(execution)
+    for field, taken in (("unique_key", row.unique_key), ("overlap_key", row.overlap_key)):
+        if taken is not None:
+            held[field, taken] = row.id
+    return Added(execution.id, "added"), row
+
+
+def _holder(field: str, key: str | None, held: dict[tuple[str, str], str]) -> Steps[str | None]:
+    if key is None:
+        return None
+    if (field, key) in held:
+        return held[field, key]
+    for inside in (True, False):
+        found = yield Call("executions", "find_one", ({"live": True, field: key}, {"_id": 1}), inside=inside)
+        if found is not None:
+            return str(found["_id"])
+    return None

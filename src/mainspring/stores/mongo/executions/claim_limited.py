@@ -1,0 +1,185 @@
+"""Claiming rows that have limits: the update that claims a row also gives it its slots.
+
+The capacity is read and shared out, tokens are taken, rows are claimed. If another process has taken the same slot
+meanwhile, the unique index refuses the row, and it is tried again. A row without capacity is parked. Rows that trade
+keys as well are claimed one by one: their limits are checked first, and they take nothing when their running key is
+held.
+
+A majority confirms these claims, unlike plain ones: an election must not give one slot to two rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from bson import ObjectId
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError, PyMongoError
+
+from ....model.execution import ExecutionRow
+from ....model.limits import Limit, decode_limits
+from ....model.store.messages import Blocked, ClaimRequest
+from ....model.time.instants import Micros
+from ...common.limits import limits_before
+from ..connection.database import Database
+from ..connection.errors import is_lost, refused_writes
+from ..documents import Document
+from ..limits.buckets import give_back, take_tokens
+from ..limits.capacity import Capacity, read_capacity
+from ..limits.parking import PARKING_FIELDS, FullRow, park, pass_on
+from .claim_update import READY, claim_stages, claimed_by, defer, key_holder, trade_keys
+
+_TRIES = 5
+_FIELDS = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1, **PARKING_FIELDS}
+
+
+class Chosen(NamedTuple):
+    """A row that there is capacity for, and its slots."""
+
+    doc: Document
+    slots: list[dict[str, Any]]
+
+    @property
+    def id(self) -> str:
+        return str(self.doc["_id"])
+
+    @property
+    def tokens(self) -> list[Limit]:
+        return [limit for limit in decode_limits(self.doc["limits"]) if limit.concurrency is None]
+
+
+class LimitedClaim(msgspec.Struct):
+    """Claims rows with limits for one request. The other fields are its results: rows that another process has claimed
+    are in none of them."""
+
+    db: Database
+    request: ClaimRequest
+    now: Micros
+    rows: list[ExecutionRow] = []
+    blocked: list[Blocked] = []
+    parked: int = 0
+    recheck_at: Micros | None = None  # when the first parked row is rechecked
+    woken: bool = False  # whether other rows have become ready instead
+
+    async def claim(self, ids: Sequence[str]) -> None:
+        left = list(ids)
+        for tried in range(_TRIES):
+            if left:
+                left = await self._try(left, first=tried == 0)
+
+    async def _try(self, ids: list[str], *, first: bool) -> list[str]:
+        """Returns the rows to try again. The first time buckets are assumed to be full, without reading them: rows that
+        were woken for their tokens find them, and the others are tried again. This is not done where rows have other
+        limits as well, or keys to trade: it would be decided too early which of them get the capacity."""
+        found = self.db.executions.find({"_id": {"$in": ids}, **READY}, _FIELDS)
+        docs = {doc["_id"]: doc async for doc in found}
+        rows = [docs[id] for id in ids if id in docs]
+        limits = [limit for doc in rows for limit in decode_limits(doc["limits"])]
+        simple = len(limits) == len(rows) and not any(doc.get("staged") for doc in rows)
+        capacity = await read_capacity(self.db, limits, self.now, assume_full=first and simple)
+        chosen, full = _share_out(rows, capacity)
+        again: list[str] = []
+        free: list[Chosen] = []
+        for row in chosen:
+            if row.doc.get("staged") and await key_holder(self.db, row.doc) is not None:
+                again += await self._defer(row.doc)
+            else:
+                free.append(row)
+        again += await self._take(free)
+        if full:
+            parked = await park(self.db, full, capacity)
+            self.parked += parked.rows
+            self.woken = self.woken or parked.woken
+            rechecks = (self.recheck_at, parked.recheck_at)
+            self.recheck_at = min((at for at in rechecks if at is not None), default=None)
+        return again
+
+    async def _defer(self, doc: Document) -> list[str]:
+        """Returns the row if its key has been freed meanwhile. Other rows get the capacity that it cannot use."""
+        blocked = await defer(self.db, doc)
+        if blocked is None:
+            return [doc["_id"]]
+        self.blocked.append(blocked)
+        limits = decode_limits(doc["limits"])
+        capacity = await read_capacity(self.db, limits, self.now)
+        self.woken = await pass_on(self.db, [capacity.of(limit) for limit in limits]) > 0 or self.woken
+        return []
+
+    async def _take(self, chosen: list[Chosen]) -> list[str]:
+        """Returns the rows to try again, because another process got the token, the slot or the key first."""
+        paid = await self._pay(chosen)
+        if not paid:
+            return [row.id for row in chosen]
+        claimed, refused = await self._update(paid)
+        self.rows += claimed
+        claimed_ids = {row.id for row in claimed}
+        await self._give_back(Counter(t.key for row in paid if row.id not in claimed_ids for t in row.tokens))
+        again = [row.id for row in chosen if row not in paid]
+        for row in paid:
+            if refused.get(row.id) in ("unique_key", "overlap_key"):
+                again += await self._defer(row.doc)
+            elif row.id in refused:
+                again.append(row.id)
+        return again
+
+    async def _pay(self, chosen: Sequence[Chosen]) -> list[Chosen]:
+        """The rows that got all their tokens, the first ones first."""
+        wanted = Counter(limit for row in chosen for limit in row.tokens)
+        if not wanted:
+            return list(chosen)
+        taken = {limit: await take_tokens(self.db, limit, count) for limit, count in wanted.items()}
+        paid: list[Chosen] = []
+        for row in chosen:
+            if all(taken[limit] > 0 for limit in row.tokens):
+                taken.update({limit: taken[limit] - 1 for limit in row.tokens})
+                paid.append(row)
+        rest: Counter[str] = Counter()
+        for limit, count in taken.items():
+            rest[limit.key] += count
+        await self._give_back(rest)
+        return paid
+
+    async def _give_back(self, tokens: Counter[str]) -> None:
+        for key, count in tokens.items():
+            if count:
+                await give_back(self.db, key, count)
+
+    async def _update(self, chosen: Sequence[Chosen]) -> tuple[list[ExecutionRow], dict[str, str]]:
+        """The rows that were claimed, and the others by id with the index that refused them."""
+        stamp = ObjectId()
+        refused: dict[str, str] = {}
+        try:
+            await self.db.executions.bulk_write([self._write(row, stamp) for row in chosen], ordered=False)
+        except BulkWriteError as error:
+            refused = {chosen[n].id: field for n, field in refused_writes(error).items()}
+        except PyMongoError as error:
+            if not is_lost(error):
+                raise
+        rows = {row.id: row for row in await claimed_by(self.db, [row.id for row in chosen], stamp)}
+        return [rows[row.id] for row in chosen if row.id in rows], refused
+
+    def _write(self, row: Chosen, stamp: ObjectId) -> UpdateOne:
+        stages = [
+            *claim_stages(self.db, self.request, stamp),
+            {"$set": {"slots": {"$literal": row.slots}}},
+            {"$unset": ["last_wait_line", "place"]},
+            *(trade_keys() if row.doc.get("staged") else ()),
+        ]
+        return UpdateOne({"_id": row.id, **READY}, stages)
+
+
+def _share_out(rows: Sequence[Document], capacity: Capacity) -> tuple[list[Chosen], list[FullRow]]:
+    """One after another: whether there is capacity for a row depends on those before it."""
+    chosen: list[Chosen] = []
+    full: list[FullRow] = []
+    for doc in rows:
+        limits = doc["limits"]
+        limit = capacity.first_full(limits)
+        if limit is None:
+            chosen.append(Chosen(doc, capacity.take(doc["_id"], limits)))
+        else:
+            full.append(FullRow(doc, limit, [capacity.of(before) for before in limits_before(limits, limit)]))
+    return chosen, full

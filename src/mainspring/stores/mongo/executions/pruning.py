@@ -1,0 +1,86 @@
+"""Deleting finished executions, in small batches.
+
+A row whose ending the statistics do not include yet is only hidden; `fold` deletes it once they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....model.execution import State
+from ....model.store.messages import PruneRule
+from ..connection.database import Database, StorePart
+from ..connection.errors import repeated
+from ..documents import SLACK, first_id
+from .lists import RARE, VISIBLE, delete_logs
+
+_HIDE = {"$set": {"hidden": True}, "$unset": dict.fromkeys(("todo", "parent_id", "tenant", "trace_id", "rare"), 1)}
+
+
+class Pruning(StorePart):
+    async def prune(self, rule: PruneRule, limit: int) -> int:
+        """In two steps: finished rows change nothing but their marks, so the rows found may be deleted later."""
+        ids = await _prunable(self.db, rule, limit) if rule.states and limit > 0 else []
+        return await _delete(self.db, ids, {"todo": {"$exists": False}}) if ids else 0
+
+    async def todo_done(self, ids: Sequence[str]) -> None:
+        db = self.db
+        marked = {"_id": {"$in": list(ids)}, "live": False, "todo": True}
+        kept = {**marked, "unkept": {"$exists": False}}
+        await repeated(lambda: db.executions.update_many(kept, {"$unset": {"todo": 1}}))
+        unkept = db.executions.find({**marked, "unkept": True}, {"_id": 1})
+        if gone := [doc["_id"] async for doc in unkept]:
+            await _delete(db, gone, {"todo": True, "unkept": True})
+
+
+async def _delete(db: Database, ids: Sequence[str], condition: dict[str, Any]) -> int:
+    """Delete or hide those of these finished rows that meet the condition; returns how many."""
+    chosen = {"_id": {"$in": list(ids)}, "live": False, **condition}
+    uncounted = {**chosen, "delta": True, **VISIBLE}
+    hidden = (await repeated(lambda: db.executions.update_many(uncounted, _HIDE))).modified_count
+    await delete_logs(db, ids)
+    deleted = await repeated(lambda: db.executions.delete_many({**chosen, "delta": {"$ne": True}}))
+    return int(hidden + deleted.deleted_count)
+
+
+async def _prunable(db: Database, rule: PruneRule, limit: int) -> list[str]:
+    first_kept = await _first_kept(db, rule) if rule.newest > 0 else None
+    found: list[str] = []
+    for states in (rule.states & {State.COMPLETED}, rule.states & RARE - {State.SKIPPED}):
+        if states and (rule.newest <= 0 or first_kept is not None):
+            found += await _prunable_in(db, rule, states, first_kept, limit)
+    if State.SKIPPED in rule.states:
+        found += await _prunable_in(db, rule, frozenset({State.SKIPPED}), None, limit)
+    return sorted(found)[:limit]
+
+
+async def _first_kept(db: Database, rule: PruneRule) -> str | None:
+    """The oldest of the `newest` rows that are kept; None when there are fewer than that."""
+    counted = {"job_id": rule.job_id, "live": False, "state": {"$ne": "skipped"}, **VISIBLE}
+    rows = await db.executions.find(counted, {"_id": 1}).sort("_id", -1).skip(rule.newest - 1).limit(1).to_list()
+    return rows[0]["_id"] if rows else None
+
+
+async def _prunable_in(
+    db: Database, rule: PruneRule, states: frozenset[State], before: str | None, limit: int
+) -> list[str]:
+    """A row that ended before an instant has an id from before it, except strays."""
+    names = sorted(state.value for state in states)
+    wanted: dict[str, Any] = {"job_id": rule.job_id, "state": {"$in": names}, "todo": {"$exists": False}, **VISIBLE}
+    wanted |= {"rare": True} if states <= RARE else {"live": False}
+    conditions: list[dict[str, Any]] = [wanted]
+    if before is not None:
+        conditions.append({"_id": {"$lt": before}})
+    if rule.older_than is None:
+        return await _ids(db, conditions, limit)
+    conditions.append({"finished": {"$lt": rule.older_than}})
+    by_id = {"_id": {"$lt": first_id(rule.older_than // 1000 + SLACK + 1)}}
+    found = await _ids(db, [*conditions, by_id], limit)
+    strays = await _ids(db, [*conditions, {"stray": True}], limit)
+    return sorted({*found, *strays})[:limit]
+
+
+async def _ids(db: Database, conditions: Sequence[dict[str, Any]], limit: int) -> list[str]:
+    found = db.executions.find({"$and": conditions}, {"_id": 1}).sort("_id", 1).limit(limit)
+    return [doc["_id"] for doc in await found.to_list()]
