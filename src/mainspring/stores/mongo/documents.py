@@ -38,14 +38,11 @@ from ...model.execution import AttemptRecord, ExecutionRow, State, encode_attemp
 from ...model.job import Job
 from ...model.store.entries import Entry
 from ...model.store.messages import Audit, LockRow, LogLine, WorkerInfo
+from ..common.ids import is_stray
 from ..common.limits import keys_of
 from ..common.rows import search_text
 
 Document = dict[str, Any]
-
-SLACK = 2_000
-"""Milliseconds by which the time in an id may differ from the creation of its execution."""
-_LAST_MILLISECOND = (1 << 48) - 1
 
 
 def _known_fields(doc: Mapping[str, Any], names: Iterable[str]) -> Document:
@@ -90,7 +87,7 @@ def execution_document(execution: ExecutionRow, tag: int | None = None) -> Docum
     for name, value, default in zip(_OPTIONAL, _optional_values(e), _OPTIONAL_DEFAULTS, strict=True):
         if value is not default and value != default:
             doc[name] = value
-    if e.trace_id != own_trace(e.id):
+    if e.trace_id != _own_trace(e.id):
         doc["trace_id"] = e.trace_id
     if e.attempts_json != "[]":
         doc["attempts"] = [bytes(item).decode() for item in _raw_items(e.attempts_json)]
@@ -127,31 +124,18 @@ def execution_of(doc: Mapping[str, Any]) -> ExecutionRow:
     fields["state"] = _STATES[doc["state"]]
     if (attempts := doc.get("attempts")) is not None:
         fields["attempts_json"] = f"[{','.join(attempts)}]"
-    trace = doc.get("trace_id")
-    return ExecutionRow(
-        id=id, queue=names[0], handler=names[1], trace_id=own_trace(id) if trace is None else trace, **fields
-    )
+    trace = doc["trace_id"] if "trace_id" in doc else _own_trace(id)
+    return ExecutionRow(id=id, queue=names[0], handler=names[1], trace_id=trace, **fields)
+
+
+def _own_trace(id: str) -> str:
+    """The usual trace id of an execution; it needs no index, and is not stored."""
+    return id.replace("-", "")
 
 
 def attempt_text(attempt: AttemptRecord) -> str:
     """One item of `attempts`."""
     return encode_attempts([attempt])[1:-1]
-
-
-def own_trace(id: str) -> str:
-    """The usual trace id of an execution; it needs no index, and is not stored."""
-    return id.replace("-", "")
-
-
-def is_stray(execution: ExecutionRow) -> bool:
-    """Whether the time in its id differs from its creation, as that of a tick caught up late does."""
-    return abs(int(own_trace(execution.id)[:12], 16) - execution.created // 1000) > SLACK
-
-
-def first_id(millis: int) -> str:
-    """The smallest id of that millisecond."""
-    digits = f"{min(max(millis, 0), _LAST_MILLISECOND):012x}"
-    return f"{digits[:8]}-{digits[8:]}"
 
 
 # --- lanes ----------------------------------------------------------------------------------------------------------

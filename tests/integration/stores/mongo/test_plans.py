@@ -29,8 +29,9 @@ from mainspring.model.store.messages import (
 )
 from mainspring.model.triggers.combined import encode_trigger, every
 from mainspring.model.values.ids import tick_id
+from mainspring.stores.common.ids import SLACK
 from mainspring.stores.mongo import MongoStore
-from mainspring.stores.mongo.documents import SLACK, execution_document, job_document
+from mainspring.stores.mongo.documents import execution_document, job_document
 from tests.integration.stores.mongo_support import ending
 from tests.mongo_server import mongo
 

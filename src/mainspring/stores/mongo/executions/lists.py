@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from ....model.execution import FINAL, LIVE, ExecutionRow, State
 from ....model.store.messages import ExecutionQuery, LogLine
+from ...common.ids import id_in_trace, id_range
 from ..connection.database import Database, StorePart
-from ..documents import SLACK, execution_of, first_id, log_of, logs_after
+from ..documents import execution_of, log_of, logs_after
 from .incarnations import ids_of
 
 VISIBLE = {"hidden": {"$exists": False}}
@@ -114,10 +114,7 @@ def _equal(query: ExecutionQuery) -> list[Filter]:
 
 def _traced(trace_id: str) -> Filter:
     """A trace id came from elsewhere, or is the id of the execution itself."""
-    try:
-        own = str(UUID(hex=trace_id)) if len(trace_id) == 32 else None
-    except ValueError:
-        own = None
+    own = id_in_trace(trace_id)
     if own is None or own.replace("-", "") != trace_id:
         return {"trace_id": trace_id}
     return {"$or": [{"trace_id": trace_id}, {"_id": own, "trace_id": None}]}
@@ -125,13 +122,11 @@ def _traced(trace_id: str) -> Filter:
 
 def _created(query: ExecutionQuery) -> list[Filter]:
     """A range of creation times is a range of ids, with some slack, and the strays of that range."""
-    begin, end = query.created_from, query.created_to
-    if begin is None and end is None:
-        return []
+    first, last = id_range(query.created_from, query.created_to)
     created: Filter = {}
     ids: Filter = {}
-    if begin is not None:
-        created["$gte"], ids["$gte"] = begin, first_id(begin // 1000 - SLACK)
-    if end is not None:
-        created["$lt"], ids["$lt"] = end, first_id(end // 1000 + SLACK + 1)
-    return [{"created": created}, {"$or": [{"_id": ids}, {"stray": True}]}]
+    if first is not None:
+        created["$gte"], ids["$gte"] = query.created_from, first
+    if last is not None:
+        created["$lt"], ids["$lt"] = query.created_to, last
+    return [{"created": created}, {"$or": [{"_id": ids}, {"stray": True}]}] if created else []

@@ -99,7 +99,7 @@ async def _report(db: Database, report: ProgressReport) -> bool:
     return True
 
 
-async def _store_logs(db: Database, note: ProgressReport, last: int) -> None:
+async def _store_logs(db: Database, report: ProgressReport, last: int) -> None:
     first = last - len(report.logs) + 1
     lines = [log_document(report.id, n, line) for n, line in enumerate(report.logs, first)]
     await db.logs.insert_many(lines, ordered=False)

@@ -10,9 +10,9 @@ from typing import Any
 
 from ....model.execution import State
 from ....model.store.messages import PruneRule
+from ...common.ids import id_range
 from ..connection.database import Database, StorePart
 from ..connection.errors import repeated
-from ..documents import SLACK, first_id
 from .lists import RARE, VISIBLE, delete_logs
 
 _HIDE = {"$set": {"hidden": True}, "$unset": dict.fromkeys(("todo", "parent_id", "tenant", "trace_id", "rare"), 1)}
@@ -75,8 +75,8 @@ async def _prunable_in(
     if rule.older_than is None:
         return await _ids(db, conditions, limit)
     conditions.append({"finished": {"$lt": rule.older_than}})
-    by_id = {"_id": {"$lt": first_id(rule.older_than // 1000 + SLACK + 1)}}
-    found = await _ids(db, [*conditions, by_id], limit)
+    _, last = id_range(None, rule.older_than)
+    found = await _ids(db, [*conditions, {"_id": {"$lt": last}}], limit)
     strays = await _ids(db, [*conditions, {"stray": True}], limit)
     return sorted({*found, *strays})[:limit]
 
