@@ -138,9 +138,9 @@ async def test_a_key_is_kept_for_a_day_and_then_pruned(clock: FakeClock) -> None
     await keys.finish(await _begun(keys), Answer(202, "first"))
     clock.advance(KEPT_FOR / SECOND - 1)
     assert await keys.begin("ada", "k", "request") == Answer(202, "first")
-    assert await keys.pruning.once() == 0
+    assert await keys.expiry.once() == 0
     clock.advance(2)
-    assert await keys.pruning.once() == 1
+    assert await keys.expiry.once() == 1
     fresh: Any = await keys.begin("ada", "another", "request")
     await keys.finish(fresh, Answer(204))
     left = await store.list_entries("idempotency", "")

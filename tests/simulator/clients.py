@@ -107,7 +107,7 @@ class SimulatedClient:
             self._told(execution, "enqueue_many")
 
     async def _trigger(self) -> None:
-        self._told(await self._parts.enqueuer.trigger(self._job(), by=self._by()), "trigger")
+        self._told(await self._parts.manual_runs.trigger(self._job(), by=self._by()), "trigger")
 
     def _told(self, execution: ExecutionRow | None, what: str) -> None:
         if execution is not None and execution.state is not State.SKIPPED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.commands.enqueue import Enqueuer
 from mainspring.core.commands.steering import Steering
+from mainspring.core.commands.trigger import ManualRuns
 from mainspring.core.engine.heartbeat import HeartbeatTask
 from mainspring.core.engine.node import Node, NodeSettings
 from mainspring.core.jobs.job_cache import JobCache
@@ -30,16 +31,10 @@ class Parts:
         self.job_cache = JobCache(self.store, self.time, process.chance, "old" if old else "new")
         self.queries = Queries(self.store, self.job_cache, self.time, network.lease)
         self.enqueuer = Enqueuer(
-            self.store,
-            self.registry,
-            self.job_cache,
-            self.queries,
-            self.time,
-            process.chance,
-            self.emit,
-            PAYLOAD_LIMIT,
+            self.store, self.registry, self.job_cache, self.time, process.chance, self.emit, PAYLOAD_LIMIT
         )
-        self.steering = Steering(self.store, self.enqueuer, self.job_cache, self.queries, process.chance, self.emit)
+        self.manual_runs = ManualRuns(self.store, self.enqueuer, self.job_cache, self.time, process.chance, self.emit)
+        self.steering = Steering(self.store, self.manual_runs, self.job_cache, self.queries, process.chance, self.emit)
 
     async def open(self, declared: list[tuple[str, JobSpec]]) -> None:
         await self.time.ask(self.store)

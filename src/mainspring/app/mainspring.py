@@ -260,7 +260,7 @@ class Mainspring:
         `window` is the data window (begin, end) to cover. A job that has tenants runs only for `tenants`, if given;
         with `tenant`, it runs for that one without a parent execution.
         """
-        row = await (await self._runtime.engine()).enqueuer.trigger(
+        row = await (await self._runtime.engine()).manual_runs.trigger(
             name, params, window=window, by=by, traceparent=traceparent, tenant=tenant, tenants=tenants
         )
         return Execution(row)

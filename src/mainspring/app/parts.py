@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.settings import Settings
 from ..core.access.api_tokens import Tokens
 from ..core.access.login_failures import LoginFailures
+from ..core.auditing import audit_record
 from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
 from ..core.commands.bulk import Bulk
@@ -25,6 +26,7 @@ from ..core.commands.job_creation import Creation
 from ..core.commands.steering import Steering
 from ..core.commands.templates import Templates
 from ..core.commands.tenant_retries import TenantRuns
+from ..core.commands.trigger import ManualRuns
 from ..core.declaring.registry import Registry
 from ..core.engine.heartbeat import HeartbeatThread, Leases
 from ..core.engine.inline import Tracker
@@ -77,18 +79,10 @@ class Parts:
         self.calendars = Calendars(store, self.time, self.chance, registry.calendars)
         self.job_cache = JobCache(store, self.time, self.chance, settings.release, self.calendars)
         self.queries = Queries(store, self.job_cache, self.time, settings.lease)
-        self.enqueuer = Enqueuer(
-            store,
-            registry,
-            self.job_cache,
-            self.queries,
-            self.time,
-            self.chance,
-            emit,
-            settings.payload_limit,
-        )
-        self.steering = Steering(store, self.enqueuer, self.job_cache, self.queries, self.chance, emit)
-        self.tenants = TenantRuns(store, self.enqueuer, self.queries)
+        self.enqueuer = Enqueuer(store, registry, self.job_cache, self.time, self.chance, emit, settings.payload_limit)
+        self.manual_runs = ManualRuns(store, self.enqueuer, self.job_cache, self.time, self.chance, emit)
+        self.steering = Steering(store, self.manual_runs, self.job_cache, self.queries, self.chance, emit)
+        self.tenants = TenantRuns(store, self.manual_runs, self.queries)
         self.windows = WindowQueries(store, self.job_cache, self.calendars)
         self.backfills = Backfills(store, self.enqueuer, self.job_cache, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
@@ -109,7 +103,7 @@ class Parts:
             settings.timezone,
             settings.job_defaults,
         )
-        self.templates = Templates(store, self.enqueuer, self.creation)
+        self.templates = Templates(store, self.chance, self.creation)
         self.bulk = Bulk(self.steering, self.queries, self.job_lists)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
         self.watch = Watchdog(store, self.queries, self.calendars, self.time, emit)
@@ -217,7 +211,7 @@ class Parts:
             await self.locks.backend.close()
 
     def _release_record(self, target: str, by: str) -> Audit:
-        return self.enqueuer.audit("release", target, by, self.time.now())
+        return audit_record(self.chance, "release", target, by, self.time.now())
 
 
 class Declarations:

@@ -9,12 +9,12 @@ from ..core.access.api_tokens import Tokens
 from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
 from ..core.commands.bulk import Bulk
-from ..core.commands.enqueue import Enqueuer
 from ..core.commands.idempotency import Idempotency
 from ..core.commands.job_creation import Creation
 from ..core.commands.steering import Steering
 from ..core.commands.templates import Templates
 from ..core.commands.tenant_retries import TenantRuns
+from ..core.commands.trigger import ManualRuns
 from ..core.declaring.registry import Registry
 from ..core.engine.node import Node
 from ..core.jobs.calendars import Calendars
@@ -29,7 +29,7 @@ from ..core.queries.queries import Queries
 class Engine(Protocol):
     """The application, connected to its store."""
 
-    enqueuer: Enqueuer
+    manual_runs: ManualRuns
     steering: Steering
     creation: Creation
     queries: Queries

@@ -17,12 +17,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
+from ..core.auditing import REQUEST_ID
 from ..core.commands.bulk import BulkInterrupted
 from ..core.commands.idempotency import Answer, KeyReused, StillAtWork
 from ..core.commands.steering import JobChanged
 from ..core.locks import LockTaken
 from ..core.render.masking import FIELD
-from ..core.request_context import REQUEST_ID
 from ..core.rules.pings import HIDDEN
 from ..model.errors import (
     AlreadyRunning,

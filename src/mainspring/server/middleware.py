@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core.request_context import REQUEST_ID, TRACE_CONTEXT
+from ..core.auditing import REQUEST_ID, TRACE_CONTEXT
 from ..model.values.trace_context import joined
 from .errors import http_problem, respond, unexpected
 

@@ -21,10 +21,11 @@ from ...model.errors import CommandRefused, InvalidValue, NotFound, StoreError
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import SECOND, Micros, maybe_datetime, to_datetime
-from ...model.values.ids import Chance, random_id
+from ...model.values.ids import Chance
 from ...model.values.reading import duration, identifier, words
 from ...model.values.roles import Role, role
 from ...model.values.secret import Secret
+from ..auditing import audit_record
 from ..ports import Store
 from ..render.entities import instant_text
 
@@ -179,8 +180,7 @@ class Tokens:
         return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
 
     def _audit(self, action: str, token: Token, by: str, now: Micros, **details: str) -> Audit:
-        id = random_id(now, self._chance)
-        return Audit(id=id, at=now, actor=by, action=action, target=f"token:{token.id}", **details)
+        return audit_record(self._chance, action, f"token:{token.id}", by, now, **details)
 
 
 def token_shape(token: Token, now: Micros) -> dict[str, Any]:

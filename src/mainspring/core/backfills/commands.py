@@ -15,6 +15,7 @@ from ...model.job import Job
 from ...model.time.instants import to_micros
 from ...model.values.ids import Chance, random_id
 from ...model.values.reading import choice, duration, whole, words
+from ..auditing import audit_record
 from ..commands.enqueue import Enqueuer
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
@@ -100,8 +101,8 @@ class Backfills:
         windows. Only then does the backfill start, driven by this process at once."""
         plan = [(to_micros(window.begin), to_micros(window.end)) for window in backfill.windows]
         backfill = msgspec.structs.replace(backfill, windows=())
-        audit = self._enqueuer.audit(
-            "backfill", f"job:{job.name}", backfill.created_by, backfill.created, after=backfill.id
+        audit = audit_record(
+            self._chance, "backfill", f"job:{job.name}", backfill.created_by, backfill.created, after=backfill.id
         )
         if not plan:
             nothing = msgspec.structs.replace(backfill, state="completed", finished=backfill.created)
@@ -137,7 +138,9 @@ class Backfills:
             if found is None or record.state not in _ALLOWED[command]:
                 raise CommandRefused(command, record.state, _ALLOWED[command], _subject(id))
             now = await self._store.now()
-            audit = self._enqueuer.audit(command, f"backfill:{id}", by, now, before=record.state, after=record.job)
+            audit = audit_record(
+                self._chance, command, f"backfill:{id}", by, now, before=record.state, after=record.job
+            )
             if await records.write_record(self._store, change(record), found[1], audit):
                 await drive(self._store, id, self._emit)
                 return await self.get(id)

@@ -25,7 +25,7 @@ from ...model.job import Job
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros, seconds_to_micros
 from ..cancelling import cancel_all
-from ..emitting import tell_enqueued
+from ..emitting import emit_enqueued
 from ..loops import Emit, Loop, stop_all, trouble
 from ..ports import Store
 from ..rules import window_ledger
@@ -216,7 +216,7 @@ async def _hand_out(
         else:
             rows.append(rules.skipped_window(rules.child(record, job, position, window, now, now), reason, now))
     added = await store.add(rows)
-    tell_enqueued(emit, rows, added)
+    emit_enqueued(emit, rows, added)
     held = [row for row, each in zip(rows, added, strict=True) if each.outcome == "unique_taken"]
     if held:
         await store.add([rules.skipped_window(row, rules.RUNNING_ELSEWHERE, now) for row in held])

@@ -69,11 +69,11 @@ class Begun(msgspec.Struct, frozen=True):
 class Idempotency:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self.pruning = EntryExpiry(store, clock, KIND, _is_old)
+        self.expiry = EntryExpiry(store, clock, KIND, _is_old)
 
     async def begin(self, actor: str, key: str, request: str) -> Begun | Answer:
         """The answer given before, or the right to work. `request` tells whether two requests are the same."""
-        await self.pruning.now_and_then()
+        await self.expiry.now_and_then()
         place = hashlib.sha256(f"{actor}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()
         while True:
             found = next(iter(await self._store.entries(KIND, "", [place])), None)

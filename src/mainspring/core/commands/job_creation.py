@@ -14,6 +14,7 @@ from ...model.job import Job
 from ...model.policies import Retry
 from ...model.values.ids import Chance
 from ...model.values.reading import identifier
+from ..auditing import audit_record
 from ..declaring.job_specs import JobDefaults, job_spec, refuse_without_parents
 from ..declaring.options import inherited_options
 from ..declaring.registry import Registry
@@ -89,7 +90,7 @@ class Creation:
         write = job_commands.declare(None, self._job_cache.new_job(name, spec, "api", now), now)
         assert write is not None, "nothing of that name is known here"
         first = None if write.job.ticking or spec.after else self._first(write.job, by, now, execution_id)
-        audit = self._enqueuer.audit("create", f"job:{name}", by, now, after=write.job.declared)
+        audit = audit_record(self._chance, "create", f"job:{name}", by, now, after=write.job.declared)
         executions = () if first is None else (first,)
         made = msgspec.structs.replace(write, executions=executions, audit=audit)
         if not (await self._store.write_jobs([made]))[0].won:

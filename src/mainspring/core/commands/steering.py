@@ -1,12 +1,17 @@
-"""Steering: what operators do to jobs and executions. Every change leaves its audit record in the same write."""
+"""Steering: what operators do to jobs and executions. Every change is written together with its audit record.
+
+A command reads the job, decides on the row, and writes it by compare-and-set. The state of most jobs follows from the
+row; only where it does not are their executions counted before the write.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
+from ...model.calendars.calendar import Calendar
 from ...model.calendars.hours import hours_of
 from ...model.errors import CommandRefused, InvalidValue, JobNotFound, MainspringError
 from ...model.events import Pruned
@@ -18,6 +23,7 @@ from ...model.time.instants import Micros, seconds_to_micros, to_datetime, to_mi
 from ...model.values.ids import Chance
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, instant, words
+from ..auditing import audit_record
 from ..cancelling import cancelled, sweep_job
 from ..declaring.job_specs import edited_fields, refuse_without_parents
 from ..jobs.job_cache import JobCache
@@ -26,22 +32,24 @@ from ..ports import Store
 from ..queries.job_view import JobView
 from ..queries.queries import EXECUTION_ID, Queries, id_of
 from ..rules import job_commands, occurrences, transitions
+from ..rules.opening_hours import NONE
 from ..rules.timing_history import revision
 from ..tenants.endings import close_parent
 from ..views.execution import Execution
-from .enqueue import Enqueuer
+from .trigger import ManualRuns
 
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
 MAX_TEXT = 1_000
 NOTHING: Mapping[str, str] = {}
 
-Write = Callable[[Job, Micros], JobWrite]
-Check = Callable[[Job], None]
-"""May refuse a job that somebody wants to steer, by raising."""
+Decide: TypeAlias = Callable[[Job, Micros, Mapping[str, Calendar]], JobWrite]
+"""The write that a command makes of a job, at that time, with the calendars that the job names."""
+Check: TypeAlias = Callable[[Job], None]
+"""Raises an error when the caller may not steer this job."""
 
 
 class JobChanged(MainspringError):
-    """A command for a job as somebody saw it (`JobView.tag`), which has changed since."""
+    """The job has changed since the caller saw it (`JobView.tag`)."""
 
     def __init__(self, name: str, seen: str, tag: str) -> None:
         super().__init__(name, seen, tag)
@@ -55,23 +63,23 @@ class Steering:
     def __init__(
         self,
         store: Store,
-        enqueuer: Enqueuer,
+        runs: ManualRuns,
         job_cache: JobCache,
         queries: Queries,
         chance: Chance,
         emit: Emit,
         check: Check | None = None,
     ) -> None:
-        self._store, self._enqueuer, self._job_cache, self._queries = store, enqueuer, job_cache, queries
+        self._store, self._runs, self._job_cache, self._queries = store, runs, job_cache, queries
         self._chance, self._emit, self._check = chance, emit, check
 
     def checked(self, check: Check | None) -> Steering:
-        """The same for somebody who may not steer every job: each one is asked about before it is steered, as it is
-        when that is written, and once more as it would be then. So nobody gives a job a role they do not have."""
-        return Steering(self._store, self._enqueuer, self._job_cache, self._queries, self._chance, self._emit, check)
+        """The same for a caller who may not steer every job. `check` sees each job as it is when the command is
+        written, and as the command would make it: so nobody gives a job a role that they do not have."""
+        return Steering(self._store, self._runs, self._job_cache, self._queries, self._chance, self._emit, check)
 
     # --- jobs ---------------------------------------------------------------------------------------------
-    # `seen` is the tag of the job that the caller looked at: given one, only that is changed.
+    # `seen` is the tag of the job that the caller saw: a job that has changed since is left alone.
     async def pause(
         self,
         name: str,
@@ -89,155 +97,157 @@ class Steering:
         note = None if note is None else words("note", note, MAX_TEXT)
         lasts = None if resume_after is None else seconds_to_micros(duration("resume_after", resume_after))
 
-        def write(job: Job, now: Micros) -> JobWrite:
+        def decide(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> JobWrite:
             until = None if lasts is None else now + lasts
             if resume_at is not None:
                 until = to_micros(instant("resume_at", resume_at, tz=job.spec.tz))
             if until is not None and until <= now:
                 raise InvalidValue("resume_at", presentable(resume_at), _in_the_future(now))
             paused = job_commands.pause(job, now, by=by, note=note, resume=until)
-            return job_commands.close_ticks(job, paused, now, self._chance, self._job_cache.calendars.known(job))
+            return job_commands.close_ticks(job, paused, now, self._chance, calendars)
 
-        return await self._command("pause", name, by, write, seen=seen)
+        return await self._change("pause", name, by, decide, seen)
 
     async def resume(self, name: str, *, by: str, seen: str | None = None) -> JobView:
-        return await self._command(
+        return await self._change(
             "resume",
             name,
             by,
-            lambda job, now: job_commands.resume(job, now, self._chance, self._job_cache.calendars.known(job)),
-            seen=seen,
+            lambda job, now, calendars: job_commands.resume(job, now, self._chance, calendars),
+            seen,
         )
 
     async def cancel_job(self, name: str, *, by: str, reason: str | None = None, seen: str | None = None) -> JobView:
-        """Stop a job for good: no more ticks, and what it has alive is cancelled too."""
+        """Stop a job for good: no more ticks, and its live executions are cancelled too."""
         why = f"the job was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
-        view = await self._command("cancel", name, by, job_commands.cancel, seen=seen, told={"reason": why})
-        await sweep_job(self._store, view.job, self._emit, why)
+        await self._write("cancel", name, by, lambda job, now, _: job_commands.cancel(job, now), seen, {"reason": why})
+        await sweep_job(self._store, await self._job_cache.read(name), self._emit, why)
         return await self._queries.job(name)
 
     async def reactivate(self, name: str, *, by: str, seen: str | None = None) -> JobView:
-        return await self._command("reactivate", name, by, job_commands.reactivate, seen=seen)
+        return await self._change("reactivate", name, by, lambda job, now, _: job_commands.reactivate(job, now), seen)
 
     async def update_job(self, name: str, changes: dict[str, Any], *, by: str, seen: str | None = None) -> JobView:
         """Override what the job's declaration says; the override survives deploys."""
         if changes.get("hours") is not None:
             await self._job_cache.calendars.check_names(name, hours_of(changes["hours"]).calendars)
 
-        def write(job: Job, now: Micros) -> JobWrite:
-            fields = edited_fields(job.spec, self._enqueuer.signature_of(job), changes)
+        def decide(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> JobWrite:
+            fields = edited_fields(job.spec, self._runs.signature_of(job), changes)
             refuse_without_parents(changes, fields.get("after", job.spec.after))
-            return self._closing(job, job_commands.override(job, fields, now), now)
+            edited = job_commands.override(job, fields, now)
+            return job_commands.close_plan(job, edited, now, self._chance, calendars)
 
-        return await self._command(None, name, by, write, action="update", seen=seen)
+        return await self._change("update", name, by, decide, seen)
 
     async def revert_job(self, name: str, *, by: str, seen: str | None = None) -> JobView:
         """Back to what code declares."""
-        return await self._command(
-            None, name, by, lambda job, now: self._closing(job, job_commands.revert(job, now), now), "revert", seen
-        )
+
+        def decide(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> JobWrite:
+            return job_commands.close_plan(job, job_commands.revert(job, now), now, self._chance, calendars)
+
+        return await self._change("revert", name, by, decide, seen)
 
     async def skip_occurrence(self, name: str, at: Any, *, by: str, seen: str | None = None) -> JobView:
-        """Leave out one occurrence; a record of it says by whom."""
-        return await self._command(
-            "skip_occurrence", name, by, lambda job, now: occurrences.skip(job, at, now, by), seen=seen
+        """Leave out one occurrence; a record says who did."""
+        return await self._change(
+            "skip_occurrence", name, by, lambda job, now, _: occurrences.skip(job, at, now, by), seen
         )
 
     async def move_occurrence(self, name: str, at: Any, to: Any, *, by: str, seen: str | None = None) -> JobView:
         """Run one occurrence at another time, earlier or later; all others stay where they are."""
-        return await self._command(
-            "move_occurrence", name, by, lambda job, now: occurrences.move(job, at, to, now, by), seen=seen
+        return await self._change(
+            "move_occurrence", name, by, lambda job, now, _: occurrences.move(job, at, to, now, by), seen
         )
 
     async def restore_occurrence(self, name: str, at: Any, *, by: str, seen: str | None = None) -> JobView:
-        """Take back what was said of one occurrence."""
-        return await self._command(
-            "restore_occurrence", name, by, lambda job, now: occurrences.restore(job, at, now), seen=seen
+        """Undo the skip or the move of one occurrence."""
+        return await self._change(
+            "restore_occurrence", name, by, lambda job, now, _: occurrences.restore(job, at, now), seen
         )
 
-    def _closing(self, job: Job, write: JobWrite, now: Micros) -> JobWrite:
-        return job_commands.close_plan(job, write, now, self._chance, self._job_cache.calendars.known(job))
+    async def _change(self, command: str, name: str, by: str, decide: Decide, seen: str | None) -> JobView:
+        await self._write(command, name, by, decide, seen)
+        return await self._queries.job(name)
 
-    async def _command(
-        self,
-        command: str | None,
-        name: str,
-        by: str,
-        write: Write,
-        action: str = "",
-        seen: str | None = None,
-        told: Mapping[str, str] = NOTHING,
-    ) -> JobView:
-        """Check, write, and on a lost race look again: two commands at once never lose an update. The audit says what
-        was `told` with the command and is in no field of the job."""
+    async def _write(
+        self, command: str, name: str, by: str, decide: Decide, seen: str | None, extra: Mapping[str, str] = NOTHING
+    ) -> None:
+        """Read, check, decide, write. A command that loses a race starts again from the new row, so that two commands
+        at once never lose an update. `extra` is what the audit record says beside the fields of the job."""
         while True:
-            view = await self._seen(name, seen)
-            if command is not None:
-                job_commands.check(command, view.job, view.state, view.stats.last_state)
-            await self._job_cache.calendars.of([view.job])
+            job = await self._read(name, seen)
+            await self._check_state(command, job)
+            calendars = NONE if job.spec.hours is None else await self._job_cache.calendars.of([job])
             now = await self._store.now()
-            made = write(view.job, now)
-            self._ask(made.job)
-            if made.job.spec.after != view.job.spec.after:
-                await self._job_cache.dependents.prepare(name, made.job.spec)
-            after = _summary(made.job, told)
-            audit = self._enqueuer.audit(
-                command or action, f"job:{name}", by, now, before=_summary(view.job), after=after
+            write = decide(job, now, calendars)
+            self._may_steer(write.job)
+            if write.job.overrides != job.overrides:
+                await self._prepare_edit(job, write.job, now)
+            audit = audit_record(
+                self._chance, command, f"job:{name}", by, now, before=_summary(job), after=_summary(write.job, extra)
             )
-            await self._keep_timing(view.job, made.job, now)
-            if (await self._store.write_jobs([msgspec.structs.replace(made, audit=audit)]))[0].won:
-                self._job_cache.forget([name, *made.job.spec.after])
-                return await self._queries.job(name)
+            if (await self._store.write_jobs([msgspec.structs.replace(write, audit=audit)]))[0].won:
+                self._job_cache.forget([name, *write.job.spec.after])
+                return
 
-    async def _keep_timing(self, before: Job, after: Job | None, now: Micros) -> None:
-        """What a job's timing was until now is kept, if it changes, before the change."""
-        if (kept := revision(before, after, now)) is not None:
-            await self._store.write_entries([kept])
+    async def _read(self, name: str, seen: str | None) -> Job:
+        job = await self._job_cache.read(name)
+        self._may_steer(job)
+        if seen is not None and seen != job_commands.tag_of(job):
+            raise JobChanged(name, seen, job_commands.tag_of(job))
+        return job
 
-    async def _seen(self, name: str, seen: str | None) -> JobView:
-        view = await self._queries.job(name)
-        self._ask(view.job)
-        if seen is not None and seen != view.tag:
-            raise JobChanged(name, seen, view.tag)
-        return view
-
-    def _ask(self, job: Job) -> None:
+    def _may_steer(self, job: Job) -> None:
         if self._check is not None:
             self._check(job)
 
-    async def _ask_about(self, execution: ExecutionRow) -> None:
-        """An execution is as well guarded as its job; one whose job is gone, as any other."""
-        if self._check is not None:
-            for job in await self._store.jobs([execution.job]):
-                self._check(job)
+    async def _check_state(self, command: str, job: Job) -> None:
+        if command not in job_commands.ALLOWED or job_commands.always_allowed(command, job):
+            return
+        stats = (await self._store.stats([job.id])).get(job.id)
+        live = (await self._store.live_counts([job.id])).get(job.id)
+        job_commands.check(command, job, job_commands.job_state(job, live, stats))
+
+    async def _prepare_edit(self, before: Job, after: Job, now: Micros) -> None:
+        """Links to new parents, and the timing of the past, are stored before the job itself."""
+        if after.spec.after != before.spec.after:
+            await self._job_cache.dependents.prepare(after.name, after.spec)
+        await self._keep_timing(before, after, now)
+
+    async def _keep_timing(self, before: Job, after: Job | None, now: Micros) -> None:
+        if (kept := revision(before, after, now)) is not None:
+            await self._store.write_entries([kept])
 
     async def remove_job(
         self, name: str, *, by: str, force: bool = False, purge: bool = False, seen: str | None = None
     ) -> None:
-        """Delete the job; its history stays unless purged. Refused while it has something alive, or other jobs come
-        after it, unless forced."""
+        """Delete the job; its history stays unless purged. Refused while the job has live executions, or other jobs
+        come after it, unless forced."""
         while True:
-            view = await self._seen(name, seen)
-            if view.live.total and not force:
-                live = f"alive with {view.live.total} execution(s)"
-                raise CommandRefused("remove", live, ["nothing of it is alive, or force is given"], f"job {name!r}")
-            if others := [each for each in view.dependents if each != name and not force]:
+            job = await self._read(name, seen)
+            live = (await self._store.live_counts([job.id])).get(job.id)
+            if live is not None and live.total and not force:
+                alive = f"alive with {live.total} execution(s)"
+                raise CommandRefused("remove", alive, ["nothing of it is alive, or force is given"], f"job {name!r}")
+            dependents = await self._job_cache.dependents.names_of(name) if job.spec.feeds and not force else ()
+            if others := [each for each in dependents if each != name]:
                 allowed = ["no job comes after it, or force is given"]
                 raise CommandRefused("remove", f"followed by {', '.join(others)}", allowed, f"job {name!r}")
-            if view.live.total:
-                await sweep_job(self._store, view.job, self._emit, f"the job was removed by {by}")
-                view = await self._queries.job(name)
+            if live is not None and live.total:
+                await sweep_job(self._store, job, self._emit, f"the job was removed by {by}")
+                job = await self._job_cache.read(name)
             now = await self._store.now()
-            audit = self._enqueuer.audit("remove", f"job:{name}", by, now, before=_summary(view.job))
+            audit = audit_record(self._chance, "remove", f"job:{name}", by, now, before=_summary(job))
             if not purge:
-                await self._keep_timing(view.job, None, now)
-            if await self._store.delete_job(name, view.job.version, purge=purge, audit=audit):
-                await self._clear_shelf(name, ("join", "window", "revision") if purge else ("join",))
+                await self._keep_timing(job, None, now)
+            if await self._store.delete_job(name, job.version, purge=purge, audit=audit):
+                await self._remove_entries(name, ("join", "window", "revision") if purge else ("join",))
                 self._job_cache.forget([name])
                 return
 
-    async def _clear_shelf(self, name: str, kinds: tuple[EntryKind, ...]) -> None:
-        """What its parents had come to; the ledger and the revisions too of a job whose whole history goes."""
+    async def _remove_entries(self, name: str, kinds: tuple[EntryKind, ...]) -> None:
+        """What is stored beside the job: joins; the window ledger and the timing history go with its whole history."""
         for kind in kinds:
             while entries := await self._store.list_entries(kind, name):
                 await self._store.write_entries([EntryWrite(entry=entry, remove=True) for entry in entries])
@@ -261,16 +271,21 @@ class Steering:
         return await self.cancel_execution(id_of(ref), by=by, reason=reason)
 
     async def cancel_execution(self, id: str, *, by: str, reason: str | None = None) -> ExecutionRow:
-        """End what waits at once; what runs is asked to stop, and ends as soon as its worker has heard."""
+        """An execution that waits ends at once; one that runs is asked to stop, and ends when its worker sees that."""
         why = f"cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         while True:
             execution = await self._queries.get(id)
-            await self._ask_about(execution)
+            await self._may_steer_job_of(execution)
             now = await self._store.now()
             decision = transitions.cancel(execution, now, why)
-            after = msgspec.json.encode({"reason": why}).decode()
-            audit = self._enqueuer.audit(
-                "cancel", f"execution:{id}", by, now, before=execution.state.value, after=after
+            audit = audit_record(
+                self._chance,
+                "cancel",
+                f"execution:{id}",
+                by,
+                now,
+                before=execution.state.value,
+                after=msgspec.json.encode({"reason": why}).decode(),
             )
             if isinstance(decision, CancelRequest):
                 done = (await self._store.request_cancel([msgspec.structs.replace(decision, audit=audit)]))[0]
@@ -281,7 +296,7 @@ class Steering:
                     self._emit(cancelled(execution, change))
             if done:
                 ended = await self._queries.get(id)
-                if ended.state.final and ended.fans_out:  # its mark sees to it too, somewhat later
+                if ended.state.final and ended.fans_out:  # its follow-up does the same, somewhat later
                     await close_parent(self._store, ended, now, self._emit)
                 return ended
 
@@ -292,33 +307,40 @@ class Steering:
         return await self.retry_execution(id_of(ref), by=by)
 
     async def retry_execution(self, id: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
-        """As a new execution, under an id of the caller's own if given; what was made under it before is not made
-        again."""
+        """As a new execution, under an id of the caller's own if given. What was made under that id before is returned
+        instead."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
-        seen = await self._enqueuer.retries.look(id)
+        seen = await self._runs.claims.count(id)
         ended = await self._queries.get(id)
-        await self._ask_about(ended)
+        await self._may_steer_job_of(ended)
         if ended.state not in RETRYABLE:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
-        return await self._enqueuer.add_retry(ended, by, seen, as_id)
+        return await self._runs.retry(ended, by, seen, as_id)
 
     async def retry_job(self, name: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
-        """The last one of a job. What was made under the same id before is not made again."""
+        """The last execution of a job. What was made under the same id before is returned instead."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
         last, seen = "", 0
-        while (failed := await self._last_failed(name)) != last:  # it is still the last one after the look
-            last, seen = failed, await self._enqueuer.retries.look(failed)
+        while (failed := await self._last_failed(name)) != last:  # until it is still the last one after counting
+            last, seen = failed, await self._runs.claims.count(failed)
         ended = await self._store.execution(last)
         if ended is None:
             raise JobNotFound(name)
-        return await self._enqueuer.add_retry(ended, by, seen, as_id)
+        return await self._runs.retry(ended, by, seen, as_id)
 
     async def _last_failed(self, name: str) -> str:
-        view = await self._seen(name, None)
+        view = await self._queries.job(name)
+        self._may_steer(view.job)
         job_commands.check("retry", view.job, view.state, view.stats.last_state)
         return view.stats.last_id
+
+    async def _may_steer_job_of(self, execution: ExecutionRow) -> None:
+        """An execution is guarded like its job; one whose job is gone is not guarded."""
+        if self._check is not None:
+            for job in await self._store.jobs([execution.job]):
+                self._check(job)
 
 
 def _in_the_future(now: Micros) -> str:
@@ -329,7 +351,7 @@ def _is_execution_id(text: str) -> bool:
     return EXECUTION_ID.fullmatch(text) is not None
 
 
-def _summary(job: Job, told: Mapping[str, str] = NOTHING) -> str:
+def _summary(job: Job, extra: Mapping[str, str] = NOTHING) -> str:
     """The part of a job that commands change, for the audit."""
     fields = {
         "paused": job.paused_at,
@@ -340,4 +362,4 @@ def _summary(job: Job, told: Mapping[str, str] = NOTHING) -> str:
         "overrides": job.changed_fields,
         "occurrences": [(each.at, each.moved_to or "skipped") for each in job.occurrences],
     }
-    return msgspec.json.encode({name: value for name, value in {**fields, **told}.items() if value}).decode()
+    return msgspec.json.encode({name: value for name, value in {**fields, **extra}.items() if value}).decode()

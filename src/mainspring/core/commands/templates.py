@@ -20,12 +20,13 @@ from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros, to_datetime
 from ...model.triggers.combined import Trigger, decode_trigger
+from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier
+from ..auditing import audit_record
 from ..declaring.job_specs import check_editable, edited_fields
 from ..declaring.options import OPTIONS
 from ..ports import Store
 from ..queries.job_view import JobView
-from .enqueue import Enqueuer
 from .job_creation import Creation
 
 KIND: Literal["template"] = "template"
@@ -82,8 +83,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Templates:
-    def __init__(self, store: Store, enqueuer: Enqueuer, creation: Creation) -> None:
-        self._store, self._enqueuer, self._creation = store, enqueuer, creation
+    def __init__(self, store: Store, chance: Chance, creation: Creation) -> None:
+        self._store, self._chance, self._creation = store, chance, creation
 
     # --- reading ------------------------------------------------------------------------------------------
     async def all(self) -> list[Template]:
@@ -137,7 +138,7 @@ class Templates:
         while True:
             old = await self.get(name)
             now = await self._store.now()
-            audit = self._enqueuer.audit("remove", f"template:{name}", by, now, before=_text(old.fields))
+            audit = audit_record(self._chance, "remove", f"template:{name}", by, now, before=_text(old.fields))
             entry = Entry(kind=KIND, key=name)
             if (
                 await self._store.write_entries(
@@ -178,8 +179,14 @@ class Templates:
 
     def _audit(self, action: str, name: str, by: str, now: Micros, before: _Body | None, after: _Body) -> Audit:
         told = None if before is None else _text({"handler": before.handler, **before.fields})
-        return self._enqueuer.audit(
-            action, f"template:{name}", by, now, before=told, after=_text({"handler": after.handler, **after.fields})
+        return audit_record(
+            self._chance,
+            action,
+            f"template:{name}",
+            by,
+            now,
+            before=told,
+            after=_text({"handler": after.handler, **after.fields}),
         )
 
 

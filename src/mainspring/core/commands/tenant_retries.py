@@ -14,8 +14,8 @@ from ...model.store.messages import ExecutionQuery
 from ...model.values.reading import whole
 from ..ports import Store
 from ..queries.queries import MAX_OFFSET, MAX_PAGE, Queries, states_of
-from .enqueue import Enqueuer
 from .steering import RETRYABLE
+from .trigger import ManualRuns
 
 PAGE = 500
 ORDER = (
@@ -53,8 +53,8 @@ class TenantPage(msgspec.Struct, frozen=True):
 
 
 class TenantRuns:
-    def __init__(self, store: Store, enqueuer: Enqueuer, queries: Queries) -> None:
-        self._store, self._enqueuer, self._queries = store, enqueuer, queries
+    def __init__(self, store: Store, runs: ManualRuns, queries: Queries) -> None:
+        self._store, self._runs, self._queries = store, runs, queries
 
     async def page(
         self, id: str, status: str | Iterable[str] | None = None, limit: int = 100, offset: int = 0
@@ -82,7 +82,7 @@ class TenantRuns:
         """A new parent for those tenants of this one that did not complete."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
-        seen = await self._enqueuer.retries.look(id)
+        seen = await self._runs.claims.count(id)
         parent = await self._queries.get(id)
         if not parent.fans_out:
             allowed = ["it has run for several tenants; retry it as a whole"]
@@ -94,7 +94,7 @@ class TenantRuns:
             why = "failed before it had tenants" if parent.state is not State.PARTIAL else "without failed tenants"
             allowed = ["some of its tenants did not complete; retry it as a whole"]
             raise CommandRefused("retry", why, allowed, f"execution {parent.id}")
-        return await self._enqueuer.add_retry(parent, by, seen, as_id, tenants)
+        return await self._runs.retry(parent, by, seen, as_id, tenants)
 
     async def _unfinished(self, parent: ExecutionRow) -> list[str]:
         """Every tenant of a parent that has ended has a record; those that retention has deleted are not known."""

@@ -1,52 +1,59 @@
-"""Running a job that exists, now: triggers and manual retries, whoever asks for them."""
+"""Running a job that exists, now: triggers and manual retries.
+
+Of several callers who retry one execution at the same instant, one succeeds. The unique key of a live retry is gone
+once that retry has ended, so an entry in the store counts the retries of each execution. A caller reads the count first
+and takes the next number by compare-and-set before the retry is stored. A caller who read the count before somebody
+else took it is refused, however quickly the other retry came and went.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import msgspec
 
 from ...model.errors import AlreadyRunning, CommandRefused, InvalidValue
 from ...model.execution import ExecutionRow, State
-from ...model.job import Job
-from ...model.store.messages import Added, Audit
-from ...model.time.instants import Micros, to_micros
+from ...model.job import Job, JobState
+from ...model.store.entries import Entry, EntryWrite
+from ...model.store.messages import Audit
+from ...model.time.instants import SECOND, Micros, to_micros
 from ...model.values.ids import Chance, random_id
 from ...model.values.payload import presentable
 from ...model.windows import caller_window
+from ..auditing import TRACE_CONTEXT, audit_record
 from ..cancelling import cancel_all
-from ..declaring.registry import Registry
-from ..declaring.tenant_options import check_tenant, refuse_unknown, tenant_names
+from ..declaring.tenant_options import check_tenant, tenant_names
+from ..expiry import EntryExpiry
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
-from ..ports import Store
-from ..queries.queries import Queries
-from ..request_context import TRACE_CONTEXT
-from ..rules import job_commands, new_execution, tick_records
+from ..ports import Clock, Store
+from ..queries.queries import EXECUTION_ID
+from ..rules import job_commands, new_execution, ticks
 from ..tenants import rosters
 from ..views.execution import Execution
-from .retry_claims import RetryClaims, being_retried
+from .enqueue import Enqueuer
+
+RETRY: Literal["retry"] = "retry"
+KEPT_FOR = 3600 * SECOND
+"""Longer than any request takes."""
 
 
-class Triggering:
-    """The part of the client that is about jobs that exist."""
-
-    if TYPE_CHECKING:
-        _store: Store
-        _queries: Queries
-        _job_cache: JobCache
-        _registry: Registry
-        _chance: Chance
-        _emit: Emit
-        retries: RetryClaims
-
-        def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str: ...
-        def _results(self, executions: Sequence[ExecutionRow], added: Sequence[Added]) -> list[ExecutionRow | None]: ...
-        async def _cancel_superseded(self, execution: ExecutionRow) -> None: ...
-        def audit(
-            self, action: str, target: str, by: str, now: Micros, before: str | None = None, after: str | None = None
-        ) -> Audit: ...
+class ManualRuns:
+    def __init__(
+        self,
+        store: Store,
+        enqueuer: Enqueuer,
+        job_cache: JobCache,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+    ) -> None:
+        self._store, self._enqueuer, self._job_cache = store, enqueuer, job_cache
+        self._chance, self._emit = chance, emit
+        self.claims = RetryClaims(store, clock)
+        self.signature_of = enqueuer.signature_of
 
     async def trigger(
         self,
@@ -64,15 +71,16 @@ class Triggering:
     ) -> ExecutionRow:
         """Run a job now, with other parameters or another window if given. Its schedule stays as it is.
 
-        With an `id` of the caller's own, what was triggered under it before is not triggered again. A `single_try` is
-        for callers who wait and retry themselves. With `tenants` a job that has tenants runs for these; with a single
-        `tenant` any job runs for that one, without a parent.
+        With an `id` of the caller's own, a job that was triggered under it before is not triggered again. A
+        `single_try` is for callers who wait and retry themselves. With `tenants` a job that has tenants runs for these;
+        with a single `tenant` any job runs for that one, without a parent.
         """
-        view = await self._queries.job(name)
-        job, now = view.job, await self._store.now()
-        job_commands.check("trigger", job, view.state)
+        job = await self._job_cache.read(name)
+        if job.cancelled is not None:
+            job_commands.check("trigger", job, JobState.CANCELLED)
+        now = await self._store.now()
         names = _names(job, tenant, tenants)
-        self._refuse_unknown(job, tenant, names)
+        self._enqueuer.refuse_unknown_tenants(job, tenant, names)
         policy = new_execution.single_try(job) if single_try else new_execution.policy_of(job, trigger)
         execution = new_execution.new_execution(
             job,
@@ -80,29 +88,22 @@ class Triggering:
             triggered_by=by,
             now=now,
             chance=self._chance,
-            params=self.encode_params(job, params),
-            window=self._window(job, window, now),
+            params=self._enqueuer.encode_params(job, params),
+            window=_window(job, window, now),
             traceparent=TRACE_CONTEXT.get() or traceparent,
             id=id,
             policy=policy if names is None else new_execution.for_chosen(policy),
             tenant=None if tenant is None else check_tenant("tenant", tenant),
         )
         await self._keep_names(execution, names, now)
-        audit = self.audit("trigger", f"job:{name}", by, now, after=execution.id)
+        audit = audit_record(self._chance, "trigger", f"job:{name}", by, now, after=execution.id)
         return await self._add_or_refuse(execution, audit)
 
-    def _refuse_unknown(self, job: Job, tenant: str | None, names: Sequence[str] | None = None) -> None:
-        """A misspelt tenant would run, and complete if the handler does not look."""
-        if names is not None:
-            refuse_unknown(names, self._registry.provider(job.name), "tenants")
-        elif tenant is not None:
-            refuse_unknown([check_tenant("tenant", tenant)], self._registry.provider(job.name))
-
-    async def add_retry(
+    async def retry(
         self, ended: ExecutionRow, by: str, seen: int, id: str | None = None, tenants: Sequence[str] | None = None
     ) -> ExecutionRow:
         """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given. `seen`
-        are the retries of it that there were when the caller looked, before anything else (`Retries.look`)."""
+        is the number of its retries that the caller read first (`RetryClaims.count`)."""
         job, now = await self._job_cache.read(ended.job), await self._store.now()
         if job.cancelled is not None:
             raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
@@ -113,34 +114,31 @@ class Triggering:
             raise CommandRefused("retry", "without tenants", ["the job has tenants"], f"job {job.name!r}")
         if tenants is not None and ended.for_some:
             execution = msgspec.structs.replace(execution, policy=new_execution.for_chosen(execution.policy))
-        await self.retries.take(execution, seen, now)
+        await self.claims.take(execution, seen, now)
         await self._keep_names(execution, tenants, now)
         action = "retry" if tenants is None else "retry_failed"
-        return await self._add_or_refuse(
-            execution, self.audit(action, f"execution:{ended.id}", by, now, after=execution.id)
-        )
+        audit = audit_record(self._chance, action, f"execution:{ended.id}", by, now, after=execution.id)
+        return await self._add_or_refuse(execution, audit)
 
     async def _keep_names(self, parent: ExecutionRow, names: Sequence[str] | None, now: Micros) -> None:
-        """The list of a parent that does not ask its job for it comes before the parent itself. Should it never be
-        added, the list is forgotten."""
+        """A list of tenants that the caller chose is stored before the parent. If the parent is never stored, the list
+        expires."""
         if names is not None:
             await rosters.made(self._store, parent, names, random_id(now, self._chance), now)
 
     async def _add_or_refuse(self, execution: ExecutionRow, audit: Audit) -> ExecutionRow:
-        added = (await self._store.add([execution], [audit]))[0]
-        result = self._results([execution], [added])[0]
+        result, added = await self._enqueuer.add_one(execution, audit)
         if result is None:
             state = f"being retried already, as execution {added.holder}"
             raise being_retried(execution.retry_of, state, audit.action)
         if result.state is State.SKIPPED:
             raise AlreadyRunning(execution.job, Execution(result), added.holder)
-        await self._cancel_superseded(execution)
         await self._refuse_if_stopped(execution, audit.action)
         return result
 
     async def _refuse_if_stopped(self, execution: ExecutionRow, command: str) -> None:
-        """The job may have been cancelled or removed after it was read, and swept before this was added: then nobody
-        else would cancel this one."""
+        """The job may have been cancelled or removed after it was read, and swept before this execution was stored:
+        then nobody else would cancel it."""
         found = await self._store.jobs([execution.job])
         if found and found[0].id == execution.job_id and found[0].cancelled is None:
             return
@@ -150,13 +148,58 @@ class Triggering:
         state = "cancelled" if found else "removed"
         raise CommandRefused(command, state, ["the job is there and not cancelled"], f"job {execution.job!r}")
 
-    def _window(self, job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:
-        if window is None:
-            return tick_records.window_at(job, now)
-        if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:
-            raise InvalidValue("window", window, "a pair (begin, end)")
-        custom = caller_window(job.spec.window, *window, tz=job.spec.tz)
-        return to_micros(custom.begin), to_micros(custom.end)
+
+class _LastRetry(msgspec.Struct, frozen=True):
+    id: str
+    at: Micros
+
+
+class RetryClaims:
+    """Counts the retries of each execution."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self.expiry = EntryExpiry(store, clock, RETRY, _is_old)
+
+    async def count(self, ended: str) -> int:
+        """How many times this execution has been retried; 0 for text that is no id."""
+        found = await self._find(ended) if EXECUTION_ID.fullmatch(ended) else None
+        return 0 if found is None else found.version
+
+    async def take(self, retry: ExecutionRow, seen: int, now: Micros) -> None:
+        """Refuse this retry if there was another one since the caller counted."""
+        await self.expiry.now_and_then()
+        ended = retry.retry_of or ""
+        entry = Entry(kind=RETRY, key=ended, body=msgspec.json.encode(_LastRetry(retry.id, now)).decode())
+        if (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen)]))[0]:
+            return
+        found = await self._find(ended)
+        other = "" if found is None else f", as execution {_last_retry(found).id}"
+        raise being_retried(ended, f"being retried already{other}")
+
+    async def _find(self, ended: str) -> Entry | None:
+        return next(iter(await self._store.entries(RETRY, "", [ended])), None)
+
+
+def being_retried(ended: str | None, state: str, command: str = "retry") -> CommandRefused:
+    return CommandRefused(command, state, ["that one has ended"], f"execution {ended}")
+
+
+def _last_retry(entry: Entry) -> _LastRetry:
+    return msgspec.json.decode(entry.body, type=_LastRetry)
+
+
+def _is_old(entry: Entry, now: Micros) -> bool:
+    return _last_retry(entry).at < now - KEPT_FOR
+
+
+def _window(job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:
+    if window is None:
+        return ticks.window_at(job, now)
+    if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:
+        raise InvalidValue("window", window, "a pair (begin, end)")
+    custom = caller_window(job.spec.window, *window, tz=job.spec.tz)
+    return to_micros(custom.begin), to_micros(custom.end)
 
 
 def _names(job: Job, tenant: str | None, tenants: Iterable[str] | None) -> list[str] | None:

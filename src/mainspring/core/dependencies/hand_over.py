@@ -17,7 +17,7 @@ from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.time.instants import Micros
 from ..cancelling import cancel_all
-from ..emitting import tell_enqueued
+from ..emitting import emit_enqueued
 from ..loops import Emit
 from ..ports import Store
 from ..tenants import rosters
@@ -231,7 +231,7 @@ async def _added(store: Store, rows: list[ExecutionRow], emit: Emit) -> list[Exe
     else would cancel these rows.
     """
     added = await store.add(rows)
-    tell_enqueued(emit, rows, added)
+    emit_enqueued(emit, rows, added)
     for row, each in zip(rows, added, strict=True):
         if row.state.final and each.outcome == "added":
             emit(Skipped(row, row.reason or "", None))

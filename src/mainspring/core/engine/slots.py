@@ -16,7 +16,7 @@ from ...model.execution import ExecutionRow, Outcome
 from ...model.store.messages import ProgressReport
 from ...model.time.instants import SECOND
 from ..declaring.registry import Registry
-from ..emitting import together_of
+from ..emitting import emit_many_of
 from ..loops import Emit, Loop
 from ..ports import Clock, Store
 from .heartbeat import Leases
@@ -43,7 +43,7 @@ class Slots:
     ) -> None:
         self._concurrency, self._registry, self._runner, self._leases = concurrency, registry, runner, leases
         self._clock, self._emit, self._on_end = clock, emit, on_end
-        self._tell_together = together_of(emit)
+        self._emit_many = emit_many_of(emit)
         self._begun: list[Run] = []  # and not told of yet
         self._loop = asyncio.get_running_loop()
         self._pace = Pace()
@@ -111,7 +111,7 @@ class Slots:
         begun, self._begun = self._begun, []
         if begun:
             executions = [run.execution for run in begun]
-            self._tell_together(Started, executions, partial(list, map(_started, begun)))
+            self._emit_many(Started, executions, partial(list, map(_started, begun)))
 
     def _prepared(self, execution: ExecutionRow) -> Run:
         return self._runner.prepare(execution, self._registry.get(execution.handler))

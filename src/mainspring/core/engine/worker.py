@@ -25,7 +25,7 @@ from ...model.time.instants import SECOND
 from ...model.values.ids import Chance
 from ..cancelling import cancel_all, is_superseded, of_stopped_jobs
 from ..declaring.registry import Registry
-from ..emitting import together_of
+from ..emitting import emit_many_of
 from ..loops import FIRST_PAUSE, Emit, Loop, trouble
 from ..ports import Clock, Store, Topic
 from ..rules import transitions
@@ -95,7 +95,7 @@ class Worker:
     ) -> None:
         self._store, self._registry, self._leases = store, registry, leases
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
-        self._tell_together = together_of(emit)
+        self._emit_many = emit_many_of(emit)
         self._on_follow_up, self._on_waiting = on_follow_up, on_waiting
         self._slots = Slots(settings.concurrency, registry, runner, leases, clock, emit, self._ended)
         self._notes = Notes(store, self._slots, leases, clock, emit, settings.poll_interval)
@@ -313,7 +313,7 @@ class Worker:
     def _tell_completed(self, endings: list[_Ending]) -> None:
         """Of all that an exchange settled, at once."""
         executions = [ending.run.execution for ending in endings]
-        self._tell_together(AttemptEnded, executions, partial(list, map(_completed, endings)))
+        self._emit_many(AttemptEnded, executions, partial(list, map(_completed, endings)))
 
     # --- heart --------------------------------------------------------------------------------------------
     def beaten(self, reply: HeartbeatReply) -> None:

@@ -19,8 +19,9 @@ from ...model.job import Job, JobSpec
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros, to_datetime
-from ...model.values.ids import Chance, random_id
+from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier, words
+from ..auditing import audit_record
 from ..ports import Clock, Store
 from ..rules.opening_hours import named_by
 
@@ -236,12 +237,12 @@ class Calendars:
         return won
 
     def _audit(self, action: str, name: str, by: str, now: Micros, before: Entry | None, after: _Body | None) -> Audit:
-        return Audit(
-            id=random_id(now, self._chance),
-            at=now,
-            actor=words("by", by),
-            action=f"{action}_calendar",
-            target=f"calendar:{name}",
+        return audit_record(
+            self._chance,
+            f"{action}_calendar",
+            f"calendar:{name}",
+            by,
+            now,
             before=None if before is None else _summary(_read(before)),
             after=None if after is None else _summary(after),
         )

@@ -15,7 +15,7 @@ from ...model.execution import ExecutionRow
 from ...model.job import Job, JobState, JobStats, LiveCounts
 from ...model.occurrences import Occurrence
 from ...model.time.instants import Micros, maybe_datetime, to_datetime
-from ..rules.job_commands import job_state
+from ..rules.job_commands import job_state, tag_of
 from ..rules.opening_hours import NONE, Closing, closing, has_hours, next_open_run
 
 
@@ -39,7 +39,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def tag(self) -> str:
         """Which state of which incarnation this is: another one with every write."""
-        return f"{self.job.id[-12:]}-{self.job.version}"
+        return tag_of(self.job)
 
     @property
     def handler(self) -> str:

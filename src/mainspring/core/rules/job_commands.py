@@ -91,19 +91,45 @@ def facts_of(state: JobState) -> tuple[JobFacts, ...]:
             return (msgspec.structs.replace(ended, last=_FOUND_FAILED),)
 
 
+def tag_of(job: Job) -> str:
+    """Names one version of one incarnation: every write gives another tag."""
+    return f"{job.id[-12:]}-{job.version}"
+
+
+def always_allowed(command: str, job: Job) -> bool:
+    """Whether the row alone permits a command, whatever executions the job has."""
+    return all(_seen_by(command, job, state) in ALLOWED[command] for state in _possible_states(job))
+
+
+def _possible_states(job: Job) -> frozenset[JobState]:
+    """What `job_state` can say of this row."""
+    if job.cancelled is not None:
+        return frozenset({JobState.CANCELLED})
+    if job.paused is not None:
+        return frozenset({JobState.RUNNING, JobState.PAUSED})
+    if job.due is not None:
+        return frozenset({JobState.RUNNING, JobState.SCHEDULED})
+    return frozenset({JobState.RUNNING, JobState.PENDING, JobState.COMPLETED, JobState.FAILED})
+
+
 def check(command: str, job: Job, state: JobState, last: State | None = None) -> None:
-    """Refuse a command that the job's state does not permit, naming both. A job paused while it runs is paused. One
-    that comes after others is never over: other jobs are its schedule."""
-    allowed = ALLOWED[command]
-    if job.spec.after and state in (JobState.PENDING, JobState.COMPLETED, JobState.FAILED):
-        state = JobState.SCHEDULED
-    if command in ("pause", "resume") and state is JobState.RUNNING and job.paused is not None:
-        state = JobState.PAUSED
+    """Refuse a command that the state of the job does not permit, naming both."""
+    allowed, state = ALLOWED[command], _seen_by(command, job, state)
     if state not in allowed:
         raise CommandRefused(command, state, sorted(allowed), f"job {job.name!r}")
     if command == "retry" and last is not State.FAILED:
         subject = f"job {job.name!r}"
         raise CommandRefused("retry", f"{state} and its last run {last or 'has not ended'}", ["failed"], subject)
+
+
+def _seen_by(command: str, job: Job, state: JobState) -> JobState:
+    """The state that a command goes by. A job that is paused while it runs counts as paused; a job that comes after
+    others is never over, because the other jobs are its schedule."""
+    if job.spec.after and state in (JobState.PENDING, JobState.COMPLETED, JobState.FAILED):
+        return JobState.SCHEDULED
+    if command in ("pause", "resume") and state is JobState.RUNNING and job.paused is not None:
+        return JobState.PAUSED
+    return state
 
 
 def pause(job: Job, now: Micros, *, by: str, note: str | None, resume: Micros | None) -> JobWrite:

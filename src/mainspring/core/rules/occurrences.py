@@ -1,86 +1,26 @@
-"""Single occurrences: one tick of a job that is skipped, or moved to another time. Pure functions on the job's row.
+"""Single occurrences: one tick of a job that an operator skips, or moves to another time. Pure functions on the row.
 
-Its trigger goes on as if that tick were not there (`Job.plan`); the occurrence itself is dealt with at its own time, in
-the same compare-and-set as any tick, and under the id of its tick: so it happens once, wherever it was moved to.
+The trigger goes on as if that tick did not exist (`Job.plan`). The occurrence itself happens at its own time
+(`ticks.settle_occurrences`), in the same compare-and-set as any tick and under the id of its tick: so it happens once,
+wherever it was moved to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
 from ...model.errors import InvalidValue
-from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.occurrences import Occurrence, is_tick, write_overrides
-from ...model.policies import CatchUp
 from ...model.store.messages import JobWrite
-from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
+from ...model.time.instants import SECOND, Micros, to_datetime, to_micros
 from ...model.triggers.base import Trigger
-from ...model.values.ids import Chance
 from ...model.values.reading import instant
-from .new_execution import CATCH_UP
-from .tick_records import gap_record, skip_record, tick_execution
 
 MOST = 100
 """Exceptions a job may have at once. A job that needs more of them needs another schedule, or a calendar."""
 _INSTANT = timedelta(microseconds=1)
-
-
-# --- what schedulers make of them -----------------------------------------------------------------------------------
-
-
-def settled(
-    write: JobWrite,
-    until: Micros,
-    now: Micros,
-    chance: Chance,
-    rule: CatchUp,
-    in_time: Callable[[Micros], bool],
-    reason: str = "missed",
-) -> JobWrite:
-    """The same write, with the occurrences whose time has come by `until` dealt with too."""
-    job = write.job
-    come = [each for each in job.occurrences if not each.done and each.due <= until]
-    made = tuple(_made(job, each, now, chance, rule, in_time, reason) for each in come)
-    left = [msgspec.structs.replace(each, done=True) if each in come else each for each in job.occurrences]
-    kept = tuple(each for each in left if not each.done or each.tick > until)
-    changed = with_occurrences(job, kept)
-    if not (job.trigger is None or job.trigger.fixed_delay):  # the last tick of a fixed delay plans the next: no other
-        passed = [each.tick for each in left if each not in kept]
-        changed = changed.with_changes(last_tick=max(_known(job.last_tick, *passed), default=None))
-    return msgspec.structs.replace(
-        write,
-        job=changed,
-        executions=write.executions + made,
-        only_plan=write.only_plan and changed.overrides == job.overrides,
-    )
-
-
-def _made(
-    job: Job,
-    occurrence: Occurrence,
-    now: Micros,
-    chance: Chance,
-    rule: CatchUp,
-    in_time: Callable[[Micros], bool],
-    reason: str,
-) -> ExecutionRow:
-    """One that was moved and is found too late is missed like any tick, from the time it was moved to."""
-    if occurrence.to is None:
-        return skip_record(job, occurrence, now, chance)
-    if in_time(occurrence.to):
-        return tick_execution(job, occurrence.tick, "schedule", now, chance, due=occurrence.to)
-    young = rule.age_limit is None or now - occurrence.to <= seconds_to_micros(rule.age_limit)
-    if rule.rule != "skip" and young:
-        return tick_execution(job, occurrence.tick, CATCH_UP, now, chance, due=now)
-    return gap_record(job, (occurrence.tick, occurrence.tick, 1, True), now, chance, reason)
-
-
-# --- what operators say ---------------------------------------------------------------------------------------------
 
 
 def skip(job: Job, at: Any, now: Micros, by: str) -> JobWrite:
@@ -193,10 +133,6 @@ def _following(trigger: Trigger, after: Micros) -> list[Any]:
     first = trigger.next_after(to_datetime(after))
     second = None if first is None else trigger.next_after(first)
     return [tick for tick in (first, second) if tick is not None]
-
-
-def _known(*ticks: Micros | None) -> list[Micros]:
-    return [tick for tick in ticks if tick is not None]
 
 
 def _text(at: Micros) -> str:

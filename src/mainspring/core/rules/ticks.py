@@ -1,8 +1,8 @@
-"""What is due: pure functions from a job and the store's time to the tick it makes, and to its next one.
+"""Ticks: pure functions from a job and the store's time to the executions that are due, and to the next tick.
 
-A tick found late by no more than the grace runs. What is later is missed: the job's rule says how many of the newest
-missed ones are caught up, one after another, and one record tells of all the others. The work does not grow with the
-length of the gap.
+A tick that is found late by no more than the grace runs. A later one is missed: the job's rule says how many of the
+newest missed ticks are caught up, one after another, and a single record stands for all the others. The work does not
+grow with the length of the gap.
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
 from ...model.calendars.calendar import Calendar
-from ...model.execution import ExecutionRow
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job
+from ...model.occurrences import Occurrence
 from ...model.policies import CatchUp, as_catch_up
 from ...model.store.messages import JobWrite
 from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ...model.triggers.combined import Trigger
 from ...model.triggers.wall_clock import CalendarTrigger
 from ...model.values.ids import Chance, tick_id
-from .new_execution import CATCH_UP
-from .occurrences import settled
+from ...model.windows import resolve
+from .new_execution import CATCH_UP, new_execution
+from .occurrences import with_occurrences
 from .opening_hours import NONE, OpenTicks, open_ticks, waiting_keys
-from .tick_records import gap_record, tick_execution
 
 DEFAULT_GRACE = 60.0
 MAX_DUE_TICKS = 100
@@ -54,7 +56,7 @@ def materialise(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, C
     executions = _executions(job, due, now, chance, rule, calendars)
     changed = job.with_changes(next_run=upcoming, last_tick=_last(job, due, now))
     write = JobWrite(job=changed, seen_version=job.version, executions=executions, only_plan=True)
-    return settled(write, now, now, chance, rule, _is_in_time(job, now)) if job.occurrences else write
+    return settle_occurrences(write, now, now, chance, rule, _is_in_time(job, now)) if job.occurrences else write
 
 
 def resume(
@@ -65,7 +67,7 @@ def resume(
     until, rule = now if at is None else at, as_catch_up(running.spec.missed_while_paused)
     write = _resumed(running, until, now, chance, rule, calendars)
     if running.occurrences and running.ticking:
-        return settled(write, until, now, chance, rule, lambda due: False, reason="paused")
+        return settle_occurrences(write, until, now, chance, rule, lambda due: False, reason="paused")
     return write
 
 
@@ -265,3 +267,117 @@ def _trigger(job: Job) -> Trigger:
     if job.plan is None:
         raise AssertionError(f"job {job.name} has no trigger and is never due")
     return job.plan
+
+
+# --- single occurrences ---------------------------------------------------------------------------------------------
+
+
+def settle_occurrences(
+    write: JobWrite,
+    until: Micros,
+    now: Micros,
+    chance: Chance,
+    rule: CatchUp,
+    in_time: Callable[[Micros], bool],
+    reason: str = "missed",
+) -> JobWrite:
+    """The same write, with every single occurrence whose time has come by `until`."""
+    job = write.job
+    come = [each for each in job.occurrences if not each.done and each.due <= until]
+    made = tuple(_occurrence(job, each, now, chance, rule, in_time, reason) for each in come)
+    left = [msgspec.structs.replace(each, done=True) if each in come else each for each in job.occurrences]
+    kept = tuple(each for each in left if not each.done or each.tick > until)
+    changed = with_occurrences(job, kept)
+    if not (job.trigger is None or job.trigger.fixed_delay):  # the last tick of a fixed delay plans the next: no other
+        passed = [each.tick for each in left if each not in kept]
+        known = passed if job.last_tick is None else [job.last_tick, *passed]
+        changed = changed.with_changes(last_tick=max(known, default=None))
+    return msgspec.structs.replace(
+        write,
+        job=changed,
+        executions=write.executions + made,
+        only_plan=write.only_plan and changed.overrides == job.overrides,
+    )
+
+
+def _occurrence(
+    job: Job,
+    occurrence: Occurrence,
+    now: Micros,
+    chance: Chance,
+    rule: CatchUp,
+    in_time: Callable[[Micros], bool],
+    reason: str,
+) -> ExecutionRow:
+    """A moved occurrence that is found too late is missed like any tick, counted from its new time."""
+    if occurrence.to is None:
+        return skip_record(job, occurrence, now, chance)
+    if in_time(occurrence.to):
+        return tick_execution(job, occurrence.tick, "schedule", now, chance, due=occurrence.to)
+    young = rule.age_limit is None or now - occurrence.to <= seconds_to_micros(rule.age_limit)
+    if rule.rule != "skip" and young:
+        return tick_execution(job, occurrence.tick, CATCH_UP, now, chance, due=now)
+    return gap_record(job, (occurrence.tick, occurrence.tick, 1, True), now, chance, reason)
+
+
+# --- what a tick leaves in the store --------------------------------------------------------------------------------
+
+
+def tick_execution(job: Job, tick: Micros, trigger: str, now: Micros, chance: Chance, due: Micros) -> ExecutionRow:
+    """A tick of a fixed delay is marked from the start: if it is skipped, the next one still has to be planned."""
+    return new_execution(
+        job,
+        id=tick_id(job.id, tick),
+        trigger=trigger,
+        now=now,
+        chance=chance,
+        tick=tick,
+        due=due,
+        window=window_at(job, tick),
+        todo=job.trigger is not None and job.trigger.fixed_delay,
+    )
+
+
+def window_at(job: Job, at: Micros) -> tuple[Micros, Micros] | None:
+    """The data window that a run of this job at that instant covers, in the job's own zone."""
+    if job.spec.window is None:
+        return None
+    instant = to_datetime(at)
+    previous = job.trigger.previous(instant - _INSTANT) if job.trigger is not None else None
+    window = resolve(job.spec.window, instant, job.spec.tz, previous)
+    return to_micros(window.begin), to_micros(window.end)
+
+
+def gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, chance: Chance, why: str) -> ExecutionRow:
+    first, last, count, exact = gap
+    words = {
+        "from": to_datetime(first).isoformat(),
+        "to": to_datetime(last).isoformat(),
+        "count": count,
+        "exact": exact,
+        "because": "the job was paused" if why == "paused" else "no scheduler was running",
+    }
+    record = new_execution(
+        job, id=tick_id(job.id, first, "missed"), trigger="schedule", now=now, chance=chance, tick=first, due=first
+    )
+    return _skipped(record, now, "missed", words)
+
+
+def skip_record(job: Job, skipped: Occurrence, now: Micros, chance: Chance) -> ExecutionRow:
+    """An occurrence that somebody skipped, under the id that its run would have had."""
+    record = tick_execution(job, skipped.tick, "schedule", now, chance, due=skipped.tick)
+    by = msgspec.structs.replace(record, triggered_by=skipped.by, todo=False)
+    return _skipped(by, now, "occurrence", {"by": skipped.by})
+
+
+def _skipped(execution: ExecutionRow, now: Micros, reason: str, words: dict[str, Any]) -> ExecutionRow:
+    return msgspec.structs.replace(
+        execution,
+        state=State.SKIPPED,
+        reason=reason,
+        finished=now,
+        overlap_key=None,
+        running_overlap_key=None,
+        staged=False,
+        metadata_json=msgspec.json.encode(words).decode(),
+    )

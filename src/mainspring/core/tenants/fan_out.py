@@ -29,7 +29,7 @@ from ..declaring.context import JobContext
 from ..declaring.parameters import is_async
 from ..declaring.registry import Registry
 from ..declaring.tenant_options import TenantProvider, context_wanted, tenant_names
-from ..emitting import tell_enqueued
+from ..emitting import emit_enqueued
 from ..loops import Emit
 from ..ports import Clock, Store
 from ..rules.limits import added_limit, fan_out_key
@@ -85,7 +85,7 @@ class FanOuts:
                 context.check()
                 now = self._clock.now()
                 children = [blank.child(name, now) for name in some[start : start + BATCH]]
-                tell_enqueued(self._emit, children, await self._store.add(children))
+                emit_enqueued(self._emit, children, await self._store.add(children))
         return known.total
 
     async def _listed(self, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:

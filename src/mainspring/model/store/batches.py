@@ -20,7 +20,7 @@ class ExecutionTemplate:
 
 class TemplatedBatch(list[ExecutionRow]):
     """Executions made from one template: ids are unique, each trace id is the execution's own id, and each execution
-    is due when it is created. Only `core.commands.batches` creates these; a copy or a slice is a plain list."""
+    is due when it is created. Only `core.commands.enqueue` creates these; a copy or a slice is a plain list."""
 
     __slots__ = ("ahead", "template")
 

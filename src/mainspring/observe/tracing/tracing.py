@@ -21,7 +21,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ...core.request_context import TRACE_CONTEXT
+from ...core.auditing import TRACE_CONTEXT
 from ...model.execution import ExecutionRow, Outcome
 from ...model.store.messages import Added
 from ...model.values.trace_context import joined, split, trace_id_of

@@ -76,7 +76,7 @@ async def trigger_job(
     async def work(execution_id: str | None) -> Answer:
         view = await call.steerable(id)
         call.check(view)
-        made = await call.engine.enqueuer.trigger(
+        made = await call.engine.manual_runs.trigger(
             id,
             given.params,
             window=window,

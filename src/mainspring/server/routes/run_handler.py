@@ -53,7 +53,7 @@ async def run_handler(
             await call.steerable(handler)
         except JobNotFound:
             raise HandlerNotFound(handler, call.application.registry.names) from None
-        made = await call.engine.enqueuer.trigger(
+        made = await call.engine.manual_runs.trigger(
             handler,
             body,
             by=call.by,

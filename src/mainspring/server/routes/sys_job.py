@@ -46,7 +46,7 @@ async def run_job(call: Posting, id: JobId, body: Empty | None = None, tracepare
 
     async def work(execution_id: str | None) -> Answer:
         await call.steerable(id)
-        made = await call.engine.enqueuer.trigger(
+        made = await call.engine.manual_runs.trigger(
             id, by=call.by, trigger="api", traceparent=traceparent, id=execution_id
         )
         return json({"execution_id": made.id, "job": made.job, "status": made.state.value}, 202)

@@ -22,7 +22,7 @@ from mainspring import (
     RetryAfter,
     every,
 )
-from mainspring.core.commands.retry_claims import RetryClaims
+from mainspring.core.commands.trigger import RetryClaims
 from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Started
 from mainspring.testing.clock import FakeClock
@@ -266,7 +266,7 @@ async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
 
     async with app:
         failed = await ended(app, await app.enqueue("fails"))
-        look, others = RetryClaims.look, list[Execution | None]()
+        look, others = RetryClaims.count, list[Execution | None]()
 
         async def slow(self: RetryClaims, id: str) -> int:
             seen = await look(self, id)
@@ -275,7 +275,7 @@ async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
                 others[0] = await ended(app, await app.retry(failed))
             return seen
 
-        monkeypatch.setattr(RetryClaims, "look", slow)
+        monkeypatch.setattr(RetryClaims, "count", slow)
         with pytest.raises(CommandRefused, match="it is being retried already, as execution") as refused:
             await app.retry(failed)
         assert others[0].id in str(refused.value)

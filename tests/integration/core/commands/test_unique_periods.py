@@ -64,12 +64,12 @@ async def test_a_process_that_died_before_it_enqueued_holds_the_key_for_moments_
 ) -> None:
     clock = FakeClock()
     app, _ = application(memory_nodes, clock=clock)
-    client = (await app._runtime.engine()).client
+    enqueuer = (await app._runtime.engine()).enqueuer
 
     async def dies(*_: object) -> Any:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(client, "_add", dies)
+    monkeypatch.setattr(enqueuer, "_add", dies)
     with pytest.raises(asyncio.CancelledError):
         await app.enqueue("note", {"n": 1}, unique=A_DAY)
     monkeypatch.undo()

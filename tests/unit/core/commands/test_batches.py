@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from mainspring.core.commands.batches import Series, made_of, overlapped
+from mainspring.core.commands.enqueue import Draft, ExecutionMaker, made_of, overlapped
 from mainspring.core.rules import new_execution
 from mainspring.model.errors import StoreError
 from mainspring.model.job import Job, JobSpec, encode_spec
@@ -54,21 +54,25 @@ def test_ids_of_a_batch_look_like_any_other_and_differ(together: bool) -> None:
         assert id[:18] == random_id(NOW + n, random.Random())[:18], "the same instant begins alike"
 
 
-def series(**fields: Any) -> Series:
-    return Series(job(**fields), encode, Still(), random.Random(1))
+def draft(maker: ExecutionMaker, params: object) -> Draft:
+    return Draft(maker, maker.encode(params))
+
+
+def maker(**fields: Any) -> ExecutionMaker:
+    return ExecutionMaker(job(**fields), encode, Still(), random.Random(1))
 
 
 def test_a_batch_keeps_its_order_even_while_the_clock_stands() -> None:
-    mails = series()
-    made = [row for _ in range(2) for row in made_of([mails.draft({"n": n}) for n in range(500)])]
+    mails = maker()
+    made = [row for _ in range(2) for row in made_of([draft(mails, {"n": n}) for n in range(500)])]
     assert [row.id for row in made] == sorted(row.id for row in made)
     assert {(row.created, row.due) for row in made} == {(NOW, NOW)}, "none is due later than now"
 
 
 def test_each_has_its_own_parameters_and_trace_and_all_else_as_if_made_alone() -> None:
-    mails = series()
+    mails = maker()
     alone = new_execution.new_execution(mails.job, trigger="enqueue", now=NOW, chance=random.Random())
-    none, one = made_of([mails.draft(None), mails.draft({"to": "ada"})])
+    none, one = made_of([draft(mails, None), draft(mails, {"to": "ada"})])
     assert (none.params, one.params) == ("null", '{"to":"ada"}')
     for row in (none, one):
         assert row.trace_id == row.id.replace("-", "")
@@ -77,26 +81,26 @@ def test_each_has_its_own_parameters_and_trace_and_all_else_as_if_made_alone() -
 
 
 def test_those_of_one_job_are_marked_as_alike_unless_they_differ_in_more_than_parameters() -> None:
-    mails = series()
-    drafts = [mails.draft({"n": n}) for n in range(3)]
+    mails = maker()
+    drafts = [draft(mails, {"n": n}) for n in range(3)]
     assert isinstance(made_of(drafts), TemplatedBatch)
-    assert not isinstance(made_of([*drafts, series().draft(None)]), TemplatedBatch), "another job"
-    limited = series(limits=(Limit("{params.n}", concurrency=1),))
-    made = made_of([limited.draft({"n": n}) for n in range(2)])
+    assert not isinstance(made_of([*drafts, draft(maker(), None)]), TemplatedBatch), "another job"
+    limited = maker(limits=(Limit("{params.n}", concurrency=1),))
+    made = made_of([draft(limited, {"n": n}) for n in range(2)])
     assert not isinstance(made, TemplatedBatch)
     assert made[0].limits != made[1].limits
 
 
 def test_parameters_are_checked_each_time() -> None:
-    mails = series()
-    mails.draft("good")
+    mails = maker()
+    draft(mails, "good")
     with pytest.raises(ValueError, match="bad"):
-        mails.draft("bad")
+        draft(mails, "bad")
 
 
 def test_the_order_matters_only_where_executions_exclude_each_other() -> None:
-    assert series().independent
-    assert not series(overlap="skip").independent
+    assert maker().independent
+    assert not maker(overlap="skip").independent
 
 
 async def test_parts_overlap_and_their_results_are_in_order() -> None:

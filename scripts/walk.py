@@ -1,0 +1,216 @@
+"""Print the way that a flow takes through the code: its files, its function calls and its store round trips.
+
+    python scripts/walk.py                          every flow, on the memory and SQLite stores
+    python scripts/walk.py enqueue --store sqlite   one flow on one store
+    python scripts/walk.py --database-url URL       on PostgreSQL, or any other database
+    python scripts/walk.py --check                  the totals only; the exit code is 1 when a limit is exceeded
+
+The flows are: `enqueue` up to its INSERT, `tick` (one pass of the scheduler with a due job, up to the inserted
+execution) and `pause` (a command, up to its audit record). `sys.setprofile` counts in every thread, after the caches of
+the process have been filled once, as in a process that has been running for a while. A hop is one call of a function
+under src/mainspring; repeated calls of one function by the same caller are folded into one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from mainspring import Mainspring, every
+from mainspring.core.engine.scheduler import Scheduler
+from mainspring.core.ports import Store
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "mainspring"
+ROUND_TRIPS = frozenset(name for name in vars(Store) if not name.startswith("_")) - {"listen", "open", "close"}
+WRITES = frozenset({"add", "write_jobs"})
+
+
+class Limit(NamedTuple):
+    files: int
+    round_trips: int
+
+
+LIMITS = {"enqueue": Limit(15, 1), "tick": Limit(20, 2), "pause": Limit(15, 4)}
+
+
+class Hop(NamedTuple):
+    file: str
+    function: str
+    depth: int
+
+
+class Walk:
+    """Records every call between `active = True` and the end of the last write to the store."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self._hops: list[Hop] = []
+        self._depths: dict[FrameType, int] = {}
+        self._trips: list[tuple[FrameType, int]] = []
+        self._ends: dict[FrameType, int] = {}
+        """For each write to the store, the number of hops when it returned last: a coroutine returns at every wait."""
+
+    def profile(self, frame: FrameType, event: str, arg: object) -> None:
+        if not self.active or not frame.f_code.co_filename.startswith(str(SOURCE)):
+            return
+        if event == "call" and frame not in self._depths:
+            self._called(frame)
+        elif event == "return" and frame in self._ends:
+            self._ends[frame] = len(self._hops)
+
+    def _called(self, frame: FrameType) -> None:
+        caller = frame.f_back
+        while caller is not None and caller not in self._depths:
+            caller = caller.f_back
+        self._depths[frame] = depth = 0 if caller is None else self._depths[caller] + 1
+        file = Path(frame.f_code.co_filename).relative_to(SOURCE).as_posix()
+        self._hops.append(Hop(file, frame.f_code.co_qualname, depth))
+        name = frame.f_code.co_name
+        inside = caller is not None and "/stores/" in caller.f_code.co_filename
+        if file.startswith("stores/") and not inside and name in ROUND_TRIPS and "self" in frame.f_locals:
+            self._trips.append((frame, len(self._hops)))
+            if name in WRITES:
+                self._ends[frame] = len(self._hops)
+
+    @property
+    def hops(self) -> list[Hop]:
+        return self._hops[: max(self._ends.values(), default=len(self._hops))]
+
+    @property
+    def files(self) -> list[str]:
+        return sorted({hop.file for hop in self.hops})
+
+    @property
+    def round_trips(self) -> list[str]:
+        last = len(self.hops)
+        return [frame.f_code.co_name for frame, number in self._trips if number <= last]
+
+    def lines(self) -> list[str]:
+        """The walk, indented by the depth of calls, with repeated calls folded."""
+        folded: list[tuple[Hop, int]] = []
+        for hop in self.hops:
+            if folded and folded[-1][0] == hop:
+                folded[-1] = (hop, folded[-1][1] + 1)
+            else:
+                folded.append((hop, 1))
+        width = max(len(hop.file) for hop, _ in folded) + 2
+        return [
+            f"  {hop.file:<{width}}{'  ' * hop.depth}{hop.function}{f'  x{times}' if times > 1 else ''}"
+            for hop, times in folded
+        ]
+
+
+Flow = Callable[[Mainspring], Awaitable[object]]
+
+
+async def enqueue(app: Mainspring) -> object:
+    return await app.enqueue("work", {"number": 1})
+
+
+async def tick(app: Mainspring) -> object:
+    parts: Any = await app._runtime.engine()
+    await asyncio.sleep(0.02)  # the job is due
+    scheduler = Scheduler(parts.store, parts.time, random.Random(1), lambda event: None, 10.0)
+    return await scheduler.step()
+
+
+async def pause(app: Mainspring) -> object:
+    return await app.pause("report", by="walk")
+
+
+async def resume(app: Mainspring) -> object:
+    return await app.resume("report", by="walk")
+
+
+FLOWS: dict[str, tuple[Flow, tuple[Flow, ...]]] = {
+    "enqueue": (enqueue, (enqueue,)),
+    "tick": (tick, (tick,)),
+    "pause": (pause, (pause, resume)),
+}
+"""Each flow, and what is done before it so that caches are filled."""
+
+
+async def walk(name: str, database: str) -> Walk:
+    found = Walk()
+    threading.setprofile(found.profile)  # threads of the store start when it is opened
+    app = Mainspring(database)
+    app.job("work")(_work)
+    app.job("report", trigger=every(hours=1))(_report)
+    app.job("often", trigger=every(seconds=0.01))(_report)
+    flow, before = FLOWS[name]
+    await app.open()
+    try:
+        for each in before:
+            await each(app)
+        await _recorded(found, flow, app)
+    finally:
+        threading.setprofile(None)  # type: ignore[arg-type]
+        await app.close()
+    return found
+
+
+async def _recorded(found: Walk, flow: Flow, app: Mainspring) -> None:
+    sys.setprofile(found.profile)
+    found.active = True
+    try:
+        await flow(app)
+    finally:
+        found.active = False
+        sys.setprofile(None)
+
+
+async def _work(number: int) -> None: ...
+
+
+async def _report() -> None: ...
+
+
+def totals(name: str, store: str, found: Walk) -> str:
+    trips = found.round_trips
+    return (
+        f"{name} on {store}: {len(found.hops)} hops over {len(found.files)} files, "
+        f"{len(trips)} round trips ({', '.join(trips)})"
+    )
+
+
+def exceeded(name: str, found: Walk) -> bool:
+    limit = LIMITS[name]
+    return len(found.files) > limit.files or len(found.round_trips) > limit.round_trips
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Print the way of a flow through the code.")
+    parser.add_argument("flow", nargs="?", choices=list(FLOWS), help="default: all of them")
+    parser.add_argument("--store", choices=["memory", "sqlite"], help="default: both")
+    parser.add_argument("--database-url", help="walk on this database instead")
+    parser.add_argument("--check", action="store_true", help="print the totals only")
+    given = parser.parse_args(arguments)
+    broken = 0
+    with tempfile.TemporaryDirectory() as folder:
+        stores = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/walk.db"}
+        if given.database_url:
+            stores = {given.database_url.partition(":")[0]: given.database_url}
+        elif given.store:
+            stores = {given.store: stores[given.store]}
+        for name in [given.flow] if given.flow else FLOWS:
+            for store, url in stores.items():
+                found = asyncio.run(walk(name, url))
+                print(totals(name, store, found))
+                if not given.check:
+                    print("\n".join(found.lines()))
+                if exceeded(name, found):
+                    broken += 1
+                    print(f"  past its limit of {LIMITS[name].files} files and {LIMITS[name].round_trips} round trips")
+    return 1 if broken and given.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
