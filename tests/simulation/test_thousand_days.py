@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from mainspring.core.rules import tick_records, ticks
+from mainspring.core.rules import ticks
 from mainspring.model.store.messages import JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND
 from mainspring.stores.memory import MemoryStore
@@ -51,7 +51,7 @@ class LetsEverySchedulerWin(MemoryStore):
 def test_the_oracle_notices_a_tick_that_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two things prevent it, and each is enough: who has lost the race writes nothing, and a tick has one id."""
     ids = (f"{number:032x}" for number in range(1_000_000))
-    monkeypatch.setattr(tick_records, "tick_id", lambda *_: next(ids))
+    monkeypatch.setattr(ticks, "tick_id", lambda *_: next(ids))
     assert _wrong(*virtual.run(_lived(0, LetsEverySchedulerWin, 100)))
 
 

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mainspring import Hours, Mainspring, every
-from mainspring.core.rules import job_commands, tick_records
+from mainspring.core.rules import job_commands, ticks
 from mainspring.core.rules.timing_history import eras, expected, revision
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.entries import Entry
@@ -67,7 +67,7 @@ def test_what_is_asked_for_is_what_the_ticks_make(trigger, window, zone, at, day
     present = job(trigger, window, zone)
     slow = []
     for tick in present.trigger.ticks(to_datetime(begin) - timedelta(days=1), to_datetime(now)):
-        made = tick_records.window_at(present, to_micros(tick))
+        made = ticks.window_at(present, to_micros(tick))
         if begin <= made[0] < made[1] <= end and made not in slow[-3:]:
             slow.append(made)
     assert asked(begin, end, now, present) == slow
@@ -159,7 +159,7 @@ def test_changed_schedules(timings, at, seed, data):
     for present, after, until in zip(jobs, limits, limits[1:], strict=False):
         sample = data.draw(st.integers(0, 5))
         for tick in list(present.trigger.ticks(to_datetime(max(after, begin)), to_datetime(min(until, end))))[:sample]:
-            window = tick_records.window_at(present, to_micros(tick))
+            window = ticks.window_at(present, to_micros(tick))
             assert not begin <= window[0] < window[1] <= end or window in found
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from mainspring.core.rules.tick_records import gap_record
 
 from mainspring import Execution
 from mainspring.cli.screens.executions import Shown, print_executions, show_execution
 from mainspring.cli.session import Session
+from mainspring.core.rules.ticks import gap_record
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import to_micros
 from mainspring.model.values.reading import instant
