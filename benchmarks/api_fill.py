@@ -13,6 +13,7 @@ from mainspring import JobContext, Mainspring, every
 from mainspring.app.adapters import SystemClock, make_store
 from mainspring.config.settings import load
 from mainspring.core.views.execution import row_of
+from mainspring.core.views.job import job_of
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobStats
 from mainspring.model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind
@@ -57,7 +58,7 @@ async def _templates(url: str) -> tuple[Job, ExecutionRow]:
     app.schedule("template", noop, every(days=1))
     async with app:
         ended = await app.wait(await app.trigger("template"), timeout=60)
-        return (await app.job_view("template")).job, row_of(ended)
+        return job_of(await app.job_view("template")), row_of(ended)
 
 
 async def _copy_in(store: Any, kind: RecordKind, records: Iterator[Record]) -> None:

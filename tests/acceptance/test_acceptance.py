@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from mainspring import JobContext, Mainspring, cron, daily_at, every
+from mainspring.core.views.job import job_of
 from mainspring.testing.clock import FakeClock
 from tests.support import DEADLINE, ON_A_FAKE_CLOCK, Nodes, ended, new_threads, until, until_blocking
 
@@ -42,7 +43,7 @@ class Day:
 
     async def _nothing_left(self) -> bool:
         views = await self.app.jobs()
-        return all(view.job.due is None or view.job.due > self.clock.now() for view in views) and not any(
+        return all(job_of(view).due is None or job_of(view).due > self.clock.now() for view in views) and not any(
             view.live.total for view in views
         )
 

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from mainspring import JobContext, Mainspring, State
 from mainspring.core.commands.bulk import EXECUTION_COMMANDS, JOB_COMMANDS
+from mainspring.core.views.job import job_of
 from mainspring.server.api import create_api
 from tests.api.access_support import SECRET, STRANGER, Answer, ask, signed
 from tests.support import ended
@@ -83,14 +84,14 @@ async def come_in(api: FastAPI, role: str, method: str, path: str, body: Any) ->
 
 async def test_who_lacks_the_role_finds_every_door_closed() -> None:
     async with interface() as (api, app, ids):
-        before = (await app.job_view("close")).job, await app.audits()
+        before = job_of(await app.job_view("close")), await app.audits()
         asked = doors(api, ids)
         assert len(asked) > 20
         for method, path, body in asked:
             refused = await come_in(api, "operator", method, path, body)
             assert (refused.status, refused.code) == (403, "role_too_low"), (method, path, refused)
             assert refused.message == MESSAGE, (method, path)
-        assert ((await app.job_view("close")).job, await app.audits()) == before
+        assert (job_of(await app.job_view("close")), await app.audits()) == before
 
 
 async def test_who_has_it_finds_them_open() -> None:
@@ -102,7 +103,7 @@ async def test_who_has_it_finds_them_open() -> None:
 
 async def test_in_bulk_it_is_refused_one_by_one() -> None:
     async with interface() as (api, app, ids):
-        before = (await app.job_view("close")).job, await app.audits()
+        before = job_of(await app.job_view("close")), await app.audits()
         for kind, commands, wanted in [
             ("jobs", JOB_COMMANDS, {"handler": "close"}),
             ("executions", EXECUTION_COMMANDS, {"job": "close"}),
@@ -113,7 +114,7 @@ async def test_in_bulk_it_is_refused_one_by_one() -> None:
                     answer = await come_in(api, "operator", "POST", f"/api/v1/bulk/{kind}", body)
                     assert (answer.status, answer.body["done"]) == (200, 0), (body, answer)
                     assert {each["error"]["message"] for each in answer.body["results"]} == {MESSAGE}
-        assert ((await app.job_view("close")).job, await app.audits()) == before
+        assert (job_of(await app.job_view("close")), await app.audits()) == before
 
 
 async def test_nobody_gives_a_job_a_role_they_do_not_have() -> None:

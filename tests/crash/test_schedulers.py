@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Retention
+from mainspring.core.views.job import job_of
 from tests.crash.handlers import UNDISTURBED, Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
 from tests.crash.tables import due_jobs, known
@@ -57,7 +58,7 @@ async def _judge(app: Witnessed) -> None:
     assert set(Counter(job for job, _ in runs).values()) == {TICKS_PER_JOB}
 
     views = [view for view in await app.jobs() if view.name.startswith("ticks-")]
-    assert [view.job.last_number for view in views] == [TICKS_PER_JOB] * JOBS
+    assert [job_of(view).last_number for view in views] == [TICKS_PER_JOB] * JOBS
     assert [view.stats.completed for view in views] == [TICKS_PER_JOB] * JOBS
     assert [view.stats.total + view.stats.skipped for view in views] == [TICKS_PER_JOB] * JOBS
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mainspring import Execution
 from mainspring.core.views.execution import row_of
+from mainspring.core.views.job import job_of
 from mainspring.model.errors import StoreError
 from tests.crash.handlers import Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
@@ -128,7 +129,7 @@ class Load:
 
     async def _judge_ticks(self) -> None:
         views = [view for view in await self.app.jobs() if view.name.startswith("ticks-")]
-        numbers = [view.job.last_number for view in views]
+        numbers = [job_of(view).last_number for view in views]
         assert numbers == [self._ticks] * JOBS, numbers
         for view in views:
             rows = await self.app.executions(view.name, limit=500)

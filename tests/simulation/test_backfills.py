@@ -17,6 +17,7 @@ from mainspring import Mainspring
 from mainspring.core.backfills.driver import PLANNING_PATIENCE, BackfillDriver, drive
 from mainspring.core.engine.follow_ups import do_follow_ups, enter_windows
 from mainspring.core.rules import transitions
+from mainspring.core.views.job import job_of
 from mainspring.model.errors import CommandRefused
 from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery, PruneRule
@@ -344,7 +345,7 @@ async def test_rows_that_retention_took_are_counted_from_the_ledger() -> None:
     await store.exchange([transitions.after_attempt(execution, outcome)], None)
     await enter_windows(store, await store.todo(10), unheard)
     await store.todo_done([execution.id])
-    job = (await app.job_view("report")).job
+    job = job_of(await app.job_view("report"))
     rule = PruneRule(job_id=job.id, states=frozenset({State.COMPLETED}), older_than=None)
     assert await store.prune(rule, 10) == 1
     await drive(store, made.id, unheard)

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mainspring.core.engine.node import Node
+from mainspring.core.views.job import job_of
 from mainspring.model.errors import CommandRefused, StoreError
 from mainspring.model.execution import State
 from mainspring.model.job import Job
@@ -226,7 +227,7 @@ class World:
         while left:
             left = False
             for view in await parts.queries.jobs():
-                if not (view.is_paused if resume else _scheduled(view.job)):
+                if not (view.is_paused if resume else _scheduled(job_of(view))):
                     continue
                 try:
                     await (parts.steering.resume if resume else parts.steering.pause)(view.name, by=parts.process.name)

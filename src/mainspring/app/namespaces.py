@@ -11,9 +11,9 @@ from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.options import JobOptions
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import suggested_ttl
-from ..core.queries.job_view import JobView
 from ..core.queries.queries import id_of
 from ..core.views.execution import Execution
+from ..core.views.job import JobView
 from ..core.views.records import LockView, lock_view
 from ..model.backfill import Backfill, Only, Order
 from ..model.calendars.calendar import calendar

@@ -16,8 +16,8 @@ from ..core.locks import Lock
 from ..core.monitoring.missed_runs import MissedRuns
 from ..core.monitoring.watchdog import Late
 from ..core.monitoring.why import Reason
-from ..core.queries.job_view import JobView
 from ..core.views.execution import Execution
+from ..core.views.job import JobView
 from ..core.views.records import AuditRecord, LockView, LogEntry, WorkerView
 from ..model.backfill import Backfill, Windows
 from ..observe.metrics.alert_rules import SLACK

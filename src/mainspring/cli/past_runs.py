@@ -12,6 +12,7 @@ from ..admin.schema import status
 from ..app.mainspring import Mainspring
 from ..config.settings import parse_url
 from ..core.jobs.calendars import CalendarView
+from ..core.views.job import job_of
 from ..model.job import Job
 
 PATIENCE = 5.0
@@ -53,6 +54,6 @@ async def _past(url: str) -> Past:
     means = {view.name: view.stats.average_duration_ms for view in views}
     return Past(
         {name: mean / 1000 for name, mean in means.items() if mean is not None},
-        {view.name: view.job for view in views if view.occurrences},
+        {view.name: job_of(view) for view in views if view.occurrences},
         tuple(calendars),
     )

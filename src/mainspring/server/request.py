@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from ..core.commands.idempotency import Answer
 from ..core.commands.steering import JobChanged, Steering
-from ..core.queries.job_view import JobView
 from ..core.render.entities import job_shape
+from ..core.views.job import JobView, job_of
 from ..model.errors import MainspringError
 from ..model.job import Job
 from .access import Principal, Role, covers, may_steer, needs
@@ -85,12 +85,12 @@ class Call:
     async def steerable(self, name: str) -> JobView:
         """The job, if who asks may steer it."""
         view = await self.engine.queries.job(name)
-        self.may_steer(view.job)
+        self.may_steer(job_of(view))
         return view
 
     def told(self, view: JobView) -> dict[str, Any]:
         """The job as who asks may see it."""
-        return job_shape(view, whole=covers(self.principal, view.job))
+        return job_shape(view, whole=covers(self.principal, job_of(view)))
 
     def check(self, view: JobView) -> None:
         """Refuse if the job is not the one that `If-Match` names."""

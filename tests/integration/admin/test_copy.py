@@ -187,7 +187,7 @@ async def test_the_application_goes_on_in_the_new_database(tmp_path: Path) -> No
     await until(lambda: _number(new, later.id, 2), "numbers continue")
     assert (await new.get(done.id)).number == 1
     view = await new.job_view("nightly")
-    assert (view.state, view.job.paused_by) == ("paused", "ada")
+    assert (view.state, view.paused_by) == ("paused", "ada")
     assert (await new.job_view("work")).stats.completed == 2
     await new.close()
 

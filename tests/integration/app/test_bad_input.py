@@ -29,6 +29,7 @@ from mainspring import (
     once,
     weekly_at,
 )
+from mainspring.core.views.job import job_of
 from tests.support import Nodes
 
 
@@ -312,11 +313,11 @@ def shop(nodes: Nodes) -> Mainspring:
 
 
 async def refuses(app: Mainspring, call: Callable[[Mainspring], Any], parts: tuple[str, ...]) -> None:
-    before = [view.job for view in await app.jobs()]
+    before = [job_of(view) for view in await app.jobs()]
     with pytest.raises(MainspringError) as refused:
         await call(app)
     one_line(refused, *parts)
-    assert [view.job for view in await app.jobs()] == before
+    assert [job_of(view) for view in await app.jobs()] == before
     assert await app.executions() == []
     assert await app.audits() == []
 

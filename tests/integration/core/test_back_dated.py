@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mainspring import CatchUp, Execution, JobContext, Mainspring, every
+from mainspring.core.views.job import job_of
 from mainspring.model.store.messages import JobWrite
 from mainspring.model.time.instants import SECOND, to_datetime
 from tests.support import Nodes, until
@@ -37,7 +38,7 @@ class Shop:
     async def declared(self, minutes_ago: float) -> datetime:
         """The job as if it had been declared that long ago, and nobody had run since: when that was."""
         client = self.app()
-        job = (await client.job_view("tick")).job
+        job = job_of(await client.job_view("tick"))
         store = client._runtime.parts.store  # type: ignore[union-attr]
         anchor = await store.now() - round(minutes_ago * MINUTE)
         back_dated = job.with_changes(anchor=anchor, next_run=anchor + MINUTE)
@@ -86,4 +87,4 @@ async def test_one_is_moved_and_one_is_skipped(nodes: Nodes) -> None:
         assert (record.reason, record.scheduled_at) == ("occurrence", begin + timedelta(minutes=1))
         view = await app.job_view("tick")
         assert (view.occurrences, view.next_run_at) == ((), begin + timedelta(minutes=2))
-        assert [each.at for each in view.job.occurrences] == [later]  # it is remembered until its own time is past
+        assert [each.at for each in job_of(view).occurrences] == [later]  # it is remembered until its own time is past

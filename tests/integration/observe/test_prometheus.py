@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import AlreadyRunning, Mainspring
+from mainspring.core.views.job import job_of
 from tests.integration.observe.monitored_app import FOLDER
 from tests.prometheus_server import Prometheus
 from tests.servers import _end_with_parent, free_port
@@ -152,7 +153,7 @@ async def mixed_run(app: Mainspring, made: Deployment, second: subprocess.Popen[
 async def same_totals(app: Mainspring, prometheus: Prometheus) -> None:
     """In both processes, label by label; nothing ends meanwhile."""
     await app.pause("every-second")
-    names = {view.job.id: view.name for view in await app.jobs()}
+    names = {job_of(view).id: view.name for view in await app.jobs()}
 
     async def in_the_store() -> dict[tuple[str, str, str], int]:
         stats = await (await app._runtime.engine()).queries._store.stats()

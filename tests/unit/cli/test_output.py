@@ -19,6 +19,7 @@ from mainspring.cli.screens.output import cell, compact, moment, moment_in, prog
 from mainspring.cli.screens.table import Way, fitting_widths, print_table
 from mainspring.core.render.entities import execution_shape
 from mainspring.core.views.execution import Execution
+from mainspring.core.views.job import JobTotals
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import JobStats
 from mainspring.model.policies import Retry
@@ -138,8 +139,8 @@ def test_progress_results_and_counts_in_short() -> None:
     assert [compact(None), compact({}), compact(0), compact([1])] == ["", "", "0", "[1]"]
     assert compact("x" * 1000).endswith("... (1,002 characters; all of it with -o json)")
     everything = JobStats(job_id="x", completed=1, partial=2, failed=3, cancelled=4, skipped=5)
-    assert runs_text(everything) == "10 (1 completed, 2 partial, 3 failed, 4 cancelled); 5 skipped"
-    assert runs_text(JobStats(job_id="x")) == "0"
+    assert runs_text(JobTotals(everything)) == "10 (1 completed, 2 partial, 3 failed, 4 cancelled); 5 skipped"
+    assert runs_text(JobTotals(JobStats(job_id="x"))) == "0"
     assert retry_text(Retry("1s", multiplier=1, jitter=0.1)) == "after 1s, give or take 10%"
 
 

@@ -82,7 +82,7 @@ def start(
         except InvalidValue as error:
             raise as_options(error, pairs) from None
         made.append(begun)
-        return await _waited(app, begun) if wait and not dry_run else begun, view.job.spec.tz
+        return await _waited(app, begun) if wait and not dry_run else begun, view.tz
 
     with _leaving(made):
         found, tz = session.call(work)
@@ -182,7 +182,7 @@ async def _find(app: Mainspring, text: str) -> Backfill:
 async def _zone(app: Mainspring, job: str) -> str:
     """The job may be gone."""
     try:
-        return (await app.job_view(job)).job.spec.tz
+        return (await app.job_view(job)).tz
     except JobNotFound:
         return "UTC"
 

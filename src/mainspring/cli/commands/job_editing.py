@@ -9,8 +9,8 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.monitoring.why import Reason
-from ...core.queries.job_view import JobView
 from ...core.render.entities import job_shape, why_shape
+from ...core.views.job import JobView
 from ..job_fields import called, read_fields, taken_out
 from ..screens.jobs import print_job
 from ..screens.output import note, print_fields, print_lines, status
@@ -46,7 +46,7 @@ def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) 
         view = await app.job_view(name)
         changes = {**taken_out(without), **read_fields(app, view.handler, **given)}
         if given["pairs"] and given["params"] is None:  # on top of those it has now, and of no others
-            changes["params"] = {**view.job.spec.params, **changes["params"]}
+            changes["params"] = {**view.params, **changes["params"]}
             return await app.update_job(name, by=operator(), seen=view.tag, **changes)
         return await app.update_job(name, by=operator(), **changes)
 

@@ -10,9 +10,9 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.commands.bulk import BulkResult, Told
-from ...core.queries.job_view import JobView
 from ...core.render.entities import job_shape
 from ...core.views.execution import Execution
+from ...core.views.job import JobView
 from ...core.views.records import WorkerView
 from ...model.errors import CommandRefused, InvalidValue
 from ...model.execution import State
@@ -277,9 +277,9 @@ def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) ->
         try:
             return await shown(app, await app.retry(names[0], by=operator()))
         except CommandRefused as error:
-            if view.stats.last_state is not State.PARTIAL:
+            if view.last_status != State.PARTIAL:
                 raise
-            hint = f"mainspring executions retry {view.stats.last_id} --failed-only"
+            hint = f"mainspring executions retry {view.last_execution_id} --failed-only"
             raise click.ClickException(f"{error}; run it again for the tenants that failed with: {hint}") from None
 
     show_execution(session, session.call(work))

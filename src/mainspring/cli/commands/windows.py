@@ -50,7 +50,7 @@ def windows(session: Session, job: str, begin: str | None, end: str | None, stat
 
     async def work(app: Mainspring) -> tuple[Windows, str]:
         with typed_options():
-            return await app.windows(job, begin, end), (await app.job_view(job)).job.spec.tz
+            return await app.windows(job, begin, end), (await app.job_view(job)).tz
 
     found, tz = session.call(work)
     shown = Windows(each for each in found if not states or each.state in states)

@@ -13,9 +13,9 @@ from rich.text import Text
 from ...app.mainspring import Mainspring
 from ...core.commands.tenant_retries import TenantRun, tenant_shape
 from ...core.monitoring.why import nobody_for
-from ...core.queries.job_view import JobView
 from ...core.render.entities import execution_shape
 from ...core.views.execution import Attempt, Execution
+from ...core.views.job import JobView
 from ...model.errors import JobNotFound
 from ...model.execution import State
 from ...model.values.reading import zone
@@ -48,7 +48,7 @@ async def shown(app: Mainspring, execution: Execution) -> Shown:
     job = await _job_of(app, execution)
     waits = await waits_for(app, execution)
     tenants = await app.tenants.runs(execution, limit=MOST_TENANTS) if execution.fans_out else []
-    return Shown(execution, job.job.spec.tz if job else "UTC", waits, tenants)
+    return Shown(execution, job.tz if job else "UTC", waits, tenants)
 
 
 async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:

@@ -8,9 +8,9 @@ from datetime import datetime
 import click
 from rich.text import Text
 
-from ...core.queries.job_view import JobView
 from ...core.render.masking import masked
-from ...model.job import JobSpec, JobStats
+from ...core.views.job import JobTotals, JobView, job_of
+from ...model.job import JobSpec
 from ...model.limits import Limit
 from ...model.policies import CatchUp, Missed, Retention, Retry, as_catch_up
 from ...model.values.reading import duration_text
@@ -75,12 +75,12 @@ def closed_text(view: JobView, at: datetime) -> str | None:
     found = view.closing
     if found is None:
         return None
-    until = "for years to come" if found.until is None else f"until {moment_in(found.until, at, view.job.spec.tz)}"
+    until = "for years to come" if found.until is None else f"until {moment_in(found.until, at, view.tz)}"
     return f"{until}, by {found.by}"
 
 
 def print_job(view: JobView) -> None:
-    at, stats, spec = now(), view.stats, view.job.spec
+    at, stats, spec = now(), view.stats, job_of(view).spec
     rate = stats.success_rate
     live = {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting}
     print_fields(
@@ -126,7 +126,7 @@ def _schedule_text(view: JobView) -> str | None:
     return None if view.after else view.description_of_schedule
 
 
-def runs_text(stats: JobStats) -> str:
+def runs_text(stats: JobTotals) -> str:
     """How many runs, and what became of each of them.
 
     >>> runs_text(JobStats(job_id="x", completed=3, cancelled=1, skipped=2))
@@ -235,7 +235,7 @@ def _pause_text(view: JobView, at: datetime) -> str:
 
 
 def _occurrences_text(view: JobView, at: datetime) -> str:
-    tz = view.job.spec.tz
+    tz = view.tz
     return "; ".join(
         f"{moment_in(each.at, at, tz)} "
         + (f"moved to {moment_in(each.moved_to, at, tz)}" if each.moved_to else "skipped")

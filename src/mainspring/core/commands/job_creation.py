@@ -22,9 +22,9 @@ from ..declaring.signature import Signature
 from ..jobs.calendars import Calendars
 from ..jobs.job_cache import JobCache
 from ..ports import Store
-from ..queries.job_view import JobView
 from ..queries.queries import Queries
 from ..rules import job_commands, new_execution
+from ..views.job import JobView
 from .enqueue import Enqueuer
 
 _INHERITED = inherited_options(by="http")

@@ -29,13 +29,13 @@ from ..declaring.job_specs import edited_fields, refuse_without_parents
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Store
-from ..queries.job_view import JobView
 from ..queries.queries import EXECUTION_ID, Queries, id_of
 from ..rules import job_commands, occurrences, transitions
 from ..rules.opening_hours import NONE
 from ..rules.timing_history import revision
 from ..tenants.endings import close_parent
 from ..views.execution import Execution
+from ..views.job import JobView, job_of, stats_of
 from .trigger import ManualRuns
 
 RETRYABLE = frozenset({State.FAILED, State.PARTIAL, State.CANCELLED})
@@ -255,7 +255,7 @@ class Steering:
     async def retire_orphans(self, declared: frozenset[str]) -> list[str]:
         """Remove jobs of code that neither this process nor any running one declares."""
         elsewhere = frozenset(name for worker in await self._queries.workers() for name in worker.declares)
-        of_code = [view.name for view in await self._queries.jobs() if view.job.origin == "code"]
+        of_code = [view.name for view in await self._queries.jobs() if job_of(view).origin == "code"]
         orphans = [name for name in of_code if name not in declared | elsewhere]
         for name in orphans:
             await self.remove_job(name, by="prune", force=True)
@@ -332,9 +332,9 @@ class Steering:
 
     async def _last_failed(self, name: str) -> str:
         view = await self._queries.job(name)
-        self._may_steer(view.job)
-        job_commands.check("retry", view.job, view.state, view.stats.last_state)
-        return view.stats.last_id
+        self._may_steer(job_of(view))
+        job_commands.check("retry", job_of(view), view.state, stats_of(view).last_state)
+        return stats_of(view).last_id
 
     async def _may_steer_job_of(self, execution: ExecutionRow) -> None:
         """An execution is guarded like its job; one whose job is gone is not guarded."""

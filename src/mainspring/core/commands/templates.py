@@ -26,7 +26,7 @@ from ..auditing import audit_record
 from ..declaring.job_specs import check_editable, edited_fields
 from ..declaring.options import OPTIONS
 from ..ports import Store
-from ..queries.job_view import JobView
+from ..views.job import JobView
 from .job_creation import Creation
 
 KIND: Literal["template"] = "template"

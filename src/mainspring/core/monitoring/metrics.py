@@ -18,7 +18,7 @@ from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros, to_micros
 from ..jobs.calendars import Calendars
 from ..ports import Clock, Store
-from ..queries.job_view import JobView
+from ..views.job import JobView
 from .single_flight import SingleFlight
 
 CHOSEN_FOR = 60.0
@@ -79,18 +79,13 @@ class Readings:
             stale[execution.job_id] = stale.get(execution.job_id, 0) + 1
         found = []
         for job in jobs:
-            view = JobView(
-                job,
-                stats.get(job.id, JobStats(job_id=job.id)),
-                live.get(job.id, LiveCounts()),
-                calendars=calendars,
-                seen=now,
-            )
+            numbers = stats.get(job.id, JobStats(job_id=job.id))
+            view = JobView(job, numbers, live.get(job.id, LiveCounts()), _calendars=calendars, _seen=now)
             try:
                 expected = view.next_run_at
                 reading = JobReading(
                     job=job,
-                    stats=view.stats,
+                    stats=numbers,
                     live=view.live,
                     next_expected=None if expected is None else to_micros(expected),
                     last_success=successes.get(job.id),

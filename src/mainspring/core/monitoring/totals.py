@@ -14,8 +14,8 @@ from ...model.job import JobState
 from ...model.time.instants import SECOND, Micros, maybe_datetime, to_datetime
 from ..engine.node import Node
 from ..ports import Clock, Store
-from ..queries.job_view import JobView
 from ..queries.queries import Queries
+from ..views.job import JobView, stats_of
 from .single_flight import SingleFlight
 from .why import Reason, reasons, why_it_waits
 from .why_facts import facts
@@ -76,9 +76,9 @@ class Overview:
         duration_ms = 0.0
         async for views in self._queries.walk():
             states.update(view.state.value for view in views)
-            duration_ms += sum(view.stats.duration_ms for view in views)
+            duration_ms += sum(stats_of(view).duration_ms for view in views)
             for view in views:
-                counts.update({name: getattr(view.stats, name) for name in ENDS})
+                counts.update({name: getattr(stats_of(view), name) for name in ENDS})
                 counts.update({name: getattr(view.live, name) for name in LIVE})
         judged = counts["completed"] + counts["partial"] + counts["failed"]
         return Totals(

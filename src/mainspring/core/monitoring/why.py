@@ -15,6 +15,7 @@ from ..dependencies.compatibility import describe_conflict
 from ..dependencies.joins import group_words
 from ..rules.limits import limit_of, limit_words
 from ..rules.opening_hours import Closing
+from ..views.job import job_of
 from ..views.records import WorkerView
 from .why_facts import Facts, Place, WaitingFor, is_ready
 
@@ -47,7 +48,7 @@ def reasons(known: Facts) -> list[Reason]:
 
 def why_it_waits(known: Facts, waiting: ExecutionRow) -> list[Reason]:
     """Why one pending execution has not begun; empty when a worker is about to claim it."""
-    if known.view.job.cancelled is not None:
+    if job_of(known.view).cancelled is not None:
         return [Reason("cancelled", "its job is cancelled, and so will it be")]
     held, ready = _waits(known, waiting), is_ready(waiting, known.now)
     found = [held] if held is not None and held.blocking else []
@@ -60,7 +61,7 @@ def why_it_waits(known: Facts, waiting: ExecutionRow) -> list[Reason]:
 
 
 def _controls(known: Facts) -> list[Reason]:
-    job = known.view.job
+    job = job_of(known.view)
     found = []
     if job.cancelled is not None:
         since = _text(job.cancelled)
@@ -84,7 +85,7 @@ def _controls(known: Facts) -> list[Reason]:
 
 
 def _schedule(known: Facts) -> list[Reason]:
-    job = known.view.job
+    job = job_of(known.view)
     if job.trigger is None:
         on_demand = Reason("on_demand", "it has no schedule: it runs when it is triggered", False)
         return [] if known.alive or job.spec.after else [on_demand]
@@ -171,7 +172,7 @@ def _held(known: Facts) -> list[Reason]:
     waiting = [each for each in known.alive if each.state is State.PENDING]
     found = [reason for each in waiting if (reason := _waits(known, each)) is not None]
     runs = _runs(known)
-    job = known.view.job
+    job = job_of(known.view)
     if job.spec.overlap == "skip" and known.alive and not runs and not found:
         holder = known.alive[-1].id
         message = f"execution {holder} has not ended, so no other one may begin (overlap skip)"
@@ -236,7 +237,7 @@ def _in_turn(waiting: ExecutionRow, place: Place) -> Reason:
 
 def _workers(known: Facts) -> list[Reason]:
     """For the job itself, and for its executions that wait in other queues."""
-    spec, found = known.view.job.spec, dict[str, Reason]()
+    spec, found = job_of(known.view).spec, dict[str, Reason]()
     if known.view.orphaned:
         found["orphaned"] = Reason("orphaned", "no running process declares it: its code is gone, or not deployed yet")
     ready = [(each.handler, each.queue) for each in known.alive if is_ready(each, known.now)]

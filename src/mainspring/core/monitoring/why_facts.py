@@ -16,8 +16,8 @@ from ..dependencies.compatibility import ancestry, never_meet
 from ..dependencies.joins import KIND, Join, readable
 from ..dependencies.rules import is_whole
 from ..ports import Store
-from ..queries.job_view import JobView
 from ..queries.queries import Queries
+from ..views.job import JobView, job_of
 
 LIVE_READ = 100
 RUNNING_READ = WAITING_READ = 1_000
@@ -75,7 +75,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 async def facts(store: Store, queries: Queries, name: str, only: ExecutionRow | None = None) -> Facts:
     """With `only`, this is the only waiting execution of the job that is looked at."""
     view = await queries.job(name)
-    wanted = ExecutionQuery(job_id=view.job.id, states=LIVE, limit=LIVE_READ)
+    wanted = ExecutionQuery(job_id=job_of(view).id, states=LIVE, limit=LIVE_READ)
     if only is None:
         alive = await store.find(wanted)
     else:
@@ -92,8 +92,8 @@ async def facts(store: Store, queries: Queries, name: str, only: ExecutionRow | 
         alive=alive,
         holders=holders,
         places=await _places(store, alive, now),
-        newest=next(iter(await store.find(ExecutionQuery(job_id=view.job.id, limit=1))), None),
-        waiting_for=await waiting_for(store, view.job) if view.after and only is None else WaitingFor(),
+        newest=next(iter(await store.find(ExecutionQuery(job_id=job_of(view).id, limit=1))), None),
+        waiting_for=await waiting_for(store, job_of(view)) if view.after and only is None else WaitingFor(),
     )
 
 

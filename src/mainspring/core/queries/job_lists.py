@@ -15,7 +15,7 @@ from ...model.store.messages import JobFacts, JobOrder, JobQuery, JobsFound
 from ...model.values.reading import choice, whole
 from ..ports import Store
 from ..rules.job_commands import facts_of
-from .job_view import JobView
+from ..views.job import JobView
 from .queries import MAX_OFFSET, MAX_PAGE, Queries
 
 COUNTED = 10_000

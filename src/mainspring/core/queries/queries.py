@@ -20,7 +20,7 @@ from ..jobs.job_cache import JobCache
 from ..ports import Clock, Store, Topic
 from ..rules.opening_hours import has_hours
 from ..views.execution import Execution, row_of
-from .job_view import JobView, with_dependents
+from ..views.job import JobView, job_of, stats_of, with_dependents
 
 MAX_PAGE = 1_000
 MAX_OFFSET = 10_000
@@ -60,15 +60,15 @@ class Queries:
 
     async def _with_newest(self, view: JobView) -> JobView:
         """Statistics know what has ended; while something newer lives, its times and failures are those that count."""
-        if view.job.spec.feeds:
+        if job_of(view).spec.feeds:
             names = await self._job_cache.dependents.names_of(view.name)
             view = msgspec.structs.replace(view, dependents=names)
         if not view.live.total:
             return view
-        newest = await self._store.find(ExecutionQuery(job_id=view.job.id, states=LIVE, limit=1))
-        if not newest or newest[0].id < view.stats.last_id:
+        newest = await self._store.find(ExecutionQuery(job_id=job_of(view).id, states=LIVE, limit=1))
+        if not newest or newest[0].id < stats_of(view).last_id:
             return view
-        return msgspec.structs.replace(view, alive=newest[0])
+        return msgspec.structs.replace(view, _newest_live=newest[0])
 
     async def waiting_for_code(self) -> dict[str, int]:
         """Jobs of code that no running process declares, and how many of their executions wait. It looks at what is
@@ -97,8 +97,8 @@ class Queries:
                 stats.get(job.id, JobStats(job_id=job.id)),
                 live.get(job.id, LiveCounts()),
                 orphaned=bool(workers) and job.origin == "code" and job.name not in declared,
-                calendars=calendars,
-                seen=now,
+                _calendars=calendars,
+                _seen=now,
             )
             for job in jobs
         ]

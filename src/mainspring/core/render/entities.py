@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from ...model.backfill import Backfill, Windows, WindowStatus
-from ...model.job import JobSpec, JobStats
-from ...model.occurrences import Occurrence
+from ...model.job import JobSpec
 from ...model.triggers.combined import Every, decode_trigger
 from ...model.windows import Window
 from ..commands.bulk import BulkItem, BulkResult
@@ -24,8 +23,8 @@ from ..jobs.calendars import CalendarView
 from ..monitoring.missed_runs import MissedRuns
 from ..monitoring.totals import Totals
 from ..monitoring.why import Reason
-from ..queries.job_view import JobView
 from ..views.execution import Attempt, Execution
+from ..views.job import JobTotals, JobView, OccurrenceView, job_of
 from ..views.records import AuditRecord, LockView, LogEntry, WorkerView
 from .masking import masked
 
@@ -40,15 +39,15 @@ def job_shape(view: JobView, *, whole: bool = False) -> dict[str, Any]:
         "id": view.name,
         "name": view.name,
         "handler": view.handler,
-        "description": view.job.spec.description,
+        "description": view.description,
         "queue": view.queue,
         "params": view.params,
         "status": view.state.value,
         "last_status": view.last_status,
         "schedule": view.schedule,
         "schedule_description": view.description_of_schedule,
-        "schedule_enabled": view.job.spec.enabled,
-        **interval_pair(view.job.spec),
+        "schedule_enabled": view.enabled,
+        **interval_pair(job_of(view).spec),
         "next_run_at": instant_text(view.next_run_at),
         "after": list(view.after),
         "dependents": list(view.dependents),
@@ -66,12 +65,12 @@ def job_shape(view: JobView, *, whole: bool = False) -> dict[str, Any]:
         "cancelled_at": instant_text(view.cancelled_at),
         "error_message": view.error_message,
         "current_retry_count": view.current_retry_count,
-        "max_retries": view.job.spec.max_attempts - 1,
-        "retry_backoff_seconds": view.job.spec.retry.initial,
-        "origin": view.job.origin,
-        "version": view.job.version,
+        "max_retries": view.max_attempts - 1,
+        "retry_backoff_seconds": view.retry.initial,
+        "origin": view.origin,
+        "version": view.version,
         "orphaned": view.orphaned,
-        "policy": policy_shape(view.job.spec, whole=whole),
+        "policy": policy_shape(job_of(view).spec, whole=whole),
         "overrides": view.overrides if whole else masked(view.overrides),
         "occurrences": [occurrence_shape(each) for each in view.occurrences],
         "live": {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting},
@@ -90,7 +89,7 @@ def interval_pair(spec: JobSpec) -> dict[str, Any]:
     return {"interval_minutes": int(trigger.seconds // 60), "interval_type": "minutes"}
 
 
-def occurrence_shape(occurrence: Occurrence) -> dict[str, Any]:
+def occurrence_shape(occurrence: OccurrenceView) -> dict[str, Any]:
     """One run of the schedule that was skipped (`to` is null) or moved."""
     return {
         "at": instant_text(occurrence.at),
@@ -106,7 +105,7 @@ def policy_shape(spec: JobSpec, *, whole: bool = False) -> dict[str, Any]:
     return fields if whole else masked(fields)
 
 
-def stats_shape(stats: JobStats) -> dict[str, Any]:
+def stats_shape(stats: JobTotals) -> dict[str, Any]:
     return {
         "total_executions": stats.total,
         "successful_runs": stats.completed,

@@ -11,6 +11,7 @@ import pytest
 
 from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, NonRetryable, Retention, every, offset
 from mainspring.core.engine.janitor import Janitor
+from mainspring.core.views.job import job_of
 from mainspring.model.backfill import Backfill
 from mainspring.model.errors import BackfillNotFound
 from mainspring.model.events import BackfillBegan, BackfillEnded
@@ -106,12 +107,12 @@ async def test_the_ledger_belongs_to_the_name_until_it_is_purged() -> None:
     app, _ = application()
     async with harness(app, start="2026-03-01T12:00Z", raise_errors=False) as kit:
         await kit.advance("3d")
-        before = (await app.job_view("report")).job
+        before = job_of(await app.job_view("report"))
         await app.remove_job("report")
         again, _ = application(cron="0 4 * * 1", window="previous_week")
         again._given_store, again.clock = kit._store, kit.clock
         found = await again.windows("report", "2026-02-20", "2026-03-05")
-        assert (await again.job_view("report")).job.id != before.id
+        assert job_of(await again.job_view("report")).id != before.id
         assert [f"{each.window.begin:%d}" for each in found if each.state == "done"] == ["01", "02", "03"]
         await again.remove_job("report", purge=True)
         assert (

@@ -14,6 +14,7 @@ import pytest
 from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, daily_at, every
 from mainspring.core.forecast import ticks as simulated_ticks
 from mainspring.core.rules import occurrences, ticks
+from mainspring.core.views.job import job_of
 from mainspring.model.job import JobSpec
 from mainspring.model.time.instants import to_micros
 from mainspring.model.triggers.combined import encode_trigger
@@ -107,7 +108,7 @@ async def test_a_moved_occurrence_survives_the_process_and_runs_once_on_many(nod
 
 
 async def _up_to_date(app: Mainspring, shop: Shop) -> bool:
-    due = (await app.job_view("tick")).job.due
+    due = job_of(await app.job_view("tick")).due
     return due is not None and due > shop.clock.now()
 
 

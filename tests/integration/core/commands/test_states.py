@@ -24,6 +24,7 @@ from mainspring import (
 )
 from mainspring.core.commands.trigger import RetryClaims
 from mainspring.core.views.execution import row_of
+from mainspring.core.views.job import job_of
 from mainspring.model.events import AttemptEnded, Started
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
@@ -179,7 +180,7 @@ async def test_commands_at_once_lose_no_update(nodes: Nodes) -> None:
     edits += [app.update_job("j", by=f"q{n}", queue=f"q{n}") for n, app in enumerate(apps * 5)]
     await asyncio.gather(*edits)
     view = await apps[0].job_view("j")
-    assert view.job.version == 21
+    assert view.version == 21
     assert sorted(view.overrides) == ["metadata", "queue"]
     assert len(await apps[0].audits("job:j")) == 20
     for app in apps:
@@ -351,7 +352,7 @@ async def test_defaults_of_retry(memory_nodes: Nodes) -> None:
     app.job("enqueued")(lambda: None)
     app.job("scheduled", trigger=every(hours=1))(lambda: None)
     await app.open()
-    specs = [(await app.job_view(name)).job.spec for name in ("enqueued", "scheduled")]
+    specs = [job_of(await app.job_view(name)).spec for name in ("enqueued", "scheduled")]
     assert [(spec.max_attempts, spec.overlap) for spec in specs] == [(10, "allow"), (3, "skip")]
     assert [specs[0].retry.delay(n) for n in range(1, 6)] == [2, 4, 8, 16, 32]
     assert [Retry("patient").delay(n) for n in range(1, 8)] == [60, 120, 240, 480, 960, 1920, 3600]

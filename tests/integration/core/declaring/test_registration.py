@@ -26,11 +26,12 @@ from mainspring import (
     every,
 )
 from mainspring.core.views.execution import row_of
+from mainspring.core.views.job import job_of
 from tests.support import Nodes, ended, run_once, until
 
 
 async def version(app: Mainspring, name: str) -> int:
-    return (await app.job_view(name)).job.version
+    return (await app.job_view(name)).version
 
 
 # --- declaring -----------------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ async def test_a_job_is_a_decorator_on_a_function(nodes: Nodes) -> None:
     async with app:
         view = await app.job_view("vpos-summary")
         assert (view.schedule, view.state, view.handler) == ("0 0 2 * * *", "scheduled", "vpos-summary")
-        assert view.job.spec.description == "Sum up the day."
+        assert view.description == "Sum up the day."
         execution = await ended(app, await app.trigger("vpos-summary"))
         assert ran.is_set()
         assert execution.result == "done"
@@ -259,7 +260,11 @@ async def test_schedules_from_settings_and_environment(
 
     async with app:
         view = await app.job_view("report")
-        assert (view.schedule, view.job.spec.tz, view.job.spec.max_attempts) == ("15 4 * * *", "Europe/Paris", 7)
+        assert (view.schedule, view.tz, view.max_attempts) == (
+            "15 4 * * *",
+            "Europe/Paris",
+            7,
+        )
 
 
 @pytest.mark.req("REG-7")
@@ -293,9 +298,9 @@ def shop(nodes: Nodes, trigger: Any = None, **options: Any) -> Mainspring:
 @pytest.mark.req("REG-8")
 async def test_an_unchanged_declaration_is_not_touched(nodes: Nodes) -> None:
     async with shop(nodes, release="1") as app:
-        before = (await app.job_view("crawl")).job
+        before = job_of(await app.job_view("crawl"))
     async with shop(nodes, release="2") as app:
-        after = (await app.job_view("crawl")).job
+        after = job_of(await app.job_view("crawl"))
     assert after == before
     assert after.version == 1
 
@@ -303,9 +308,9 @@ async def test_an_unchanged_declaration_is_not_touched(nodes: Nodes) -> None:
 @pytest.mark.req("REG-8")
 async def test_a_changed_trigger_is_planned_anew(nodes: Nodes) -> None:
     async with shop(nodes, every(hours=10), release="1") as app:
-        before = (await app.job_view("crawl")).job
+        before = job_of(await app.job_view("crawl"))
     async with shop(nodes, every(hours=1), release="2") as app:
-        after = (await app.job_view("crawl")).job
+        after = job_of(await app.job_view("crawl"))
     assert after.next_run is not None
     assert before.next_run is not None
     assert after.next_run < before.next_run
@@ -316,9 +321,9 @@ async def test_a_changed_trigger_is_planned_anew(nodes: Nodes) -> None:
 @pytest.mark.req("REG-8")
 async def test_another_change_keeps_the_plan(nodes: Nodes) -> None:
     async with shop(nodes) as app:
-        before = (await app.job_view("crawl")).job
+        before = job_of(await app.job_view("crawl"))
     async with shop(nodes, queue="web") as app:
-        after = (await app.job_view("crawl")).job
+        after = job_of(await app.job_view("crawl"))
     assert (after.next_run, after.spec.queue, after.version) == (before.next_run, "web", 2)
 
 
@@ -433,7 +438,7 @@ async def test_operator_edits_survive_a_deploy_are_visible_and_can_be_reverted(n
     async with shop(nodes, every(minutes=10), timeout="5m") as app:
         view = await app.job_view("crawl")
         assert (view.schedule, view.queue, view.state) == ("0 5 * * *", "slow", "paused")
-        assert (view.job.spec.retry, view.job.spec.timeout) == (Retry("patient"), 300.0)
+        assert (view.retry, view.timeout) == (Retry("patient"), 300.0)
         assert (view.paused_by, view.pause_note) == ("ada", "too much load")
         assert sorted(view.overrides) == ["queue", "retry", "trigger"]
         back = await app.revert_job("crawl", by="ada")
@@ -449,8 +454,12 @@ async def test_operator_edits_survive_a_deploy_are_visible_and_can_be_reverted(n
 async def test_a_cron_expression_can_be_edited_as_it_is_declared(nodes: Nodes) -> None:
     async with shop(nodes) as app:
         view = await app.update_job("crawl", cron="0 0 5 * * *", tz="Europe/Istanbul", timeout="90s", max_attempts=2)
-        assert (view.schedule, view.job.spec.tz, view.job.spec.timeout) == ("0 0 5 * * *", "Europe/Istanbul", 90.0)
-        assert view.job.trigger == cron("0 0 5 * * *", tz="Europe/Istanbul")
+        assert (view.schedule, view.tz, view.timeout) == (
+            "0 0 5 * * *",
+            "Europe/Istanbul",
+            90.0,
+        )
+        assert job_of(view).trigger == cron("0 0 5 * * *", tz="Europe/Istanbul")
         assert sorted(view.overrides) == ["max_attempts", "timeout", "trigger", "tz"]
         plain = await app.update_job("crawl", interval_minutes=30, tz="UTC", timeout=None, max_attempts=3)
         assert (plain.schedule, plain.overrides) == ("@every 30m", {})
@@ -553,9 +562,9 @@ async def test_a_failing_import_stops_the_start_and_names_the_module(
 @pytest.mark.req("REG-8")
 async def test_a_client_creates_missing_jobs_and_changes_nothing_that_is_known(nodes: Nodes) -> None:
     async with shop(nodes, every(minutes=30)) as app:
-        before = (await app.job_view("crawl")).job
+        before = job_of(await app.job_view("crawl"))
         older = shop(nodes, every(minutes=5), prune=True)
         older.schedule("crawl-old", "crawl", every(hours=1))
         assert [view.name for view in await older.jobs()] == ["crawl", "crawl-old"]
-        assert (await older.job_view("crawl")).job == before
+        assert job_of(await older.job_view("crawl")) == before
         await older.close()

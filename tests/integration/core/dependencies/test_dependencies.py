@@ -14,6 +14,7 @@ from mainspring.app.adapters import SystemClock
 from mainspring.core.dependencies.joins import KEPT_FOR, prune_joins
 from mainspring.core.dependencies.links import Dependents
 from mainspring.core.engine.janitor import Janitor
+from mainspring.core.views.job import job_of
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import harness
 
@@ -337,7 +338,7 @@ async def test_a_parent_may_come_later_and_is_followed_from_then_on() -> None:
         warnings.simplefilter("error")
         await late.open()
     view = await late.job_view("load")
-    assert (view.dependents, view.job.spec.feeds) == (("report",), True)
+    assert (view.dependents, job_of(view).spec.feeds) == (("report",), True)
     await early.close()
     await late.close()
 
@@ -352,7 +353,7 @@ async def test_a_deploy_keeps_the_mark_of_a_parent_that_only_an_operator_linked(
         await app.start()
         if not (await app.job_view("report")).after:
             await app.update_job("report", after="load")
-        version = (await app.job_view("load")).job.version
+        version = (await app.job_view("load")).version
         await app.close()
     assert (await Dependents(store).of("load"))[0].name == "report"
     [load] = await store.jobs(["load"])

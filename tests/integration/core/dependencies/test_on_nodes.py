@@ -78,7 +78,7 @@ async def test_templates_are_kept_changed_and_removed(nodes: Nodes) -> None:
     with pytest.raises(InvalidValue, match="Did you mean 'queue'"):
         await app.templates.apply("nightly", "crawl-all", params={"url": "/"}, queu="web")  # type: ignore[call-arg]
     job = await app.templates.apply("nightly", "crawl-all", params={"url": "/"}, cron=None, schedule_enabled=True)
-    assert (job.schedule, job.params, job.job.spec.timeout) == (None, {"url": "/"}, 60.0)
+    assert (job.schedule, job.params, job.timeout) == (None, {"url": "/"}, 60.0)
     await app.templates.remove("nightly", by="ada")
     with pytest.raises(TemplateNotFound):
         await app.templates.get("nightly")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring import CatchUp, Mainspring, every
+from mainspring.core.views.job import job_of
 from mainspring.model.events import ClockJumped, Ticked
 from mainspring.testing.clock import FakeClock
 from tests.support import NEVER, ON_A_FAKE_CLOCK, Nodes, Seen, until
@@ -30,7 +31,7 @@ class World:
         """Every tick up to now is made."""
 
         async def nothing_due() -> bool:
-            due = (await app.job_view("tick")).job.due
+            due = job_of(await app.job_view("tick")).due
             return due is not None and due > self.clock.now()
 
         await until(nothing_due, "every due tick is made")

@@ -10,6 +10,7 @@ import pytest
 
 from mainspring import AlreadyRunning, Execution, InvalidValue, JobContext, Mainspring, cron, daily_at, every, once
 from mainspring.core.views.execution import row_of
+from mainspring.core.views.job import job_of
 from mainspring.model.events import Skipped, Ticked
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
@@ -75,7 +76,7 @@ async def test_kinds_of_triggers_tick_at_their_times(world: World) -> None:
 
 async def _up_to_date(app: Mainspring) -> bool:
     now = await app._runtime.parts.store.now()  # type: ignore[union-attr]
-    return all(view.job.due is None or view.job.due > now for view in await app.jobs()) and not any(
+    return all(job_of(view).due is None or job_of(view).due > now for view in await app.jobs()) and not any(
         view.live.total for view in await app.jobs()
     )
 
@@ -140,7 +141,7 @@ async def test_the_zone_of_the_settings_is_that_of_jobs_that_name_none(memory_no
     app.job("here", cron="0 3 * * *")(lambda: None)
     app.job("there", cron="0 3 * * *", tz="Asia/Tokyo")(lambda: None)
     await app.open()
-    views = {view.name: (view.job.spec.tz, view.next_run_at) for view in await app.jobs()}
+    views = {view.name: (view.tz, view.next_run_at) for view in await app.jobs()}
     assert views == {
         "here": ("Europe/Istanbul", datetime(2026, 1, 2, tzinfo=UTC)),
         "there": ("Asia/Tokyo", datetime(2026, 1, 1, 18, tzinfo=UTC)),

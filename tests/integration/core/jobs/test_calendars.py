@@ -16,6 +16,7 @@ from mainspring.core.engine.scheduler import Scheduler
 from mainspring.core.forecast.forecast import forecast
 from mainspring.core.jobs.calendars import CalendarNotFound
 from mainspring.core.views.execution import row_of
+from mainspring.core.views.job import job_of
 from mainspring.model.calendars.calendar import Calendar, calendar
 from mainspring.model.events import OutsideHours, Trouble
 from mainspring.model.store.entries import Entry, EntryWrite
@@ -136,10 +137,10 @@ async def test_a_changed_calendar_is_in_force_within_seconds_and_nothing_is_plan
     world.app.job("report", trigger=hourly_at(0), hours=Hours(closed="freeze"), overlap="allow")(lambda: None)
     async with world:
         await world.pass_time(2 * HOUR)
-        before = (await world.app.job_view("report")).job
+        before = job_of(await world.app.job_view("report"))
         view = await world.app.calendars.set("freeze", ["2026-01-05"], by="ada")
         assert (view.entries, view.origin, view.by) == (["2026-01-05"], "operator", "ada")
-        assert (await world.app.job_view("report")).job == before
+        assert job_of(await world.app.job_view("report")) == before
         closing = (await world.app.job_view("report")).closing
         assert closing is not None
         assert closing.words() == "closed until 2026-01-06 00:00 UTC, by calendar freeze"
@@ -196,7 +197,7 @@ async def test_hours_of_a_newer_release_hold_the_job_back_and_nothing_else(world
     world.app.job("odd", trigger=hourly_at(0), hours=OFFICE)(lambda: None)
     world.app.job("other", trigger=hourly_at(0))(lambda: None)
     async with world:
-        odd = (await world.app.job_view("odd")).job
+        odd = job_of(await world.app.job_view("odd"))
         newer = odd.with_changes(overrides='{"hours":{"moon":"full"}}')
         assert (await world.store.write_jobs([JobWrite(job=newer, seen_version=odd.version)]))[0].won
         await world.pass_time(10 * HOUR)

@@ -11,8 +11,8 @@ from mainspring import Mainspring
 from mainspring.core.monitoring import why_facts
 from mainspring.core.monitoring.why import Reason, reasons, why_it_waits
 from mainspring.core.monitoring.why_facts import Facts, Place, counted, facts, place_of
-from mainspring.core.queries.job_view import JobView
 from mainspring.core.rules import job_commands
+from mainspring.core.views.job import JobView
 from mainspring.model.execution import ExecutionRow, State, encode_policy
 from mainspring.model.job import Job, JobSpec, JobStats, LiveCounts, encode_spec
 from mainspring.model.policies import RunPolicy
