@@ -129,7 +129,8 @@ def _schedule_text(view: JobView) -> str | None:
 def runs_text(stats: JobTotals) -> str:
     """How many runs, and what became of each of them.
 
-    >>> runs_text(JobStats(job_id="x", completed=3, cancelled=1, skipped=2))
+    >>> from mainspring.model.job import JobStats
+    >>> runs_text(JobTotals(JobStats(job_id="x", completed=3, cancelled=1, skipped=2)))
     '4 (3 completed, 1 cancelled); 2 skipped'
     """
     kinds = {
