@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 from cronsim import CronSim
 
-from mainspring.model.triggers.combined import cron
+from mainspring.model.triggers import cron
 
 LIMIT = 1.5
 ROUNDS = 15

@@ -34,7 +34,7 @@ from mainspring import JobContext, Mainspring, cron, every
 from mainspring.app.adapters import SystemClock, make_store
 from mainspring.config.settings import load
 from mainspring.model.events import Ticked
-from mainspring.model.triggers.combined import Trigger
+from mainspring.model.triggers import Trigger
 from tests.servers import new_postgres
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from mainspring.model.triggers import cron
 from mainspring.model.triggers.clock_changes import ClockChange, clock_changes
-from mainspring.model.triggers.combined import cron
 
 PAGE = Path(__file__).parent.parent / "docs" / "time.md"
 BEGIN, END = "<!-- clock changes of 2026 -->\n", "<!-- end of clock changes -->"

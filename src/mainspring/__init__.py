@@ -42,7 +42,7 @@ from .model.execution import State
 from .model.job import JobState
 from .model.limits import Limit
 from .model.policies import CatchUp, Retention, Retry, Unique
-from .model.triggers.combined import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
+from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
 from .model.windows import Window, limited, offset
 from .version import VERSION
 

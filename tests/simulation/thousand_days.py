@@ -27,7 +27,7 @@ from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.policies import CatchUp
 from mainspring.model.store.messages import DuePage, ExecutionQuery, JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND, Micros, to_micros
-from mainspring.model.triggers.combined import cron, encode_trigger
+from mainspring.model.triggers import cron, encode_trigger
 from mainspring.stores.memory import MemoryStore
 from tests.time import oracle
 

@@ -11,8 +11,8 @@ import msgspec
 from mainspring.model.job import JobSpec
 from mainspring.model.policies import CatchUp, Missed, Retention, Retry
 from mainspring.model.time.instants import Micros, to_datetime
+from mainspring.model.triggers import any_of, cron, daily_at, encode_trigger, every, once
 from mainspring.model.triggers.base import Trigger
-from mainspring.model.triggers.combined import any_of, cron, daily_at, encode_trigger, every, once
 from tests.simulator.handlers import MANNERS
 
 STARTS: tuple[Micros, ...] = (

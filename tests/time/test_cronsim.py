@@ -15,7 +15,7 @@ import pytest
 from cronsim import CronSim
 
 from mainspring.model.time import timeline
-from mainspring.model.triggers.combined import cron
+from mainspring.model.triggers import cron
 from tests.time.oracle import Clock
 
 YEARS = range(2024, 2028)

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mainspring.cli.root import run_command
+from mainspring.model.triggers import cron, daily_at
 from mainspring.model.triggers.clock_changes import clock_changes, effect
-from mainspring.model.triggers.combined import cron, daily_at
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NEW_YORK = "America/New_York"

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mainspring.model.triggers.combined import cron, daily_at, hourly_at
+from mainspring.model.triggers import cron, daily_at, hourly_at
 from mainspring.model.windows import resolve
 
 SECOND = timedelta(seconds=1)

@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 
-from mainspring.model.triggers.combined import cron
+from mainspring.model.triggers import cron
 from tests.time import oracle
 from tests.time.expressions import ZONES, expressions
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mainspring.model.triggers.combined import cron, daily_at
+from mainspring.model.triggers import cron, daily_at
 from mainspring.model.triggers.cron import rule
 from tests.time.walls import DAY, SECOND, instant_of, near_changes, shift_between
 

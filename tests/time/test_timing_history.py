@@ -18,7 +18,7 @@ from mainspring.core.rules.timing_history import eras, expected, revision
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.entries import Entry
 from mainspring.model.time.instants import Micros, to_datetime, to_micros
-from mainspring.model.triggers.combined import Trigger, cron, encode_trigger
+from mainspring.model.triggers import Trigger, cron, encode_trigger
 from mainspring.model.windows import encode_window_spec, offset, window_spec
 from mainspring.testing import harness
 from tests.time.walls import near_changes

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mainspring.model.triggers.combined import daily_at
+from mainspring.model.triggers import daily_at
 from mainspring.model.windows import Window, resolve
 from tests.time.walls import DAY, instant_of, near_changes
 

@@ -21,7 +21,7 @@ from ..core.views.job import JobView
 from ..core.views.records import AuditRecord, LogEntry, WorkerView, audit_record, log_entries, worker_view
 from ..model.backfill import Backfill, Windows
 from ..model.policies import Unique
-from ..model.triggers.combined import Trigger
+from ..model.triggers import Trigger
 from ..model.values.reading import identifier
 from .bulk import AppBulk
 from .monitoring import AppMonitoring

@@ -18,7 +18,7 @@ from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
 from .policies import CatchUp, FailedParent, FanOut, Missed, Overlap, Retention, Retry, RunPolicy
 from .time.instants import Micros, maybe_datetime, to_datetime
-from .triggers.combined import Trigger, decode_trigger
+from .triggers import Trigger, decode_trigger
 from .values.reading import zone
 
 Origin: TypeAlias = Literal["code", "api"]

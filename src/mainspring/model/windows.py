@@ -14,8 +14,8 @@ import msgspec
 
 from .errors import InvalidValue, nearest
 from .time.zones import zone, zone_name
+from .triggers import daily_at, hourly_at, monthly_at, weekly_at
 from .triggers.base import Trigger, instant_text, utc
-from .triggers.combined import daily_at, hourly_at, monthly_at, weekly_at
 from .values.reading import choice, duration, duration_text, instant
 
 Unit = Literal["hour", "day", "week", "month"]

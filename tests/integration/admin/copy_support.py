@@ -19,7 +19,7 @@ from mainspring.model.store.messages import (
     ProgressReport,
 )
 from mainspring.model.time.instants import SECOND
-from mainspring.model.triggers.combined import encode_trigger, every
+from mainspring.model.triggers import encode_trigger, every
 from mainspring.model.values.ids import random_id
 
 JOBS = 12

@@ -21,7 +21,7 @@ from mainspring.core.views.execution import row_of
 from mainspring.model.execution import ExecutionRow, Outcome
 from mainspring.model.store.messages import ClaimRequest
 from mainspring.model.time.instants import SECOND, Micros, to_datetime, to_micros
-from mainspring.model.triggers.combined import Trigger
+from mainspring.model.triggers import Trigger
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import FakeClock, harness
 from tests.acceptance.command_line import CommandLine

@@ -20,7 +20,7 @@ from mainspring.core.ports import Store
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import Change, ClaimRequest, JobWrite
-from mainspring.model.triggers.combined import encode_trigger
+from mainspring.model.triggers import encode_trigger
 from mainspring.model.triggers.interval import Every
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.model.errors import InvalidValue
-from mainspring.model.triggers.combined import cron
+from mainspring.model.triggers import cron
 from mainspring.model.triggers.cron import Rule
 from tests.time.expressions import expressions as random_expressions
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.model.time import timeline
-from mainspring.model.triggers.combined import cron, daily_at, hourly_at, monthly_at, weekly_at
+from mainspring.model.triggers import cron, daily_at, hourly_at, monthly_at, weekly_at
 
 MINUTE = timedelta(minutes=1)
 NAMED_CHANGES = {

@@ -14,7 +14,7 @@ from mainspring.core.rules.ticks import first_run, materialise
 from mainspring.model.errors import InvalidValue
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import to_datetime, to_micros
-from mainspring.model.triggers.combined import any_of, cron, daily_at, decode, encode, every, hourly_at, once
+from mainspring.model.triggers import any_of, cron, daily_at, decode_trigger, encode_trigger, every, hourly_at, once
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MICRO = timedelta(microseconds=1)
@@ -80,7 +80,7 @@ def test_a_thousand_jobs_of_one_second_are_spread_evenly():
 
 @pytest.mark.req("TIM-8")
 def test_a_job_fills_in_its_name():
-    spec = JobSpec(handler="work", trigger=encode(daily_at("03:00").spread("1h")), tz="Europe/Istanbul")
+    spec = JobSpec(handler="work", trigger=encode_trigger(daily_at("03:00").spread("1h")), tz="Europe/Istanbul")
     jobs = [Job(name=name, id=name, declared=encode_spec(spec)) for name in ("a", "b")]
     ticks = [job.trigger.next_after(START) for job in jobs]
     assert ticks[0] != ticks[1]
@@ -89,7 +89,7 @@ def test_a_job_fills_in_its_name():
 
 @pytest.mark.req("TIM-8")
 def test_the_scheduler_makes_one_execution_at_the_late_tick():
-    spec = JobSpec(handler="work", trigger=encode(daily_at("03:00").spread("1h")))
+    spec = JobSpec(handler="work", trigger=encode_trigger(daily_at("03:00").spread("1h")))
     job = Job(name="a", id="a", declared=encode_spec(spec))
     first = first_run(job.trigger, to_micros(START))
     assert START + timedelta(hours=3) < to_datetime(first) < START + timedelta(hours=4)
@@ -101,7 +101,7 @@ def test_the_scheduler_makes_one_execution_at_the_late_tick():
 @pytest.mark.req("TIM-8")
 def test_it_is_part_of_the_stored_form():
     trigger = hourly_at(5).jitter("90s").named("x")
-    data = json.loads(json.dumps(encode(trigger)))
+    data = json.loads(json.dumps(encode_trigger(trigger)))
     assert data == {
         "kind": "spread",
         "base": {"kind": "hourly_at", "minute": 5},
@@ -109,8 +109,8 @@ def test_it_is_part_of_the_stored_form():
         "each_tick": True,
         "name": "x",
     }
-    assert decode(data) == trigger
-    assert decode(encode(daily_at("03:00").spread(60))) == daily_at("03:00").spread("1m")
+    assert decode_trigger(data) == trigger
+    assert decode_trigger(encode_trigger(daily_at("03:00").spread(60))) == daily_at("03:00").spread("1m")
 
 
 def test_words():
@@ -144,7 +144,7 @@ def test_a_single_tick_is_put_off_too():
         lambda: daily_at("03:00").spread("1m").spread("1m"),
         lambda: any_of(daily_at("03:00").spread("1m")),
         lambda: daily_at("03:00").spread("1m").excluding("2026-01-01"),
-        lambda: decode({"kind": "spread", "base": {"kind": "hourly_at", "minute": 5}, "seconds": -1}),
+        lambda: decode_trigger({"kind": "spread", "base": {"kind": "hourly_at", "minute": 5}, "seconds": -1}),
     ],
 )
 def test_what_cannot_be_spread_is_refused(make):

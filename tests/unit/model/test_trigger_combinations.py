@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from mainspring.model.errors import InvalidValue
-from mainspring.model.triggers.combined import any_of, cron, daily_at, every, hourly_at, weekly_at
+from mainspring.model.triggers import any_of, cron, daily_at, every, hourly_at, weekly_at
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

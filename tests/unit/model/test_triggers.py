@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.model.errors import InvalidValue
-from mainspring.model.triggers.combined import (
+from mainspring.model.triggers import (
     Cron,
     any_of,
     cron,
     daily_at,
-    decode,
-    encode,
+    decode_trigger,
+    encode_trigger,
     every,
     hourly_at,
     interval,
@@ -103,11 +103,11 @@ def test_count_agrees_with_the_ticks(trigger, at, limit):
 @pytest.mark.parametrize("trigger", [*EXAMPLES, once(START), every(hours=1, delay=True)], ids=str)
 @pytest.mark.req("TIM-1")
 def test_triggers_round_trip_through_json(trigger):
-    data = encode(trigger)
-    assert decode(json.loads(json.dumps(data))) == trigger
-    assert encode(decode(data)) == data
+    data = encode_trigger(trigger)
+    assert decode_trigger(json.loads(json.dumps(data))) == trigger
+    assert encode_trigger(decode_trigger(data)) == data
     assert json.loads(json.dumps(data)) == data
-    assert hash(decode(data)) == hash(trigger)
+    assert hash(decode_trigger(data)) == hash(trigger)
 
 
 @pytest.mark.parametrize("trigger", [*EXAMPLES, once(START)], ids=str)
@@ -135,14 +135,14 @@ def test_the_ends_of_the_calendar_do_not_crash(trigger, at):
 
 def test_the_same_trigger_gives_the_same_ticks_in_another_process():
     code = (
-        "from mainspring.model.triggers.combined import decode; from datetime import datetime, UTC; import json, sys;"
-        "t = decode(json.loads(sys.argv[1])); print([str(x) for x in t.ticks(datetime(2026,1,1,tzinfo=UTC),"
+        "from mainspring.model.triggers import decode_trigger; from datetime import datetime, UTC; import json, sys;"
+        "t = decode_trigger(json.loads(sys.argv[1])); print([str(x) for x in t.ticks(datetime(2026,1,1,tzinfo=UTC),"
         "datetime(2027,1,1,tzinfo=UTC), 50)])"
     )
     trigger = cron("30 2 * * *", tz="America/New_York")
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", code, json.dumps(encode(trigger))],
+            [sys.executable, "-c", code, json.dumps(encode_trigger(trigger))],
             capture_output=True,
             text=True,
             check=True,
@@ -173,7 +173,7 @@ def test_a_fixed_offset_warns_once_when_declared_and_never_when_loaded():
         trigger = daily_at("03:00", tz="+08:00")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert decode(encode(trigger)) == trigger
+        assert decode_trigger(encode_trigger(trigger)) == trigger
         assert daily_at("03:00").with_zone(timezone(timedelta(hours=8))) == trigger
     assert texts(trigger, 1) == ["2026-01-01 19:00:00"]
 
@@ -371,12 +371,12 @@ def test_a_leap_day_is_one_tick():
         lambda: daily_at("03:00").excluding(),
         lambda: daily_at("03:00").excluding("christmas"),
         lambda: daily_at("03:00").excluding(5),
-        lambda: decode({"kind": "cron", "expr": "0 25 * * *"}),
-        lambda: decode({"kind": "weekly_at", "weekday": 9, "time": "03:00:00"}),
-        lambda: decode({"kind": "daily_at", "time": "03:00:00", "tz": "Nowhere"}),
-        lambda: decode({"kind": "sometimes"}),
-        lambda: decode({}),
-        lambda: decode({"kind": "any_of", "triggers": []}),
+        lambda: decode_trigger({"kind": "cron", "expr": "0 25 * * *"}),
+        lambda: decode_trigger({"kind": "weekly_at", "weekday": 9, "time": "03:00:00"}),
+        lambda: decode_trigger({"kind": "daily_at", "time": "03:00:00", "tz": "Nowhere"}),
+        lambda: decode_trigger({"kind": "sometimes"}),
+        lambda: decode_trigger({}),
+        lambda: decode_trigger({"kind": "any_of", "triggers": []}),
     ],
 )
 def test_invalid_triggers_fail_at_construction(make):
@@ -401,5 +401,5 @@ def test_unknown_rules_for_changing_clocks_are_refused(make, field):
 
 def test_stored_errors_name_the_field():
     with pytest.raises(InvalidValue, match="cron hour: '25'"):
-        decode({"kind": "cron", "expr": "0 25 * * *"})
+        decode_trigger({"kind": "cron", "expr": "0 25 * * *"})
     assert Cron("@daily").expr == "0 0 * * *"

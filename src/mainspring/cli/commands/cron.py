@@ -10,9 +10,9 @@ import click
 
 from ...core.render.entities import instant_text
 from ...model.time.timeline import Gap, Overlap
+from ...model.triggers import Cron
+from ...model.triggers import cron as cron_trigger
 from ...model.triggers.clock_changes import ClockChange, clock_changes, effect
-from ...model.triggers.combined import Cron
-from ...model.triggers.combined import cron as cron_trigger
 from ...model.values.reading import instant, zone, zone_name
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import print_fields, print_json, relative

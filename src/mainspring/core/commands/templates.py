@@ -19,7 +19,7 @@ from ...model.job import Job, JobSpec
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros, to_datetime
-from ...model.triggers.combined import Trigger, decode_trigger
+from ...model.triggers import Trigger, decode_trigger
 from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier
 from ..auditing import audit_record

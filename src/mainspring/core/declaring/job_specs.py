@@ -14,7 +14,7 @@ from msgspec import UNSET
 from ...model.calendars.hours import hours_of
 from ...model.errors import InvalidValue
 from ...model.job import JobSpec
-from ...model.triggers.combined import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
+from ...model.triggers import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, zone, zone_name
 from ...model.windows import Limited, window_spec

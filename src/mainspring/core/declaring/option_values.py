@@ -14,7 +14,7 @@ from ...model.calendars.hours import encode_hours, hours_of
 from ...model.defaults import API_BACKOFF_LIMIT
 from ...model.errors import InvalidValue
 from ...model.policies import MAX_ATTEMPTS, Retention, Retry
-from ...model.triggers.combined import Trigger, cron, every, once
+from ...model.triggers import Trigger, cron, every, once
 from ...model.values.payload import encode_payload, presentable, safe_text
 from ...model.values.reading import duration, instant, whole
 from ...model.windows import encode_window_spec, window_spec

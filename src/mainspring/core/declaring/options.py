@@ -39,7 +39,7 @@ from ...model.policies import (
     check_missed,
     check_retry,
 )
-from ...model.triggers.combined import Trigger
+from ...model.triggers import Trigger
 from ...model.triggers.interval import IntervalType
 from ...model.values.reading import IDENTIFIER, choice, duration, identifier, time_of_day, whole
 from ...model.windows import Limited, Offset

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import time, timedelta
 from typing import Any, Unpack
 
-from ...model.triggers.combined import Trigger, daily_at, every, hourly_at, monthly_at, weekly_at
+from ...model.triggers import Trigger, daily_at, every, hourly_at, monthly_at, weekly_at
 from ...model.values.reading import duration
 from .options import JobOptions
 from .registry import Handler, Registry

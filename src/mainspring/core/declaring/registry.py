@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from ...model.calendars.calendar import Calendar
 from ...model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
 from ...model.job import JobSpec
-from ...model.triggers.combined import Trigger
+from ...model.triggers import Trigger
 from ...model.values.payload import Verbatim, presentable
 from ...model.values.reading import identifier
 from .declarations import Declaration, Lookup

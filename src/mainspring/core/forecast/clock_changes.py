@@ -11,8 +11,8 @@ from typing import Literal
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.time.timeline import SECOND
 from ...model.time.zones import known_zone
+from ...model.triggers import AnyOf, Excluding, Trigger
 from ...model.triggers.clock_changes import ClockChange, clock_changes
-from ...model.triggers.combined import AnyOf, Excluding, Trigger
 from ...model.triggers.cron import rule
 from ...model.triggers.wall_clock import CalendarTrigger
 

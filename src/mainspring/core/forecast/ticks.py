@@ -21,7 +21,7 @@ from ...model.job import Job, JobSpec, encode_spec
 from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ...model.time.timeline import offset_at
 from ...model.time.zones import known_zone
-from ...model.triggers.combined import AnyOf, Every, Excluding, Spread, Trigger
+from ...model.triggers import AnyOf, Every, Excluding, Spread, Trigger
 from ...model.triggers.wall_clock import CalendarTrigger
 from ...model.values.ids import random_id
 from ..rules import job_commands, ticks

@@ -13,7 +13,7 @@ import msgspec
 
 from ...model.backfill import Backfill, Windows, WindowStatus
 from ...model.job import JobSpec
-from ...model.triggers.combined import Every, decode_trigger
+from ...model.triggers import Every, decode_trigger
 from ...model.windows import Window
 from ..commands.bulk import BulkItem, BulkResult
 from ..commands.templates import Template

@@ -20,7 +20,7 @@ from ...model.events import OutsideHours
 from ...model.job import Job
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.time.zones import known_zone
-from ...model.triggers.combined import Trigger
+from ...model.triggers import Trigger
 
 MOST_CLOSINGS = 1_000
 """Closings that are walked over in search of a tick. Beyond, it is as if there were none."""

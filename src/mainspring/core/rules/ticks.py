@@ -21,7 +21,7 @@ from ...model.occurrences import Occurrence
 from ...model.policies import CatchUp, as_catch_up
 from ...model.store.messages import JobWrite
 from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
-from ...model.triggers.combined import Trigger
+from ...model.triggers import Trigger
 from ...model.triggers.wall_clock import CalendarTrigger
 from ...model.values.ids import Chance, tick_id
 from ...model.windows import resolve

@@ -21,8 +21,8 @@ from ...model.calendars.timetable import OpenHours
 from ...model.job import Job
 from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import Micros, seconds_to_micros, to_datetime, to_micros
+from ...model.triggers import decode_trigger
 from ...model.triggers.base import Trigger
-from ...model.triggers.combined import decode_trigger
 from ...model.triggers.interval import Every
 from ...model.values.reading import zone
 from ...model.windows import Limited, Offset, boundaries, resolve, unit_of, window_spec

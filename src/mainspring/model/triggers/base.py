@@ -1,4 +1,4 @@
-"""What every trigger can do. The kinds are in `interval_triggers`, `calendar_triggers` and `triggers`."""
+"""What every trigger can do. The kinds are in `interval`, `wall_clock` and `combined`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
     def excluding(self, *excluded: date | str | Trigger | Iterable[date | str | Trigger]) -> Excluding:
         """The same trigger without its ticks on some dates, or at the ticks of another trigger.
 
-        >>> from mainspring.model.triggers.combined import daily_at
+        >>> from mainspring import daily_at
         >>> daily_at("03:00").excluding("2026-12-25").describe()
         'daily at 03:00, except on 2026-12-25'
         """
@@ -96,7 +96,7 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
 
         Jobs due at the same second are spread over that time. A tick is never as late as the one after it.
 
-        >>> from mainspring.model.triggers.combined import daily_at
+        >>> from mainspring import daily_at
         >>> daily_at("03:00").spread("10m").describe()
         'daily at 03:00, spread over 10 minutes'
         """

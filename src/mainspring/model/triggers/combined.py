@@ -1,9 +1,4 @@
-"""All triggers: the constructors users call, combinations, and storage.
-
->>> from datetime import UTC, datetime
->>> cron("30 2 * * *", tz="America/New_York").next_after(datetime(2026, 3, 8, tzinfo=UTC)).isoformat()
-'2026-03-08T07:00:00+00:00'
-"""
+"""Triggers made of others: several together (`AnyOf`), without some ticks (`Excluding`), or spread (`Spread`)."""
 
 from __future__ import annotations
 
@@ -21,38 +16,8 @@ from ..time.zones import known_zone, zone_name
 from ..values.reading import duration, duration_text, zone
 from .base import Trigger
 from .cron import HORIZON_YEARS
-from .interval import Every, Once, every, in_words, interval, once
-from .wall_clock import Cron, DailyAt, HourlyAt, MonthlyAt, WeeklyAt, cron, daily_at, hourly_at, monthly_at, weekly_at
-
-__all__ = [
-    "AnyOf",
-    "AnyTrigger",
-    "Cron",
-    "DailyAt",
-    "Every",
-    "Excluding",
-    "HourlyAt",
-    "MonthlyAt",
-    "Once",
-    "Spread",
-    "Trigger",
-    "WeeklyAt",
-    "any_of",
-    "cron",
-    "daily_at",
-    "decode",
-    "decode_trigger",
-    "encode",
-    "encode_trigger",
-    "every",
-    "exclude",
-    "hourly_at",
-    "interval",
-    "monthly_at",
-    "once",
-    "spread",
-    "weekly_at",
-]
+from .interval import Every, Once, in_words
+from .wall_clock import Cron, DailyAt, HourlyAt, MonthlyAt, WeeklyAt
 
 _INSTANT = timedelta(microseconds=1)
 _HORIZON = timedelta(days=366 * HORIZON_YEARS)
@@ -154,7 +119,7 @@ class Excluding(Trigger, frozen=True, tag="excluding"):
         return tick.astimezone(known_zone(self.tz)).date() in self.dates
 
     def _day(self, tick: datetime, later: int) -> datetime:
-        """The beginning of the local day of the tick, or of one later: whole excluded days are leapt over."""
+        """The beginning of the local day of the tick, or of a later one, so that excluded days are skipped whole."""
         day = tick.astimezone(known_zone(self.tz)).date() + timedelta(days=later)
         return localise(datetime(day.year, day.month, day.day), known_zone(self.tz))
 
@@ -162,8 +127,8 @@ class Excluding(Trigger, frozen=True, tag="excluding"):
 class Spread(Trigger, frozen=True, tag="spread"):
     """The ticks of another trigger, each later by a part of `seconds`, or of the time to the next tick if that is less.
 
-    The part is a fixed share between 0 and 1 that follows from the name of the job, or from the name and the tick. So
-    ticks keep their order, and every machine works out the same ones.
+    The part is a share between 0 and 1 that is computed from the name of the job, or from the name and the tick. So
+    ticks keep their order and are the same on every machine.
     """
 
     base: AnyTrigger
@@ -190,9 +155,9 @@ class Spread(Trigger, frozen=True, tag="spread"):
         return None if earlier is None else self._later(earlier)
 
     def count_between(self, begin: datetime, end: datetime, limit: int = 1000) -> tuple[int, bool]:
-        """As many as the base has, but for the ones that are put off over the ends of the stretch."""
+        """The count of the base, corrected for ticks that are shifted across the ends of the interval."""
         count, exact = self.base.count_between(begin, end, limit)
-        return (max(0, count + self._put_off(begin) - self._put_off(end)) if exact else count), exact
+        return (max(0, count + self._shifts_across(begin) - self._shifts_across(end)) if exact else count), exact
 
     def only_tick_micros(self) -> Micros | None:
         only = self.base.only_tick_micros()
@@ -224,17 +189,19 @@ class Spread(Trigger, frozen=True, tag="spread"):
         text = f"{self.name} {to_micros(tick)}" if self.each_tick else self.name
         return int.from_bytes(blake2b(text.encode(), digest_size=6).digest()) / 2**48
 
-    def _put_off(self, instant: datetime) -> int:
+    def _shifts_across(self, instant: datetime) -> int:
         before = self.base.previous(instant)
         return int(before is not None and self._later(before) > instant)
 
 
 AnyTrigger = Cron | Every | HourlyAt | DailyAt | WeeklyAt | MonthlyAt | Once | AnyOf | Excluding | Spread
+"""Every kind of trigger. A new kind is added here; the annotations above refer to it."""
 
 
 def any_of(*triggers: Trigger) -> AnyOf:
     """Due whenever one of the triggers is.
 
+    >>> from mainspring import daily_at, weekly_at
     >>> any_of(daily_at("03:00"), weekly_at("sun", "12:00")).describe()
     'daily at 03:00, or weekly on Sunday at 12:00'
     """
@@ -254,28 +221,6 @@ def exclude(base: Trigger, excluded: Iterable[Any]) -> Excluding:
 def spread(base: Trigger, within: Any, *, each_tick: bool) -> Spread:
     """See `Trigger.spread` and `Trigger.jitter`."""
     return Spread(_known("spread", base), duration("spread", within), each_tick)
-
-
-def encode_trigger(trigger: Trigger) -> dict[str, Any]:
-    """The trigger as plain JSON data."""
-    return msgspec.json.decode(msgspec.json.encode(trigger))  # type: ignore[no-any-return]
-
-
-def decode_trigger(data: dict[str, Any]) -> AnyTrigger:
-    """The inverse of `encode_trigger`.
-
-    >>> decode_trigger(encode_trigger(every(minutes=30))) == every(minutes=30)
-    True
-    """
-    try:
-        return msgspec.convert(data, AnyTrigger)  # type: ignore[no-any-return]
-    except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, InvalidValue):
-            raise error.__cause__ from None
-        raise InvalidValue("trigger", data, f"a stored trigger ({error})") from None
-
-
-encode, decode = encode_trigger, decode_trigger
 
 
 def _flat(items: Iterable[Any]) -> Iterable[Any]:
@@ -304,7 +249,7 @@ def _known(field: str, trigger: Any) -> AnyTrigger:
 def _refuse_as_part(field: str, trigger: Trigger) -> None:
     if trigger.fixed_delay:
         raise InvalidValue(
-            field, trigger.expression(), "triggers with ticks of their own", "every(delay=True) stands alone"
+            field, trigger.expression(), "triggers with ticks of their own", "every(delay=True) cannot be combined"
         )
     if isinstance(trigger, Spread):
         raise InvalidValue(

@@ -27,7 +27,7 @@ from ...model.store.messages import (
     WorkerInfo,
 )
 from ...model.time.instants import seconds_to_micros
-from ...model.triggers.combined import encode_trigger, every
+from ...model.triggers import encode_trigger, every
 from ..clock import FakeClock
 
 LEASE = 30.0

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobSpec, JobStats, LiveCounts, encode_spec
 from ...model.store.messages import JobFacts, JobOrder, JobQuery, JobWrite
-from ...model.triggers.combined import encode_trigger, every
+from ...model.triggers import encode_trigger, every
 from .base import StoreSuite, World, stored
 
 ORDERS = get_args(JobOrder)

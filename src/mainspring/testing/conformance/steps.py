@@ -31,7 +31,7 @@ from ...model.store.messages import (
     WorkerInfo,
 )
 from ...model.time.instants import seconds_to_micros
-from ...model.triggers.combined import encode_trigger, every
+from ...model.triggers import encode_trigger, every
 from ..clock import FakeClock
 
 LEASE = 29.999_999

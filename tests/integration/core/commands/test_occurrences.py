@@ -17,7 +17,7 @@ from mainspring.core.rules import occurrences, ticks
 from mainspring.core.views.job import job_of
 from mainspring.model.job import JobSpec
 from mainspring.model.time.instants import to_micros
-from mainspring.model.triggers.combined import encode_trigger
+from mainspring.model.triggers import encode_trigger
 from mainspring.testing.clock import FakeClock
 from tests.acceptance.command_line import CommandLine
 from tests.support import ON_A_FAKE_CLOCK, Nodes, until

@@ -27,7 +27,7 @@ from mainspring.model.store.messages import (
     PruneRule,
     WorkerInfo,
 )
-from mainspring.model.triggers.combined import encode_trigger, every
+from mainspring.model.triggers import encode_trigger, every
 from mainspring.model.values.ids import tick_id
 from mainspring.stores.common.ids import SLACK
 from mainspring.stores.mongo import MongoStore

@@ -21,7 +21,7 @@ from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import ExecutionQuery, JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND, Micros
-from mainspring.model.triggers.combined import encode_trigger
+from mainspring.model.triggers import encode_trigger
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.jobs.usual_ticks import is_usual

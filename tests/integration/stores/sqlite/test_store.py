@@ -18,7 +18,7 @@ from mainspring.model.errors import StoreError
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import Audit, ExecutionQuery, HeartbeatRequest, JobWrite, PruneRule, WorkerInfo
-from mainspring.model.triggers.combined import encode_trigger, every
+from mainspring.model.triggers import encode_trigger, every
 from mainspring.model.values.ids import random_id
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.executions import pruning

@@ -18,7 +18,7 @@ from mainspring.model.errors import ConfigurationError, InvalidValue
 from mainspring.model.job import JobSpec, effective_spec, encode_spec
 from mainspring.model.limits import Limit
 from mainspring.model.policies import CatchUp, Retention, Retry, Unique
-from mainspring.model.triggers.combined import (
+from mainspring.model.triggers import (
     any_of,
     cron,
     daily_at,

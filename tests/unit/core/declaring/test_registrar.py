@@ -12,7 +12,7 @@ from mainspring.core.declaring.registrar import Registrar
 from mainspring.core.declaring.registry import Registry
 from mainspring.model.errors import DuplicateRegistration, InvalidValue
 from mainspring.model.execution import ExecutionRow
-from mainspring.model.triggers.combined import (
+from mainspring.model.triggers import (
     Trigger,
     daily_at,
     encode_trigger,

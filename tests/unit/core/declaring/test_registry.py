@@ -19,7 +19,7 @@ from mainspring.model.errors import DuplicateRegistration, HandlerNotFound, Inva
 from mainspring.model.execution import ExecutionRow
 from mainspring.model.job import JobSpec
 from mainspring.model.policies import Retry
-from mainspring.model.triggers.combined import daily_at, encode_trigger, every
+from mainspring.model.triggers import daily_at, encode_trigger, every
 from mainspring.testing.clock import FakeClock
 
 

@@ -16,7 +16,7 @@ from mainspring.model.errors import StoreError
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import DuePage, ExecutionQuery, JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND
-from mainspring.model.triggers.combined import encode_trigger
+from mainspring.model.triggers import encode_trigger
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 

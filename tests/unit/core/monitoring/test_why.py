@@ -18,7 +18,7 @@ from mainspring.model.job import Job, JobSpec, JobStats, LiveCounts, encode_spec
 from mainspring.model.policies import RunPolicy
 from mainspring.model.store.messages import WorkerInfo
 from mainspring.model.time.instants import SECOND
-from mainspring.model.triggers.combined import encode_trigger, every, once
+from mainspring.model.triggers import encode_trigger, every, once
 
 pytestmark = pytest.mark.req("API-10")
 

@@ -13,7 +13,7 @@ from mainspring.core.rules.job_commands import facts_of, job_state
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, JobState, JobStats, LiveCounts, encode_spec
 from mainspring.model.store.messages import JobFacts
-from mainspring.model.triggers.combined import encode_trigger
+from mainspring.model.triggers import encode_trigger
 
 TICKING = encode_spec(JobSpec(handler="work", trigger=encode_trigger(every(minutes=1))))
 ON_DEMAND = encode_spec(JobSpec(handler="work"))

@@ -20,7 +20,7 @@ from mainspring.model.job import Job, JobSpec, effective_spec, encode_spec
 from mainspring.model.policies import as_catch_up
 from mainspring.model.store.messages import JobWrite
 from mainspring.model.time.instants import SECOND, Micros, seconds_to_micros, to_micros
-from mainspring.model.triggers.combined import Trigger, encode_trigger
+from mainspring.model.triggers import Trigger, encode_trigger
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHANCE = random.Random(1)

@@ -11,7 +11,7 @@ from mainspring.model.errors import CommandRefused, InvalidValue
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, JobState, JobStats, LiveCounts, encode_spec
 from mainspring.model.time.instants import SECOND
-from mainspring.model.triggers.combined import cron, encode_trigger, every
+from mainspring.model.triggers import cron, encode_trigger, every
 
 NOW = 1_000 * SECOND
 

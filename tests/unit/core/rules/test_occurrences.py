@@ -17,7 +17,7 @@ from mainspring.model.calendars.hours import encode_hours
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import Micros, to_datetime, to_micros
-from mainspring.model.triggers.combined import Trigger, encode_trigger
+from mainspring.model.triggers import Trigger, encode_trigger
 from mainspring.model.values.ids import tick_id
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

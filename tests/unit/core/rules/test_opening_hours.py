@@ -19,7 +19,7 @@ from mainspring.model.events import OutsideHours
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import SECOND, Micros, to_datetime, to_micros
-from mainspring.model.triggers.combined import Trigger, encode_trigger
+from mainspring.model.triggers import Trigger, encode_trigger
 from mainspring.observe.logs.lines import LogLines
 
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday

@@ -16,7 +16,7 @@ from mainspring.model.job import Job, JobSpec, JobStats, encode_spec
 from mainspring.model.store.entries import Entry, EntryWrite
 from mainspring.model.store.messages import Audit
 from mainspring.model.time.instants import SECOND
-from mainspring.model.triggers.combined import encode_trigger
+from mainspring.model.triggers import encode_trigger
 from mainspring.model.values.ids import random_id
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import FakeClock

@@ -15,7 +15,7 @@ from mainspring.core.rules import ticks
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import SECOND, Micros, to_micros
-from mainspring.model.triggers.combined import Trigger, encode_trigger
+from mainspring.model.triggers import Trigger, encode_trigger
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHANCE = random.Random(1)
