@@ -1,4 +1,4 @@
-"""Whole records out of the tables and into them."""
+"""Whole records, read from the tables and added to them as they are."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from ...model.job import Job
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, key_of
 from ...model.store.entries import Entry
 from ...model.store.messages import Audit
-from .entries import ShelfTable
 from .executions import ExecutionTable
 from .jobs import JobTable
+from .small_tables import AuditTable, EntryTable
 from .statistics import Statistics
 
 R = TypeVar("R", bound=Record)
 
 
 class Copying:
-    """Moving house, for the tables of one store; whoever calls holds its lock."""
+    """Copies the records of one store out and in; the caller holds its lock."""
 
     def __init__(
         self,
         jobs: JobTable,
         executions: ExecutionTable,
         statistics: Statistics,
-        audits: list[Audit],
-        shelf: ShelfTable,
+        audits: AuditTable,
+        entries: EntryTable,
     ) -> None:
         self._jobs, self._executions, self._statistics = jobs, executions, statistics
-        self._audits, self._shelf = audits, shelf
+        self._audits, self._entries = audits, entries
 
-    def out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
+    def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
         if kind == "executions":
             return list(self._executions.records(after, limit))
         found = sorted((record for record in self._all(kind) if key_of(record) > after), key=key_of)
@@ -43,26 +43,24 @@ class Copying:
             return self._statistics.incarnations()
         if kind == "audits":
             return self._audits
-        if kind == "entries":
-            return self._shelf.all()
-        return (job.with_changes(last_number=self._statistics.last_number(job.id)) for job in self._jobs.by_name())
+        return self._entries if kind == "entries" else self._jobs.jobs()
 
-    def into(self, kind: RecordKind, records: Sequence[Record]) -> int:
+    def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
         match kind:
             case "incarnations":
                 return _count(self._statistics.restore, cast(Sequence[Incarnation], records))
             case "executions":
                 return _count(self._execution, cast(Sequence[ExecutionRecord], records))
             case "audits":
-                return _count(self._audit, cast(Sequence[Audit], records))
+                return _count(self._audits.restore, cast(Sequence[Audit], records))
             case "entries":
-                return _count(self._shelf.restore, cast(Sequence[Entry], records))
+                return _count(self._entries.restore, cast(Sequence[Entry], records))
             case "jobs":
                 return _count(self._jobs.restore, cast(Sequence[Job], records))
 
     def _execution(self, record: ExecutionRecord) -> bool:
         row = record.execution
-        if self._executions.get(row.id) is not None:
+        if self._executions.execution(row.id) is not None:
             return False
         holders = (
             self._executions.live.unique_holder(row.unique_key),
@@ -71,12 +69,6 @@ class Copying:
         if not row.state.final and any(holders):
             raise StoreError(f"execution {row.id} cannot be copied: another one holds its key")
         self._executions.restore(record)
-        return True
-
-    def _audit(self, audit: Audit) -> bool:
-        if any(known.id == audit.id for known in self._audits):
-            return False
-        self._audits.append(audit)
         return True
 
 

@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
 
+from ...core.ports import Clock
 from ...model.execution import ExecutionRow, State
+from ...model.job import LiveCounts
 from ...model.store.copy_records import ExecutionRecord
-from ...model.store.messages import Added, CancelRequest, Change, ExecutionQuery, ProgressReport
-from ...model.time.instants import Micros
+from ...model.store.messages import (
+    Added,
+    CancelRequest,
+    Change,
+    ExecutionQuery,
+    HeartbeatRequest,
+    LogLine,
+    ProgressReport,
+    PruneRule,
+)
+from ...model.time.instants import Micros, seconds_to_micros
 from ..common.rows import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
-from .history import Catalogue, History, LogBook
+from .history import History, IdIndex, LogBook
 from .live import LiveTable
+from .small_tables import AuditTable
 from .statistics import Statistics
 
 
 class ExecutionTable:
-    def __init__(self, statistics: Statistics) -> None:
+    def __init__(self, clock: Clock, statistics: Statistics, audits: AuditTable) -> None:
+        self._clock, self._statistics, self._audits = clock, statistics, audits
         self.live = LiveTable()
         self.history = History()
-        self.logs = LogBook()
-        self._catalogue = Catalogue()
-        self._statistics = statistics
+        self._logs = LogBook()
+        self._ids = IdIndex()
 
     # --- adding -------------------------------------------------------------------------------------------------
 
-    def add(self, execution: ExecutionRow) -> Added:
+    def add(self, executions: Sequence[ExecutionRow]) -> list[Added]:
+        added = [self._add(execution) for execution in executions]
+        self.live.share_out([item.id for item in added if item.outcome == "added"], self._clock.now())
+        return added
+
+    def _add(self, execution: ExecutionRow) -> Added:
         if execution.id in self.live or execution.id in self.history:
             return Added(execution.id, "duplicate")
         if execution.state.final:
@@ -51,10 +68,10 @@ class ExecutionTable:
     def _record(self, execution: ExecutionRow) -> None:
         row = self._new(execution)
         self.history.add(row)
-        self._statistics.note(ended_delta(row))
+        self._statistics.add(ended_delta(row))
 
     def _new(self, execution: ExecutionRow) -> ExecutionRow:
-        self._catalogue.add(execution)
+        self._ids.add(execution)
         return replace(execution, number=self._statistics.next_number(execution), parked=None)
 
     # --- changing -----------------------------------------------------------------------------------------------
@@ -64,7 +81,8 @@ class ExecutionTable:
         if row is None or not fits(row, change, now):
             return False
         after = settled(row, change, now)
-        self._statistics.note(change_delta(after, change))
+        self._audits.add(change.audit)
+        self._statistics.add(change_delta(after, change))
         self.live.limits.changed(row, ran=row.state is State.RUNNING)
         if change.to.final:
             self.live.take(row.id)
@@ -79,28 +97,38 @@ class ExecutionTable:
         if not keep and not row.todo:
             self.forget([row.id])
 
-    def renew(self, id: str, token: int, owner: str, until: Micros) -> bool:
-        row = self._held(id, token, owner)
-        if row is not None:
-            self.live.put(replace(row, lease=until))
-        return row is not None
+    def renew(self, beat: HeartbeatRequest, now: Micros) -> frozenset[str]:
+        """Renew these leases. Returns the ids of those that are lost."""
+        until = now + seconds_to_micros(beat.lease)
+        held = {id: self._held(id, token, beat.worker.id) for id, token in beat.leases}
+        for row in held.values():
+            if row is not None:
+                self.live.put(replace(row, lease=until))
+        return frozenset(id for id, row in held.items() if row is None)
 
-    def report(self, report: ProgressReport) -> bool:
+    def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
+        return [self._report(report) for report in reports]
+
+    def _report(self, report: ProgressReport) -> bool:
         row = self._held(report.id, report.token, report.owner)
         if row is None:
             return False
         progress = row.progress_json if report.progress_json is None else report.progress_json
         counters = row.counters_json if report.counters_json is None else report.counters_json
         self.live.put(replace(row, progress_json=progress, counters_json=counters))
-        self.logs.append(report.id, report.logs)
+        self._logs.append(report.id, report.logs)
         return True
 
-    def ask_to_stop(self, request: CancelRequest) -> bool:
+    def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
+        return [self._request_cancel(request) for request in requests]
+
+    def _request_cancel(self, request: CancelRequest) -> bool:
         row = self.live.get(request.id)
         if row is None or row.state is not State.RUNNING or row.token != request.token:
             return False
         if row.cancel_requested is None:
             self.live.put(replace(row, cancel_requested=request.at, cancel_reason=request.reason))
+        self._audits.add(request.audit)
         return True
 
     def _held(self, id: str, token: int, owner: str) -> ExecutionRow | None:
@@ -111,59 +139,82 @@ class ExecutionTable:
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def get(self, id: str) -> ExecutionRow | None:
+    def execution(self, id: str) -> ExecutionRow | None:
         return self.live.get(id) or self.history.get(id)
 
-    def matching(self, query: ExecutionQuery) -> Iterator[ExecutionRow]:
-        ids = self._catalogue.between(query.after, query.before, backwards=not query.oldest_first)
+    def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
+        return list(islice(self._matching(query), query.offset, query.offset + query.limit))
+
+    def count(self, query: ExecutionQuery, cap: int) -> int:
+        return sum(1 for _ in islice(self._matching(query), cap))
+
+    def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+        return self._logs.after(id, after)
+
+    def _matching(self, query: ExecutionQuery) -> Iterator[ExecutionRow]:
+        ids = self._ids.between(query.after, query.before, backwards=not query.oldest_first)
         return (row for row in self._rows(ids) if matches(query, row))
 
     def children(self, parent_id: str) -> dict[State, int]:
-        return dict(Counter(row.state for row in self._rows(self._catalogue.children(parent_id))))
+        return dict(Counter(row.state for row in self._rows(self._ids.children(parent_id))))
 
-    def expired(self, now: Micros) -> list[ExecutionRow]:
+    def expired(self, limit: int) -> list[ExecutionRow]:
+        now = self._clock.now()
         over = (row for row in self.live.running() if lease_over(row, now))
-        return sorted(over, key=lambda row: (row.lease, row.id))
+        return sorted(over, key=lambda row: (row.lease, row.id))[:limit]
 
     def cancels(self, owner: str) -> dict[str, str]:
         asked = (row for row in self.live.running() if row.owner == owner and row.cancel_requested is not None)
         return {row.id: row.cancel_reason or "" for row in asked}
 
-    def unserved_cancels(self) -> list[ExecutionRow]:
-        strays = (r for r in self.live if r.cancel_requested is not None and r.state is not State.RUNNING)
-        return sorted(strays, key=lambda row: row.id)
+    def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
+        asked = (row for row in self.live if row.cancel_requested is not None and row.state is not State.RUNNING)
+        return sorted(asked, key=lambda row: row.id)[:limit]
+
+    def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
+        wanted = None if job_ids is None else frozenset(job_ids)
+        counts: dict[str, Counter[State]] = {}
+        for row in self.live:
+            if wanted is None or row.job_id in wanted:
+                counts.setdefault(row.job_id, Counter())[row.state] += 1
+        return {id: LiveCounts(**{state.value: count for state, count in by.items()}) for id, by in counts.items()}
 
     def _rows(self, ids: Iterable[str]) -> Iterator[ExecutionRow]:
-        return (row for row in map(self.get, ids) if row is not None)
+        return (row for row in map(self.execution, ids) if row is not None)
 
-    # --- moving house -------------------------------------------------------------------------------------------
+    # --- copying ------------------------------------------------------------------------------------------------
 
     def records(self, after: str, limit: int) -> Iterator[ExecutionRecord]:
-        for row in self._rows(islice(self._catalogue.after(after), limit)):
-            logs = tuple(self.logs.after(row.id, 0))
+        for row in self._rows(islice(self._ids.after(after), limit)):
+            logs = tuple(self._logs.after(row.id, 0))
             yield ExecutionRecord(execution=row, keep=self.history.keeps(row.id), logs=logs)
 
     def restore(self, record: ExecutionRecord) -> None:
-        """As it was elsewhere; one that has no number yet gets the next one."""
-        self._catalogue.add(record.execution)
+        """Add the record as it is; an execution without a number gets the next one."""
+        self._ids.add(record.execution)
         number = record.execution.number or self._statistics.next_number(record.execution)
         row = replace(record.execution, number=number, parked=None)
         if row.state.final:
             self.history.add(row, keep=record.keep)
         else:
             self.live.put(row)
-        self.logs.restore(row.id, record.logs)
+        self._logs.restore(row.id, record.logs)
 
     # --- forgetting ---------------------------------------------------------------------------------------------
 
-    def todo_done(self, ids: Iterable[str]) -> None:
+    def todo_done(self, ids: Sequence[str]) -> None:
         self.forget([id for id in ids if self.history.clear_todo(id)])
 
+    def prune(self, rule: PruneRule, limit: int) -> int:
+        ids = self.history.prunable(rule, limit)
+        self.forget(ids)
+        return len(ids)
+
     def forget(self, ids: Iterable[str]) -> None:
-        """Delete finished rows and all that hangs on them."""
+        """Delete finished rows and their log lines."""
         for id in ids:
-            self._catalogue.remove(self.history.remove(id))
-            self.logs.remove(id)
+            self._ids.remove(self.history.remove(id))
+            self._logs.remove(id)
 
 
 def matches(query: ExecutionQuery, row: ExecutionRow) -> bool:

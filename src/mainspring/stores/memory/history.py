@@ -1,4 +1,4 @@
-"""Rows that have ended, and what hangs on an execution whether it has or not: log lines, its parent."""
+"""Finished rows; the log lines of executions; all ids in order and by parent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class History:
     def of_job(self, job_id: str) -> list[str]:
         return list(self._by_job.get(job_id, ()))
 
-    def todo(self, limit: int, after: str) -> list[ExecutionRow]:
+    def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
         start = bisect_right(self._todo, after)
         return [self._rows[id] for id in self._todo[start : start + limit]]
 
@@ -96,7 +96,7 @@ class LogBook:
         self._lines.pop(id, None)
 
 
-class Catalogue:
+class IdIndex:
     """All executions by id and by parent, live or finished."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Catalogue:
         return self._ids[bisect_right(self._ids, id) :]
 
     def between(self, after: str | None, before: str | None, *, backwards: bool) -> Iterator[str]:
-        """Read while nobody writes: it looks at no more of them than are asked for."""
+        """Lazily: only as many as the caller reads."""
         begin = 0 if after is None else bisect_right(self._ids, after)
         end = len(self._ids) if before is None else bisect_left(self._ids, before)
         return map(self._ids.__getitem__, range(end - 1, begin - 1, -1) if backwards else range(begin, end))

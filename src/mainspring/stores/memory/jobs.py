@@ -1,18 +1,23 @@
-"""Job rows by name, and in the order in which a scheduler has to look at them."""
+"""Job rows by name, and in the order in which the scheduler has to look at them."""
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from ...core.ports import Clock
 from ...model.execution import ExecutionRow
 from ...model.job import Job
-from ...model.store.messages import JobWrite
+from ...model.store.messages import DuePage, JobWrite
 from ...model.time.instants import Micros
+from .statistics import Statistics
 
 
 class JobTable:
-    def __init__(self) -> None:
+    """`last_number` is filled in when a row is read: it belongs to the statistics."""
+
+    def __init__(self, clock: Clock, statistics: Statistics) -> None:
+        self._clock, self._statistics = clock, statistics
         self._rows: dict[str, Job] = {}
         self._due: list[tuple[Micros, str]] = []
 
@@ -24,8 +29,21 @@ class JobTable:
         found = [(each.job_id, self._rows.get(each.job)) for each in executions]
         return frozenset(id for id, job in found if job is not None and job.id == id and job.cancelled is not None)
 
-    def by_name(self) -> list[Job]:
-        return [self._rows[name] for name in sorted(self._rows)]
+    def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
+        wanted = self._rows if names is None else {name for name in names if name in self._rows}
+        return [self._numbered(self._rows[name]) for name in sorted(wanted)]
+
+    def jobs_after(self, name: str, limit: int) -> list[Job]:
+        return self.jobs(sorted(each for each in self._rows if each > name)[:limit])
+
+    def count_jobs(self, cap: int) -> int:
+        return min(cap, len(self._rows))
+
+    def swept(self, limit: int) -> list[Job]:
+        return [job for job in self.jobs() if job.sweep][:limit]
+
+    def _numbered(self, job: Job) -> Job:
+        return job.with_changes(last_number=self._statistics.last_number(job.id))
 
     def write(self, write: JobWrite) -> bool:
         """Insert or update, if the stored row is the one the writer saw."""
@@ -39,7 +57,7 @@ class JobTable:
         return True
 
     def restore(self, job: Job) -> bool:
-        """As it was elsewhere, its version too; False when there is one of that name."""
+        """Add the row as it is, with its version; False when there is a job of that name."""
         if job.name in self._rows:
             return False
         self._put(job)
@@ -55,8 +73,9 @@ class JobTable:
         if job is not None and job.due is not None:
             self._due.remove((job.due, name))
 
-    def due(self, now: Micros, limit: int) -> tuple[list[Job], Micros | None]:
-        """Jobs whose time has come, earliest first, and the time of the first one not among them."""
+    def due_jobs(self, limit: int) -> DuePage:
+        now = self._clock.now()
         shown = min(bisect_right(self._due, now, key=lambda entry: entry[0]), limit)
         next_due = self._due[shown][0] if shown < len(self._due) else None
-        return [self._rows[name] for _, name in self._due[:shown]], next_due
+        jobs = tuple(self._numbered(self._rows[name]) for _, name in self._due[:shown])
+        return DuePage(jobs=jobs, next_due=next_due, now=now)

@@ -2,7 +2,7 @@
 
 A pending row is in `_future` until a claim finds its time has come; then it is in its lane, unless a limit keeps it
 parked (limits.py). `_deferred` holds the staged rows that found their running key taken: only those are due at once
-when that key is freed. Rows of a lane come by priority, tag and id; tags belong to shares (shares.py), 0 without one.
+when that key is freed. Rows of a lane come by priority, tag and id; the tag of a row without a share is 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -21,9 +21,11 @@ from ...model.time.instants import Micros, seconds_to_micros
 from ..common.limits import next_tag
 from ..common.rows import claimed, deferred, picked
 from .limits import Limits
-from .shares import Shares
 from .sorted_queue import SortedQueue
 from .wait_lines import Place
+
+Share: TypeAlias = tuple[str, str, bool, int, str]
+"""Queue, handler, whether alone, priority and the name of the share."""
 
 
 class Lane(NamedTuple):
@@ -251,3 +253,38 @@ def _lane(row: ExecutionRow) -> Lane:
 def _waits_for(row: ExecutionRow, ended: ExecutionRow) -> bool:
     unique = row.running_unique_key is not None and row.running_unique_key == ended.unique_key
     return unique or (row.running_overlap_key is not None and row.running_overlap_key == ended.overlap_key)
+
+
+class Shares:
+    """Tags of ready rows that have a share, and the greatest tag of each share."""
+
+    def __init__(self) -> None:
+        self._tags: dict[str, int] = {}
+        self._ready: dict[Share, SortedQueue[tuple[int, str]]] = {}
+
+    def tag(self, id: str) -> int:
+        return self._tags.get(id, 0)
+
+    def greatest(self, row: ExecutionRow) -> int | None:
+        """Among the ready rows of the same lane, priority and share."""
+        ready = self._ready.get(_share(row))
+        return None if ready is None else ready.last()[0]
+
+    def enter(self, row: ExecutionRow, tag: int) -> None:
+        """The row is ready, under this tag."""
+        self._tags[row.id] = tag
+        self._ready.setdefault(_share(row), SortedQueue()).add((tag, row.id))
+
+    def leave(self, row: ExecutionRow) -> None:
+        """It is ready no longer; its tag stays with it until it is forgotten."""
+        share = _share(row)
+        self._ready[share].remove((self._tags[row.id], row.id))
+        if not self._ready[share]:
+            del self._ready[share]
+
+    def forget(self, id: str) -> None:
+        self._tags.pop(id, None)
+
+
+def _share(row: ExecutionRow) -> Share:
+    return row.queue, row.handler, row.alone, row.priority, row.share or ""

@@ -1,12 +1,12 @@
-"""Statistics as every store keeps them: totals by job, and deltas that are merged into them now and then."""
+"""Statistics and execution numbers by job: totals, and deltas that `fold` merges into them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Sequence
 
-from ...model.execution import ExecutionRow, State
-from ...model.job import JobStats, LiveCounts
+from ...model.execution import ExecutionRow
+from ...model.job import JobStats
 from ...model.store.copy_records import Incarnation
 from ..common.rows import merge_stats
 
@@ -26,7 +26,7 @@ class Statistics:
     def last_number(self, job_id: str) -> int:
         return self._numbers[job_id]
 
-    def note(self, delta: JobStats | None) -> None:
+    def add(self, delta: JobStats | None) -> None:
         if delta is not None:
             self._deltas.append(delta)
 
@@ -36,13 +36,14 @@ class Statistics:
         self._totals = _merged(self._totals, folded)
         return len(folded)
 
-    def exact(self, job_ids: Container[str] | None) -> dict[str, JobStats]:
-        everything = _merged(self._totals, self._deltas)
-        return {id: stats for id, stats in everything.items() if job_ids is None or id in job_ids}
+    def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
+        """Exact statistics: totals and the deltas that are not folded yet."""
+        exact = _merged(self._totals, self._deltas)
+        return exact if job_ids is None else {id: exact[id] for id in job_ids if id in exact}
 
     def incarnations(self) -> list[Incarnation]:
-        """Whoever has statistics has given numbers."""
-        exact = self.exact(None)
+        """All of them: a job that has statistics has numbers too."""
+        exact = self.stats()
         return [
             Incarnation(job_id=id, job=self._names[id], last_number=last, stats=exact.get(id))
             for id, last in self._numbers.items()
@@ -50,7 +51,7 @@ class Statistics:
         ]
 
     def restore(self, incarnation: Incarnation) -> bool:
-        """As it was elsewhere; False when it is known already."""
+        """Add the record as it is; False when the incarnation is known already."""
         id = incarnation.job_id
         if self._numbers[id]:
             return False
@@ -70,15 +71,3 @@ def _merged(totals: dict[str, JobStats], deltas: Iterable[JobStats]) -> dict[str
         known = merged.get(delta.job_id)
         merged[delta.job_id] = delta if known is None else merge_stats(known, delta)
     return merged
-
-
-def live_counts(rows: Iterable[ExecutionRow], job_ids: Container[str] | None) -> dict[str, LiveCounts]:
-    counts: dict[str, Counter[State]] = {}
-    for row in rows:
-        if job_ids is None or row.job_id in job_ids:
-            counts.setdefault(row.job_id, Counter())[row.state] += 1
-    return {id: _live(states) for id, states in counts.items()}
-
-
-def _live(states: Counter[State]) -> LiveCounts:
-    return LiveCounts(pending=states[State.PENDING], running=states[State.RUNNING], waiting=states[State.WAITING])
