@@ -34,10 +34,10 @@ from .statistics import Statistics
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Primitive: TypeAlias = Callable[Concatenate["MemoryStore", P], Coroutine[Any, Any, T]]
 
-def _of(
-    method: Callable[[MemoryStore], Callable[P, T]],
-) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
+
+def _of(method: Callable[[MemoryStore], Callable[P, T]]) -> Primitive[P, T]:
     """A primitive that is one method of one table."""
 
     async def primitive(store: MemoryStore, /, *args: P.args, **options: P.kwargs) -> T:
