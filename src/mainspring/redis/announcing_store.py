@@ -1,4 +1,4 @@
-"""A store whose changes are told through one more channel, and which listens there too."""
+"""A store that also announces its changes through Redis, and listens there too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wakeups import RedisWakeups
 
 
 class AnnouncingStore:
-    """Everything else is the store's own business."""
+    """Wraps a store: the methods that change something announce it, all others are the store's own."""
 
     def __init__(self, store: Store, wakeups: RedisWakeups) -> None:
         self._store, self._wakeups = store, wakeups
@@ -21,11 +21,11 @@ class AnnouncingStore:
         return getattr(self._store, name)
 
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
-        stop, stop_here = self._store.listen(callback), self._wakeups.listen(callback)
+        stop_store, stop_redis = self._store.listen(callback), self._wakeups.listen(callback)
 
         def unsubscribe() -> None:
-            stop()
-            stop_here()
+            stop_store()
+            stop_redis()
 
         return unsubscribe
 
@@ -54,6 +54,6 @@ class AnnouncingStore:
         return answer
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
-        asked = await self._store.request_cancel(requests)
-        self._wakeups.announce({Topic.CANCEL} if any(asked) else ())
-        return asked
+        marked = await self._store.request_cancel(requests)
+        self._wakeups.announce({Topic.CANCEL} if any(marked) else ())
+        return marked

@@ -1,4 +1,4 @@
-"""The way to a Redis or Valkey server, for whatever is kept there. The driver is imported when it is first needed."""
+"""Clients of a Redis or Valkey server. The driver is imported when it is first needed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ CONNECTIONS = 8
 Closing: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Place:
-    """A server, and the keys that are ours on it. Connections belong to the event loop they were made on: each loop
-    has its own."""
+class RedisServer:
+    """A server, and our keys there. Each event loop has a client of its own, because connections belong to the loop
+    they were made on."""
 
     def __init__(self, url: str) -> None:
         self.url, self._prefix = split_prefix(url)
         self._clients: dict[asyncio.AbstractEventLoop, Redis] = {}
 
     def key(self, name: str) -> str:
-        """One hash tag for all keys: whatever spreads keys over servers keeps ours together, as a script needs them."""
+        """All keys have the same hash tag, so that a proxy that spreads keys over servers keeps ours together, as
+        scripts need them."""
         return f"{{{self._prefix}}}:{name}"
 
     def client(self) -> Redis:
@@ -40,11 +41,11 @@ class Place:
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
-        await on_its_own_loop({loop: client.aclose for loop, client in clients.items()})
+        await on_own_loops({loop: client.aclose for loop, client in clients.items()})
 
 
-async def on_its_own_loop(closings: Mapping[asyncio.AbstractEventLoop, Closing]) -> None:
-    """Each closing on the event loop that it belongs to, unless that has ended."""
+async def on_own_loops(closings: Mapping[asyncio.AbstractEventLoop, Closing]) -> None:
+    """Run each closing on the event loop that it belongs to, unless that loop has ended."""
     for loop, close in closings.items():
         if loop is asyncio.get_running_loop():
             await close()
@@ -53,7 +54,7 @@ async def on_its_own_loop(closings: Mapping[asyncio.AbstractEventLoop, Closing])
 
 
 def connect(url: str) -> Redis:
-    """A client that connects when first used and never tries twice: a script may have run though no answer came."""
+    """A client that connects when first used and never repeats a command: a script may have run without an answer."""
     try:
         from redis.asyncio import BlockingConnectionPool, Redis
         from redis.asyncio.retry import Retry
@@ -74,12 +75,12 @@ def connect(url: str) -> Redis:
 
 
 def split_prefix(url: str) -> tuple[str, str]:
-    """The address for the driver, and the prefix of the keys.
+    """The address for the driver, and the prefix of our keys.
 
     >>> split_prefix("redis://localhost/1?prefix=shop&socket_timeout=1")
     ('redis://localhost/1?socket_timeout=1', 'shop')
     """
-    place, _, query = url.partition("?")
+    address, _, query = url.partition("?")
     options = dict(parse_qsl(query))
     prefix = options.pop("prefix", PREFIX)
-    return f"{place}?{urlencode(options)}" if options else place, prefix
+    return f"{address}?{urlencode(options)}" if options else address, prefix

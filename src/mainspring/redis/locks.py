@@ -1,7 +1,7 @@
-"""Locks on a Redis or Valkey server: an optimisation for who has one already. Nothing else depends on it.
+"""Locks on a Redis or Valkey server, for applications that have one already. Nothing else depends on it.
 
-Each step is one Lua script, judged by the server's own clock. Whatever goes wrong fails closed: a lock that the server
-did not confirm is not held, and the caller hears `LockUnavailable`.
+Each step is one Lua script that uses the server's own clock. Errors fail closed: a lock that the server did not confirm
+is not held, and the caller gets `LockUnavailable`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..model.errors import LockUnavailable
 from ..model.store.messages import Audit, LockRow
 from ..model.time.instants import seconds_to_micros
 from ..model.values.database_url import without_password
-from .client import Place
+from .client import RedisServer
 
 
 @cache
@@ -26,24 +26,24 @@ def lua(name: str) -> str:
 
 
 class RedisLocks:
-    """Fulfils `core.ports.LockBackend`.
+    """Implements `core.ports.LockBackend`.
 
-    `url` may carry `prefix`, which keeps applications that share a server apart, and any option of the driver, such as
-    `socket_timeout`. `record` stores the audit record of a lock that was released.
+    The query of `url` may contain `prefix`, which separates applications that share a server, and any option of the
+    driver, such as `socket_timeout`. `record` stores the audit record of a released lock.
     """
 
-    now = lua("now")  # tests set a clock of their own
+    now = lua("now")  # tests replace the clock
 
     def __init__(self, url: str, record: Callable[[Audit], Awaitable[None]]) -> None:
-        self._place = Place(url)
+        self._server = RedisServer(url)
         self._record = record
-        self._left_alone: set[asyncio.Task[None]] = set()
-        self.keys = [self._place.key(name) for name in ("locks", "ends", "tokens")]
+        self._abandoned: set[asyncio.Task[None]] = set()
+        self.keys = [self._server.key(name) for name in ("locks", "ends", "tokens")]
 
     async def close(self) -> None:
         here = asyncio.get_running_loop()
-        await asyncio.gather(*(task for task in self._left_alone if task.get_loop() is here))
-        await self._place.close()
+        await asyncio.gather(*(task for task in self._abandoned if task.get_loop() is here))
+        await self._server.close()
 
     async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
         answer = await self._run("take", name, owner, seconds_to_micros(ttl))
@@ -68,7 +68,7 @@ class RedisLocks:
         return sorted(self._rows(_flat(await self._run("all", ""))), key=lambda row: row.name)
 
     def _rows(self, answer: list[Any]) -> list[LockRow]:
-        """Five values to a lock. What cannot be read is no confirmation."""
+        """Five values per lock. An unreadable answer confirms nothing."""
         try:
             parts = [answer[at : at + 5] for at in range(0, len(answer), 5)]
             return [
@@ -76,27 +76,27 @@ class RedisLocks:
                 for name, token, acquired, expires, owner in parts
             ]
         except (TypeError, ValueError):
-            raise self._unavailable(f"an answer that is none: {answer!r:.100}") from None
+            raise self._unavailable(f"unexpected answer: {answer!r:.100}") from None
 
     async def _run(self, step: str, *arguments: object) -> Any:
-        """While the driver connects it swallows a cancellation. So it works in a task of its own: a caller that is
-        cancelled hears of it at once, and a lock that is taken nevertheless is released again."""
-        asking = asyncio.create_task(self._ask(step, *arguments))
+        """Runs the script in a task of its own, because the driver swallows cancellations while it connects: a caller
+        that is cancelled stops at once, and a lock that is taken nevertheless is released again."""
+        script = asyncio.create_task(self._script(step, *arguments))
         try:
-            return await asyncio.shield(asking)
+            return await asyncio.shield(script)
         except asyncio.CancelledError:
-            self._left_alone.add(left := asyncio.create_task(self._let_go(asking, step, str(arguments[0]))))
-            left.add_done_callback(self._left_alone.discard)
+            self._abandoned.add(cleanup := asyncio.create_task(self._release_taken(script, step, str(arguments[0]))))
+            cleanup.add_done_callback(self._abandoned.discard)
             raise
 
-    async def _let_go(self, asking: asyncio.Task[Any], step: str, name: str) -> None:
+    async def _release_taken(self, script: asyncio.Task[Any], step: str, name: str) -> None:
         with suppress(LockUnavailable):
-            answer = await asking
+            answer = await script
             if step == "take" and answer is not None:
-                await self._ask("release", name, _flat(answer)[0], 0)
+                await self._script("release", name, _flat(answer)[0], 0)
 
-    async def _ask(self, step: str, *arguments: object) -> Any:
-        script = self._place.client().register_script(self.now + lua("lock") + lua(step))
+    async def _script(self, step: str, *arguments: object) -> Any:
+        script = self._server.client().register_script(self.now + lua("lock") + lua(step))
         from redis import RedisError
 
         try:
@@ -105,7 +105,7 @@ class RedisLocks:
             raise self._unavailable(f"{type(error).__name__}: {error}") from error
 
     def _unavailable(self, error: str) -> LockUnavailable:
-        return LockUnavailable(without_password(self._place.url), error)
+        return LockUnavailable(without_password(self._server.url), error)
 
 
 def _flat(answer: Any) -> list[Any]:

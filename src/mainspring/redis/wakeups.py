@@ -1,6 +1,6 @@
-"""Wake-ups through a channel of a Redis or Valkey server: a hint to every other process that something changed.
+"""Wake-ups through a channel of a Redis or Valkey server: hints to the other processes that something changed.
 
-Whatever goes wrong is passed over in silence: the store's own wake-ups and polling find what nobody was told of.
+Errors are ignored: the store's own wake-ups and polling find what was not announced.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..core.ports import Topic, Unsubscribe
-from .client import Place, on_its_own_loop
+from .client import RedisServer, on_own_loops
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -20,127 +20,127 @@ if TYPE_CHECKING:
 _TOPICS = frozenset(topic.value for topic in Topic)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 SILENCE = 10.0
-"""Seconds without a word after which the server is asked whether it is still there."""
+"""Seconds without a message after which the server is pinged."""
 
 
 class RedisWakeups:
     def __init__(self, url: str) -> None:
-        self._place = Place(url)
+        self._server = RedisServer(url)
         self._sender = secrets.token_hex(8)
-        self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
+        self._channels: dict[asyncio.AbstractEventLoop, _Channel] = {}
 
     def announce(self, topics: Iterable[Topic]) -> None:
-        """Tell every other process; returns at once."""
+        """Wake every other process; returns at once."""
         if topics := set(topics):
-            self._line().announce(topics)
+            self._channel().announce(topics)
 
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
         """Call back on the running event loop when another process announces something."""
-        return self._line().listen(callback)
+        return self._channel().listen(callback)
 
     @property
     def hears(self) -> bool:
         """Whether wake-ups of other processes are known to come in."""
-        return any(line.hears for line in self._lines.values())
+        return any(channel.hears for channel in self._channels.values())
 
     async def close(self) -> None:
-        lines, self._lines = self._lines, {}
-        await on_its_own_loop({loop: line.close for loop, line in lines.items()})
-        await self._place.close()
+        channels, self._channels = self._channels, {}
+        await on_own_loops({loop: channel.close for loop, channel in channels.items()})
+        await self._server.close()
 
-    def _line(self) -> _Line:
+    def _channel(self) -> _Channel:
         loop = asyncio.get_running_loop()
-        if loop not in self._lines:
-            self._lines = {known: line for known, line in self._lines.items() if not known.is_closed()}
-            self._lines[loop] = _Line(self._place.client(), self._place.key("wakeups"), self._sender)
-        return self._lines[loop]
+        if loop not in self._channels:
+            self._channels = {known: channel for known, channel in self._channels.items() if not known.is_closed()}
+            self._channels[loop] = _Channel(self._server.client(), self._server.key("wakeups"), self._sender)
+        return self._channels[loop]
 
 
-class _Line:
-    """Both ends of the channel on one event loop. What is announced while a message is under way goes with the next."""
+class _Channel:
+    """Publishing and subscribing on one event loop. Topics announced while a message is being sent go with the next."""
 
-    def __init__(self, client: Redis, channel: str, sender: str) -> None:
-        self._client, self._channel, self._sender = client, channel, sender
-        self._unsaid: set[Topic] = set()
+    def __init__(self, client: Redis, name: str, sender: str) -> None:
+        self._client, self._name, self._sender = client, name, sender
+        self._unsent: set[Topic] = set()
         self._callbacks: dict[object, Callable[[Topic], None]] = {}
-        self._mouth: asyncio.Task[None] | None = None
-        self._ear: asyncio.Task[None] | None = None
+        self._publisher: asyncio.Task[None] | None = None
+        self._subscriber: asyncio.Task[None] | None = None
         self.hears = False
 
     def announce(self, topics: set[Topic]) -> None:
-        self._unsaid |= topics
-        if self._mouth is None:
-            self._mouth = asyncio.create_task(self._speak(), name="mainspring-announce")
+        self._unsent |= topics
+        if self._publisher is None:
+            self._publisher = asyncio.create_task(self._publish(), name="mainspring-announce")
 
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
-        if self._ear is None:
-            self._ear = asyncio.create_task(self._hear(), name="mainspring-hear")
-        me = object()
-        self._callbacks[me] = callback
+        if self._subscriber is None:
+            self._subscriber = asyncio.create_task(self._subscribe(), name="mainspring-listen")
+        key = object()
+        self._callbacks[key] = callback
 
         def unsubscribe() -> None:
-            self._callbacks.pop(me, None)
+            self._callbacks.pop(key, None)
 
         return unsubscribe
 
     async def close(self) -> None:
-        for task in (self._mouth, self._ear):
+        for task in (self._publisher, self._subscriber):
             if task is not None:
-                await _ended(task)
+                await _end(task)
 
-    async def _speak(self) -> None:
+    async def _publish(self) -> None:
         from redis import RedisError
 
         try:
-            while self._unsaid:
-                topics, self._unsaid = self._unsaid, set()
+            while self._unsent:
+                topics, self._unsent = self._unsent, set()
                 with suppress(RedisError, OSError):
-                    await self._client.publish(self._channel, " ".join([self._sender, *sorted(topics)]))
+                    await self._client.publish(self._name, " ".join([self._sender, *sorted(topics)]))
         finally:
-            self._mouth = None
+            self._publisher = None
 
-    async def _hear(self) -> None:
+    async def _subscribe(self) -> None:
         from redis import RedisError
 
         pause = FIRST_PAUSE
         while True:
             with suppress(RedisError, OSError):
-                async with self._client.pubsub() as channel:
-                    await channel.subscribe(self._channel)
-                    self._tell([Topic.ANY])  # whatever was said while we did not listen
+                async with self._client.pubsub() as subscription:
+                    await subscription.subscribe(self._name)
+                    self._wake([Topic.ANY])  # announcements may have been missed before
                     pause, self.hears = FIRST_PAUSE, True
-                    await self._hear_until_silent(channel)
+                    await self._receive_until_silent(subscription)
             self.hears = False
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _hear_until_silent(self, channel: Any) -> None:
-        """A server that does not answer even when asked is gone, though nobody has hung up."""
-        asked = False
+    async def _receive_until_silent(self, subscription: Any) -> None:
+        """A server that does not answer a ping is gone, even if the connection is still open."""
+        pinged = False
         while True:
-            message = await channel.get_message(timeout=SILENCE)
+            message = await subscription.get_message(timeout=SILENCE)
             if message is None:
-                if asked:
+                if pinged:
                     return
-                await channel.ping()
+                await subscription.ping()
             elif message["type"] == "message":
-                self._heard(message["data"])
-            asked = message is None
+                self._received(message["data"])
+            pinged = message is None
 
-    def _heard(self, text: str) -> None:
+    def _received(self, text: str) -> None:
         sender, *topics = text.split(" ")
         if sender != self._sender:
             known = [Topic(topic) for topic in topics if topic in _TOPICS]
-            self._tell(known or [Topic.ANY])  # a newer release may know more
+            self._wake(known or [Topic.ANY])  # topics of a newer release may mean anything
 
-    def _tell(self, topics: Iterable[Topic]) -> None:
+    def _wake(self, topics: Iterable[Topic]) -> None:
         for topic in topics:
             for callback in list(self._callbacks.values()):
                 callback(topic)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """While the driver connects it swallows a cancellation: it is asked until it hears."""
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it has ended: the driver swallows cancellations while it connects."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=0.1)

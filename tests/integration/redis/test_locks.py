@@ -59,7 +59,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes, server: Valke
             with pytest.raises(LockTaken, match=f"lock 'import' is held by {row.owner}"):
                 async with two.lock("import", ttl="1m"):
                     raise AssertionError("never entered")
-            assert await elsewhere.locks() == []  # the store has none
+            assert await elsewhere.locks.all() == []  # the store has none
         assert await two.locks.all() == []
         async with two.lock("import", ttl="1m") as later:
             assert later.token > row.token

@@ -126,14 +126,14 @@ async def test_it_can_be_closed_at_any_moment() -> None:
 
 
 async def test_a_server_that_falls_silent_is_left_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone, hear = asyncio.Event(), redis_wakeups._Line._hear_until_silent
+    gone, hear = asyncio.Event(), redis_wakeups._Channel._receive_until_silent
 
     async def watched(line: Any, channel: Any) -> None:
         await hear(line, channel)
         gone.set()
 
     monkeypatch.setattr(redis_wakeups, "SILENCE", 0.05)
-    monkeypatch.setattr(redis_wakeups._Line, "_hear_until_silent", watched)
+    monkeypatch.setattr(redis_wakeups._Channel, "_receive_until_silent", watched)
     server = new_valkey()
     server.start()
     wakeups = RedisWakeups(server.url(socket_timeout=0.3, socket_connect_timeout=0.3))

@@ -1,4 +1,4 @@
--- Every lock held now: name, token, acquired, expires, owner of the first, of the second, and so on.
+-- All locks held now, as a flat list: name, token, acquired, expires, owner for each.
 local answer = {}
 for _, each in ipairs(redis.call('ZRANGEBYSCORE', ends, '(' .. digits(now), '+inf')) do
     name = each

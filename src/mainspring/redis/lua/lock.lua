@@ -1,4 +1,4 @@
--- A lock is one field of a hash: "token acquired expires owner". Numbers are written out in full: Lua itself would
+-- A lock is one field of a hash: "token acquired expires owner". Numbers are formatted in full, because Lua would
 -- shorten them.
 local locks, ends, tokens = KEYS[1], KEYS[2], KEYS[3]
 local name = ARGV[1]

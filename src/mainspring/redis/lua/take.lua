@@ -1,8 +1,8 @@
--- ARGV: name, owner, microseconds. Answers token, acquired and expires, or nothing when somebody holds it.
+-- ARGV: name, owner, microseconds. Returns token, acquired and expires, or nothing when the lock is held.
 if held() then return false end
 local over = redis.call('ZRANGEBYSCORE', ends, '-inf', digits(now), 'LIMIT', 0, 100)
 if #over > 0 then forget(unpack(over)) end
--- A counter that was lost, with the whole data or in a failover, begins again at the time: tokens still grow.
+-- A counter that was lost, with all data or in a failover, starts again at the current time, so tokens still grow.
 local token = redis.call('INCR', tokens)
 if token < now then
     token = now

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
-from ...core.ports import Topic, Unsubscribe
-from ...model.errors import StoreError
 from ...model.execution import ExecutionRow
 from ...model.store.messages import Added, HeartbeatReply, HeartbeatRequest
 from ...model.time.instants import Micros
 from ..common.event_loops import PerLoop
 from ..common.listeners import Listeners
+from ..common.networked import NetworkedStore
 from . import schema
 from .audit import Audits, move_all
 from .connection.database import Database, ServerTime, Time
@@ -23,6 +22,7 @@ from .copying import Copying
 from .entries import Entries, delete_all_removed
 from .executions.caller_transaction import add_in
 from .executions.exchange import Exchange
+from .executions.incarnations import Registering
 from .executions.insert import Insert
 from .executions.lists import ExecutionLists
 from .executions.live import LiveExecutions
@@ -41,6 +41,7 @@ _LEFTOVERS_AT_ONCE = 100
 
 @explains_driver_errors
 class MongoStore(
+    NetworkedStore["Connection"],
     Copying,
     JobWrites,
     JobLists,
@@ -65,69 +66,36 @@ class MongoStore(
     def __init__(
         self, database: Any, *, prefix: str | None = None, name: str | None = None, time: Time | None = None
     ) -> None:
-        super().__init__()
+        NetworkedStore.__init__(self)
+        Registering.__init__(self)
         self._source = Source(database, prefix, name, ServerTime() if time is None else time)
         self.name = self._source.name
-        self._listeners = Listeners()
         self._leftovers = Leftovers()
-        self._connection: Connection | None = None
 
-    async def open(self) -> None:
-        if self._connection is not None:
-            return
-        connection = Connection(self._source, self._listeners)
+    async def _connect(self, listeners: Listeners) -> Connection:
+        connection = Connection(self._source, listeners)
         try:
             await connection.prepare()
         except BaseException:
             await connection.close()
             raise
-        if self._connection is None:
-            self._connection = connection
-        else:  # another call of `open` was faster
-            await connection.close()
-
-    async def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        return connection
 
     async def now(self) -> Micros:
         return await self.db.now()
 
     @property
-    def connection(self) -> Connection:
-        if self._connection is None:
-            raise StoreError("the store is not open; call `await store.open()` first")
-        return self._connection
-
-    @property
     def db(self) -> Database:
-        return self.connection.databases.here()
-
-    # --- wake-ups -----------------------------------------------------------------------------------------------
-
-    def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
-        self.connection.listener.start()
-        return self._listeners.add(callback)
-
-    @property
-    def hears(self) -> bool:
-        """Whether wake-ups of other processes are known to come in."""
-        return self._connection is not None and self._connection.listener.hears
-
-    def wake(self, topics: Iterable[Topic]) -> None:
-        if topics := sorted(topics):
-            self._listeners.wake(topics)
-            self.connection.announcers.here().announce(topics)
+        return self.opened.databases.here()
 
     # --- beside the event loop ----------------------------------------------------------------------------------
 
     def add_in(self, connection: Any, executions: Iterable[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
-        rows, transactions = list(executions), self.connection.has_transactions
+        rows, transactions = list(executions), self.opened.has_transactions
         return add_in(self._source, connection, rows, self.unregistered(rows), has_transactions=transactions)
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        return self.connection.heartbeats.heartbeat(beat)
+        return self.opened.heartbeats.heartbeat(beat)
 
     # --- housekeeping -------------------------------------------------------------------------------------------
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
-from ...core.ports import Topic, Unsubscribe
-from ...model.errors import StoreError
+from ...core.ports import Topic
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.copy_records import Record, RecordKind
@@ -34,6 +33,7 @@ from ...model.store.messages import (
 )
 from ...model.time.instants import Micros, seconds_to_micros
 from ..common.listeners import Listeners
+from ..common.networked import NetworkedStore
 from . import copying, locks_audit
 from . import entries as shelf
 from .connection import caller_transaction
@@ -45,7 +45,7 @@ from .jobs import lists as job_lists
 from .jobs import rows as jobs
 
 
-class PostgresStore:
+class PostgresStore(NetworkedStore[Opened]):
     """A store on a PostgreSQL server, shared by any number of machines.
 
     `database` is an address, or a pool (psycopg, asyncpg), an engine (SQLAlchemy) or a factory of connections that the
@@ -55,65 +55,32 @@ class PostgresStore:
     """
 
     def __init__(self, database: Any, *, schema: str | None = None, listen_url: str | None = None) -> None:
+        super().__init__()
         self._place = Place(database, schema, listen_url)
         self.schema = self._place.schema
-        self._listeners = Listeners()
-        self._opened: Opened | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        if self._opened is not None:
-            return
-        opened = await open_place(self._place, self._listeners)
-        if self._opened is None:
-            self._opened = opened
-        else:  # somebody was faster
-            await opened.close()
-
-    async def close(self) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await opened.close()
+    async def _connect(self, listeners: Listeners) -> Opened:
+        return await open_place(self._place, listeners)
 
     async def now(self) -> Micros:
         return int(await self._db.value("now", repeat=True))
 
-    def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
-        self._open_parts.ear.start()
-        return self._listeners.add(callback)
-
-    @property
-    def hears(self) -> bool:
-        """Whether wake-ups of other processes are known to come in."""
-        return self._opened is not None and self._opened.ear.hears
-
-    @property
-    def _open_parts(self) -> Opened:
-        if self._opened is None:
-            raise StoreError("the store is not open; call `await store.open()` first")
-        return self._opened
-
     @property
     def _db(self) -> Database:
-        return self._open_parts.db
-
-    def _tell(self, topics: set[Topic]) -> None:
-        """Here at once, elsewhere very soon."""
-        if topics:
-            self._listeners.wake(topics)
-            self._open_parts.announcers.here().announce(topics)
+        return self.opened.db
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
     async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
         written, topics = await jobs.write_jobs(self._db, writes)
-        self._tell(topics)
+        self.wake(topics)
         return written
 
     async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
         deleted = await jobs.delete_job(self._db, name, seen_version, purge, audit)
-        self._tell({Topic.JOBS} if deleted else set())
+        self.wake({Topic.JOBS} if deleted else set())
         return deleted
 
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
@@ -144,11 +111,11 @@ class PostgresStore:
 
     async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         if executions and not audit and insert.all_bare(executions):
-            added = await self._open_parts.gatherers.here().add(executions)
+            added = await self.opened.gatherers.here().add(executions)
             self._listeners.wake([Topic.WORK])
         else:
             added = await insert.add(self._db, executions, audit)
-            self._tell({Topic.WORK} if added else set())
+            self.wake({Topic.WORK} if added else set())
         return added
 
     def add_in(self, connection: Any, executions: Iterable[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
@@ -156,7 +123,7 @@ class PostgresStore:
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         answer, topics = await exchanging.exchange(self._db, changes, claim)
-        self._tell(topics)
+        self.wake(topics)
         return answer
 
     async def expired(self, limit: int) -> list[ExecutionRow]:
@@ -164,7 +131,7 @@ class PostgresStore:
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
         asked = await live.request_cancel(self._db, requests)
-        self._tell({Topic.CANCEL})
+        self.wake({Topic.CANCEL})
         return asked
 
     async def cancels(self, owner: str) -> dict[str, str]:
@@ -174,7 +141,7 @@ class PostgresStore:
         return await self._db.executions("cancel_strays", limit)
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        return self._open_parts.beats.heartbeat(beat)
+        return self.opened.beats.heartbeat(beat)
 
     async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
         return await live.report(self._db, reports)
@@ -203,7 +170,7 @@ class PostgresStore:
     # --- housekeeping -------------------------------------------------------------------------------------------
 
     async def fold(self, limit: int) -> int:
-        await self._open_parts.tidying.step()
+        await self.opened.tidying.step()
         if await self._db.value("purge_left", repeat=True) is not None:
             await jobs.purge_all(self._db)
         return int(await self._db.value("fold", limit))

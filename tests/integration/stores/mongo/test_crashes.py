@@ -113,7 +113,7 @@ async def dies(url: str, step: Callable[[MongoStore], Awaitable[Any]], write: in
             try:
                 await step(store)
             except Killed:
-                store.connection.announcers = _Silent()  # type: ignore[assignment]  # a dead process announces nothing
+                store.opened.announcers = _Silent()  # type: ignore[assignment]  # a dead process announces nothing
                 return True
     return False
 

@@ -222,7 +222,7 @@ async def test_news_of_another_process_come_by_topic(url: str) -> None:
         heard: list[Topic] = []
         stop = store.listen(heard.append)
         await until(lambda: Topic.ANY in heard, "listening")
-        await until(lambda: store.connection.listener.hears, "the first look")
+        await until(lambda: store.opened.listener.hears, "the first look")
         heard.clear()
         await other.add([execution()])
         await until(lambda: Topic.WORK in heard, "news of work")
@@ -243,7 +243,7 @@ async def test_a_listener_that_was_cut_off_goes_on_where_it_was(replica_set_url:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(AsyncCollection, "watch", _cut_off)
             await _kill_streams(replica_set_url)
-            await until(lambda: not store.connection.listener.hears, "the stream is gone")
+            await until(lambda: not store.opened.listener.hears, "the stream is gone")
             await other.request_cancel([])
         await until(lambda: {Topic.ANY, Topic.CANCEL} <= set(heard), "what happened in between is heard of")
 
@@ -266,7 +266,7 @@ async def _kill_streams(url: str) -> None:
 async def test_a_stream_whose_place_is_gone_begins_anew(replica_set_url: str) -> None:
     async with opened(replica_set_url) as store:
         heard: list[Topic] = []
-        store.connection.listener._resume = {"_data": "82" + "00" * 20}
+        store.opened.listener._resume = {"_data": "82" + "00" * 20}
         store.listen(heard.append)
         await until(lambda: Topic.ANY in heard, "listening, from now on")
 

@@ -67,13 +67,13 @@ class Opened:
     def __init__(
         self, db: Database, beats: Beats, ear: Ear, announcer: Callable[[], Announcer], tidying: Tidying
     ) -> None:
-        self.db, self.beats, self.ear = db, beats, ear
+        self.db, self.beats, self.listener = db, beats, ear
         self.announcers = PerLoop(announcer)
         self.gatherers = PerLoop(lambda: Gatherer(db, self.announcers.here()))
         self.tidying = tidying
 
     async def close(self) -> None:
-        await self.ear.close()
+        await self.listener.close()
         for announcer in self.announcers.all():
             await announcer.close()
         await asyncio.to_thread(self.beats.close)
