@@ -215,7 +215,7 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "a claim made anew ends the hold of the earlier run",
-        (Edit("core/engine/slots.py", "self.lose(self.runs[id])\n        self._ahead.pop(id)", "pass"),),
+        (Edit("core/engine/worker.py", "self._lose(self._runs[id])\n        self._prefetched.pop(id)", "pass"),),
         (SIMULATION, ZOMBIES),
     ),
     Safeguard(
@@ -392,7 +392,7 @@ SAFEGUARDS = (
     # --- stopping, and payloads that kill
     Safeguard(
         "no claim while draining",
-        (Edit("core/engine/worker.py", "if slots.draining or self._unheard", "if self._unheard"),),
+        (Edit("core/engine/worker.py", "if self._draining or self._cut_off", "if self._cut_off"),),
         (f"{STOP}::test_ten_long_handlers_come_back_uncounted",),
     ),
     Safeguard(

@@ -1,7 +1,7 @@
-"""A worker for tests: one execution at a time, from its claim to its end, through the rules of the real one.
+"""A worker for tests: one execution at a time, from its claim to its end, by the rules of the real worker.
 
-Claims, contexts, timeouts and endings are those of `core`; what is left out is what a test does not want: concurrency,
-leases that run out, fetching ahead. The exception of a handler is kept as it was raised.
+Claims, contexts, timeouts and endings are those of `core`. There is no concurrency, no lease that runs out and no
+prefetch. The exception of a handler is kept as it was raised.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from ..core.declaring.context import JobContext
 from ..core.declaring.registry import Handler, Registry
 from ..core.engine.runner import Run, Runner
 from ..core.engine.thread_pool import ThreadPool
+from ..core.engine.worker import attempt_ended
 from ..core.loops import Emit
 from ..core.ports import Clock, Store
 from ..core.rules import transitions
 from ..core.tenants.fan_out import FanOuts
-from ..model.events import AttemptEnded, Started
-from ..model.execution import ExecutionRow, Outcome, State
-from ..model.store.messages import Change, ClaimRequest, ProgressReport
+from ..model.events import Started
+from ..model.execution import ExecutionRow, Outcome
+from ..model.store.messages import Change, ClaimRequest
 from ..model.values.ids import Chance
 
 OWNER = "testing-kit"
@@ -142,14 +143,8 @@ class OneByOne:
 
     async def _note(self, run: Run) -> None:
         """Progress, counters and log lines."""
-        drained = run.context.drain()
-        if drained is not None:
-            progress, counters, logs = drained
-            id, token = run.execution.id, run.execution.token
-            note = ProgressReport(
-                id=id, token=token, owner=OWNER, progress_json=progress, counters_json=counters, logs=logs
-            )
-            await self._store.report([note])
+        if (report := run.drain_report()) is not None:
+            await self._store.report([report])
 
     async def _settle(self, run: Run, outcome: Outcome) -> Change:
         """Successes are kept though the job may not keep them: the test wants to see them."""
@@ -159,18 +154,7 @@ class OneByOne:
         decided = transitions.after_attempt(run.execution, outcome, self._chance.random())
         change = msgspec.structs.replace(decided, keep=True)
         await self._store.exchange([change], None)
-        self._emit(
-            AttemptEnded(
-                execution=run.execution,
-                state=change.to,
-                attempt=run.execution.attempt,
-                duration_ms=(outcome.ended - outcome.started) / 1000,
-                error=outcome.error,
-                traceback=outcome.traceback,
-                retry_in=change.delay if change.to is State.PENDING else None,
-                reason=change.reason or outcome.end,
-            )
-        )
+        self._emit(attempt_ended(run.execution, outcome, change))
         return change
 
 

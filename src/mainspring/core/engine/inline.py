@@ -14,7 +14,7 @@ from ...model.events import AttemptEnded, Fenced, Started
 from ...model.execution import ExecutionRow, Outcome, TriggeredBy, encode_policy
 from ...model.job import Job, JobSpec
 from ...model.policies import RunPolicy
-from ...model.store.messages import Change, ProgressReport
+from ...model.store.messages import Change
 from ...model.time.instants import seconds_to_micros
 from ...model.values.ids import Chance
 from ...model.values.payload import encode_payload, presentable
@@ -25,13 +25,13 @@ from ..loops import Emit
 from ..ports import Clock, Store, Tracing
 from ..rules import new_execution, transitions
 from .heartbeat import Leases
-from .runner import describe_error, describe_traceback
+from .runner import describe_error, describe_traceback, report_of
 
 ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
 
 
 class Tracker:
-    """Records inline work. `leases` are those of a heart that beats while anything is tracked."""
+    """Records inline work. `leases` gives the leases that a heartbeat renews while anything is tracked."""
 
     def __init__(
         self,
@@ -124,9 +124,9 @@ class Tracker:
             context.trace.ended(outcome, error)
         change = transitions.after_attempt(execution, outcome)
         try:
-            accepted = await asyncio.shield(self._settle(change, context))
+            accepted = await asyncio.shield(self._settle(execution, change, context))
         except StoreError:
-            return  # the lease runs out and the record ends as worker_lost: tracking never breaks the work itself
+            return  # the lease runs out and the record ends as worker_lost: tracking never breaks the tracked work
         finally:
             leases.give_up(execution)
         if not accepted:
@@ -136,18 +136,8 @@ class Tracker:
         ended = msgspec.structs.replace(execution, finished=outcome.ended)
         self._emit(AttemptEnded(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))
 
-    async def _settle(self, change: Change, context: JobContext) -> bool:
-        """What was reported, then the ending: notes are taken only while it runs."""
-        drained = context.drain()
-        if drained is not None:
-            progress, counters, logs = drained
-            note = ProgressReport(
-                id=change.id,
-                token=change.token,
-                owner=change.owner or "",
-                progress_json=progress,
-                counters_json=counters,
-                logs=logs,
-            )
-            await self._store.report([note])
+    async def _settle(self, execution: ExecutionRow, change: Change, context: JobContext) -> bool:
+        """The reports, then the ending: the store takes reports only of running executions."""
+        if (report := report_of(execution, context)) is not None:
+            await self._store.report([report])
         return (await self._store.exchange([change], None)).applied[0]

@@ -106,11 +106,10 @@ class Node:
             time,
             chance,
             emit,
-            self.janitor.wake_follow_ups,
-            self.janitor.wake_fan_outs,
+            self.janitor,
         )
         self._heartbeat = heartbeat(
-            send or store.heartbeat, self.leases, time, settings.heartbeat, self._beaten, self.worker.cut_off
+            send or store.heartbeat, self.leases, time, settings.heartbeat, self._beaten, self.worker.on_cut_off
         )
         self._unsubscribe: Callable[[], None] | None = None
         self._known = asyncio.Event()
@@ -162,7 +161,7 @@ class Node:
         self._emit(Stopping(self.id, self.worker.running, timeout))
         if self._unsubscribe is not None:
             self._unsubscribe()
-        self.worker.take_no_more()
+        self.worker.drain()
         if "scheduler" in self._settings.roles:
             await asyncio.gather(self.scheduler.stop(reserve * 0.2), self.backfills.stop(reserve * 0.2))
         handed_back = 0
@@ -185,7 +184,7 @@ class Node:
     def _beaten(self, reply: HeartbeatReply) -> None:
         self._time.observe(reply.now)
         self._known.set()
-        self.worker.beaten(reply)
+        self.worker.on_beat(reply)
 
     def _look_again(self) -> None:
         """The store's clock is not where it was thought to be: sleeps that were planned by it are over."""

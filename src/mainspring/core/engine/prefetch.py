@@ -1,6 +1,4 @@
-"""What a worker has fetched ahead of a free slot. It begins in the order in which it came, but shares take turns: a
-tenant whose backlog was fetched does not make the others wait here.
-"""
+"""What a worker holds beyond its slots, and what it holds its slots free for: data structures of the worker."""
 
 from __future__ import annotations
 
@@ -8,12 +6,27 @@ from collections import OrderedDict, deque
 
 from ...model.execution import ExecutionRow
 
+HORIZON = 0.02
+"""Seconds until the last prefetched execution should have begun."""
+PER_SLOT = 40
+MOST = 400
+STALE = 0.25
+"""Seconds after which a prefetched execution that has not begun is handed back: the estimate was wrong."""
+_FORGET = 0.9
 
-class Ahead:
+FIRST_DRAIN = 10.0
+LONGEST_DRAIN = 600.0
+REST = 5  # drains' worth of time that a worker works between two of them
+
+
+class Prefetched:
+    """Claimed executions that wait for a free slot. They begin in the order in which they came, but shares take turns:
+    a tenant whose backlog was prefetched does not make the others wait."""
+
     def __init__(self) -> None:
         self._rows: OrderedDict[str, tuple[ExecutionRow, float]] = OrderedDict()
         self._turns: OrderedDict[str | None, deque[str]] = OrderedDict()
-        """Ids by share, the share whose turn is next first; empty as long as nothing here has a share."""
+        """Ids by share, the share whose turn is next first; empty as long as no row has a share."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -23,7 +36,7 @@ class Ahead:
 
     @property
     def since(self) -> float:
-        """When the one that waits longest came."""
+        """When the row that waits longest came."""
         return next(iter(self._rows.values()))[1]
 
     def add(self, execution: ExecutionRow, now: float) -> None:
@@ -34,12 +47,12 @@ class Ahead:
             self._turns.setdefault(execution.share, deque()).append(execution.id)
 
     def next(self) -> ExecutionRow:
-        """Take the one whose turn it is."""
+        """Take the row whose turn it is."""
         while self._turns:
             share, ids = self._turns.popitem(last=False)
             found = None
             while ids and found is None:
-                found = self._rows.pop(ids.popleft(), None)  # it may have been let go of meanwhile
+                found = self._rows.pop(ids.popleft(), None)  # it may have been taken out meanwhile
             if ids:
                 self._turns[share] = ids
             if found is not None:
@@ -50,7 +63,7 @@ class Ahead:
         found = self._rows.pop(id, None)
         return None if found is None else found[0]
 
-    def let_go(self) -> list[ExecutionRow]:
+    def pop_all(self) -> list[ExecutionRow]:
         """All of them, in the order in which they came."""
         executions = [execution for execution, _ in self._rows.values()]
         self._rows.clear()
@@ -58,26 +71,18 @@ class Ahead:
         return executions
 
 
-HORIZON = 0.02
-"""Seconds until the last of those fetched ahead should have begun."""
-PER_SLOT = 40
-MOST = 400
-STALE = 0.25
-"""Seconds after which what was fetched ahead and has not begun is handed back: the guess was wrong."""
-_FORGET = 0.9
+class DurationEstimate:
+    """How long a handler takes here, and so how many executions to prefetch. The estimate follows a slow handler at
+    once, and forgets it slowly.
 
-
-class Pace:
-    """A guess of how long a handler takes here: it follows a slow one at once, and forgets it slowly.
-
-    >>> pace = Pace()
-    >>> pace.ahead(slots=10)
+    >>> estimate = DurationEstimate()
+    >>> estimate.prefetch(slots=10)
     0
-    >>> pace.ended(0.0001)
-    >>> pace.ahead(slots=10)
+    >>> estimate.add(0.0001)
+    >>> estimate.prefetch(slots=10)
     400
-    >>> pace.ended(5.0)
-    >>> pace.ahead(slots=10)
+    >>> estimate.add(5.0)
+    >>> estimate.prefetch(slots=10)
     0
     """
 
@@ -85,7 +90,7 @@ class Pace:
         self._typical = HORIZON * MOST
         self._known = False
 
-    def ended(self, seconds: float) -> None:
+    def add(self, seconds: float) -> None:
         """A handler took this long."""
         if seconds >= self._typical or not self._known:
             self._typical = seconds
@@ -93,8 +98,43 @@ class Pace:
         else:
             self._typical = seconds + (self._typical - seconds) * _FORGET
 
-    def ahead(self, slots: int) -> int:
-        """How many to have at hand beyond the slots."""
+    def prefetch(self, slots: int) -> int:
+        """How many executions to hold beyond the slots."""
         most = min(slots * PER_SLOT, MOST)
         soon = HORIZON * slots
         return most if self._typical * most <= soon else int(soon / self._typical)
+
+
+class ExclusiveTurns:
+    """When a worker makes room for an exclusive execution: one that was running whenever its worker died, and now runs
+    with nothing beside it.
+
+    A busy worker claims nothing until it is idle, for a while; then it goes on, and tries again later and longer, so
+    that one sick execution neither idles a worker for long nor waits for ever. After an exclusive execution a worker
+    takes other work first.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = False
+        self._had_its_turn = False
+        self._drain = FIRST_DRAIN
+        self._since = 0.0
+
+    def learn(self, waiting: bool, took_one: bool, now: float) -> None:
+        """What the last claim said: whether an exclusive execution waits, and whether this worker got one."""
+        if not waiting or took_one:
+            self._drain = FIRST_DRAIN
+        if waiting and not self.waiting:
+            self._since = now
+        elif waiting and now - self._since > self._drain * (1 + REST):
+            self._since, self._drain = now, min(self._drain * 2, LONGEST_DRAIN)
+        self.waiting = waiting
+        self._had_its_turn = took_one
+
+    def wants(self, running: int) -> bool:
+        """Whether to claim one now: nothing else runs here, and the last claim was not exclusive already."""
+        return self.waiting and running == 0 and not self._had_its_turn
+
+    def holds_back(self, running: int, now: float) -> bool:
+        """Whether to claim nothing now, so that what runs can end."""
+        return self.waiting and running > 0 and now - self._since < self._drain

@@ -1,4 +1,4 @@
-"""One try of one execution: call the handler with its context, and turn whatever happens into an `Outcome`.
+"""One attempt at one execution: call the handler with its context, and turn whatever happens into an `Outcome`.
 
 Nothing a handler raises gets past this file, `SystemExit` and `RecursionError` included.
 """
@@ -20,6 +20,7 @@ import msgspec
 from ...model.defaults import PAYLOAD_LIMIT, USERNAME
 from ...model.errors import NonRetryable, RetryAfter, StoreError
 from ...model.execution import AttemptEnd, ExecutionRow, Outcome
+from ...model.store.messages import ProgressReport
 from ...model.time.instants import SECOND, Micros
 from ...model.values.payload import safe_json, safe_text
 from ..declaring.context import ExecutionCancelled, JobContext, current_context
@@ -35,7 +36,7 @@ TRACEBACK_LIMIT = 32_768
 
 STORE_PAUSE = 1.0
 LONGEST_UNKNOWN_PAUSE = 60.0
-"""Seconds until a parent is looked at again that could not be spread here, through no fault of its own."""
+"""Seconds until a parent that could not fan out here, through no fault of its own, is tried again."""
 
 StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
 _Measured: TypeAlias = tuple[Any, BaseException | None, float]
@@ -73,9 +74,9 @@ class Run:
         self.trace: TracedAttempt | None = None
 
     def stop(self, kind: StopKind, reason: str) -> None:
-        """Ask the handler to stop: async at its next await, a thread when it looks. The first request counts.
+        """Ask the handler to stop: a coroutine at its next await, a thread when it checks. The first request counts.
 
-        A task that has not taken its first step sees this when it does: cancelled now, it would end without a word.
+        A task that has not taken its first step checks this when it does: cancelled now, it would end silently.
         """
         if self.stopped is not None:
             return
@@ -85,18 +86,38 @@ class Run:
             self.task.cancel()
 
     def end_trace(self, outcome: Outcome | None, error: BaseException | None) -> None:
-        """The first call counts: a handler may end after its execution was handed back without it."""
+        """The first call counts: a handler may return after its execution was handed back without it."""
         trace, self.trace = self.trace, None
         if trace is not None:
             trace.ended(outcome, error)
+
+    def drain_report(self) -> ProgressReport | None:
+        """What the handler reported since the last call; None if there is nothing."""
+        return report_of(self.execution, self.context)
 
     def cancel(self, reason: str, now: Micros) -> None:
         self.execution = msgspec.structs.replace(self.execution, cancel_requested=now, cancel_reason=reason)
         self.stop("cancelled", reason)
 
 
+def report_of(execution: ExecutionRow, context: JobContext) -> ProgressReport | None:
+    """Progress, counters and log lines since the last call; None if there are none."""
+    drained = context.drain()
+    if drained is None:
+        return None
+    progress, counters, logs = drained
+    return ProgressReport(
+        id=execution.id,
+        token=execution.token,
+        owner=execution.owner or "",
+        progress_json=progress,
+        counters_json=counters,
+        logs=logs,
+    )
+
+
 class FannedOut(NamedTuple):
-    """What the try of a parent gives: how many tenants have their executions now."""
+    """What the attempt of a parent returns: how many tenants have executions now."""
 
     total: int
 
@@ -119,15 +140,15 @@ class Runner:
         channel: str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        """`fan_outs` is for jobs that have tenants; what comes after it is for the handlers' contexts."""
+        """`fan_outs` is for jobs that have tenants; the arguments after it are for the contexts of handlers."""
         self._tracing, self._fan_outs = tracing, fan_outs
-        self._spreading: set[asyncio.Task[Outcome]] = set()
+        self._fanning_out: set[asyncio.Task[Outcome]] = set()
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
         self._worker = worker
         self._for_contexts = (clock, resources, username, channel, logger)
-        self._home = contextvars.copy_context()  # endings are dealt with in here, not in what the handler left behind
+        self._home = contextvars.copy_context()  # endings run in this context, not in what a handler left behind
 
     def prepare(self, execution: ExecutionRow, handler: Handler) -> Run:
         context = JobContext(execution, *self._for_contexts)
@@ -137,7 +158,8 @@ class Runner:
         return Run(execution, handler, context, started, context.began)
 
     def begin(self, run: Run, done: Done) -> None:
-        """Try once, and say later how it went: with None, when the handler was stopped before its first step."""
+        """Start the attempt. `done` gets its outcome later, or None when the handler was stopped before its first
+        step."""
         if self._tracing is not None:
             run.trace = self._tracing.begin(run.execution, self._worker)
         execution = run.execution
@@ -163,7 +185,7 @@ class Runner:
         run.task = self._loop.create_task(self._try(run, call, done), name=run.execution.id)
 
     async def _try(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
-        """Never raises. It says itself how it went: a callback of the task would take another turn of the loop."""
+        """Never raises. It calls `done` itself: a callback of the task would take another turn of the event loop."""
         if run.stopped is not None:
             run.end_trace(None, None)
             self._home.run(done, run, None)
@@ -182,19 +204,19 @@ class Runner:
             value, error = None, raised
             if scope is not None and scope.expired() and run.stopped is None:
                 run.stopped = "timeout"
-        run.task = None  # what belongs to it goes with it, not when the ending is settled, which is much later
+        run.task = None  # its memory is freed now, not when the ending is settled, which is much later
         self._home.run(done, run, self._outcome(run, value, error, None))
 
     # --- parents ------------------------------------------------------------------------------------------
     def _begin_fan_out(self, run: Run, fan_outs: FanOuts, done: Done) -> None:
-        """In a task that nobody cancels: it is mostly inside the store, and stops by itself between two calls."""
+        """In a task that nobody cancels: it is mostly inside the store, and stops by itself between two store calls."""
         task = self._loop.create_task(self._fan_out(run, fan_outs), name=run.execution.id)
-        self._spreading.add(task)
-        task.add_done_callback(self._spreading.discard)
+        self._fanning_out.add(task)
+        task.add_done_callback(self._fanning_out.discard)
         task.add_done_callback(lambda task: done(run, task.result()))
 
     async def _fan_out(self, run: Run, fan_outs: FanOuts) -> Outcome:
-        """Never raises. What is wrong with the store, or missing in this process, is not the parent's failure."""
+        """Never raises. An error of the store, or a provider that this process lacks, is not the parent's failure."""
         _enter(run)
         value: FannedOut | None = None
         error: BaseException | None = None
@@ -209,9 +231,9 @@ class Runner:
         return self._outcome(run, value, error, None)
 
     async def _listing(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Any:
-        """The application's own code says who the tenants are: that may be stopped, and may take too long."""
+        """Call the application's own list of tenants, which can be stopped and can time out."""
         scope = asyncio.timeout(run.execution.rules.timeout)
-        run.task = task = asyncio.ensure_future(_said(call))
+        run.task = task = asyncio.ensure_future(_caught(call))
         try:
             async with scope:
                 value, error = await task
@@ -224,7 +246,7 @@ class Runner:
         return value
 
     async def _listing_in_thread(self, run: Run, threads: ListingThreads, call: Callable[[], Any]) -> Any:
-        """A thread cannot be stopped, but nobody has to wait for it: what it says too late is dropped."""
+        """A thread cannot be stopped, but nobody has to wait for it: a late result is dropped."""
         return await self._listing(run, partial(threads.call, run.execution.job, call))
 
     # --- handlers that are plain functions ----------------------------------------------------------------
@@ -241,12 +263,12 @@ class Runner:
         done(run, self._outcome(run, *result))
 
     def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
-        outcome = self._judged(run, value, error, cpu_ms)
+        outcome = self._classify(run, value, error, cpu_ms)
         if run.trace is not None:
             run.end_trace(outcome, error)
         return outcome
 
-    def _judged(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
+    def _classify(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
         if isinstance(value, FannedOut):
             return self._fanned_out(run, value.total)
         if error is None:
@@ -264,7 +286,7 @@ class Runner:
         return self._failed(run, error, "error", cpu_ms)
 
     def _fanned_out(self, run: Run, total: int) -> Outcome:
-        """It waits for its tenants from now on; where there are none, it is done."""
+        """The parent waits for its tenants from now on; without tenants it is complete."""
         if total:
             run.context.count(total=total)
             return self._ended(run, "fanned_out", None)
@@ -298,7 +320,7 @@ class Runner:
 
 
 def _enter(run: Run) -> None:
-    """In the task or thread of the handler, which nobody else uses: nothing needs to be put back."""
+    """Called in the task or thread of the handler. Nobody else uses it, so nothing has to be restored."""
     run.entered = True
     current_context.set(run.context)
     if run.trace is not None:
@@ -306,13 +328,13 @@ def _enter(run: Run) -> None:
 
 
 def _overdue(run: Run, timeout: float) -> None:
-    """A thread cannot be stopped from outside: say so, in case the handler never looks."""
+    """A thread cannot be stopped from outside: log a warning, in case the handler never checks."""
     run.stop("timeout", f"timeout after {timeout:g} s")
     run.context.logger.warning("past its timeout of %g s: it ends where the handler calls ctx.check()", timeout)
 
 
 def _measured(call: Callable[[], Any]) -> _Measured:
-    """Call in this thread; the thread's own CPU time is exact."""
+    """Call in this thread, and measure the CPU time of the thread."""
     began = time.thread_time()
     try:
         value, error = _finished(call()), None
@@ -322,7 +344,7 @@ def _measured(call: Callable[[], Any]) -> _Measured:
 
 
 def _finished(value: Any) -> Any:
-    """Refuse a coroutine returned by a plain function: nobody would ever run it, and it would count as done."""
+    """Refuse a coroutine that a plain function returns: nobody would run it, and the attempt would count as done."""
     if inspect.iscoroutine(value):
         value.close()
         raise NonRetryable("the handler returned a coroutine that nobody awaits: declare it with async def")
@@ -330,8 +352,8 @@ def _finished(value: Any) -> Any:
 
 
 def unknown_pause(claims: int) -> float:
-    """Seconds until somebody else may take a parent whose tenants this process does not know. Short at first, since a
-    process that knows them may run beside this one; longer each time, since there may be none.
+    """Seconds until another process may take a parent whose tenants this process does not know. Short at first, since
+    a process that knows them may run beside this one; longer each time, since there may be none.
 
     >>> [unknown_pause(claims) for claims in (1, 2, 3, 7, 1000)]
     [1.0, 2.0, 4.0, 60.0, 60.0]
@@ -339,8 +361,8 @@ def unknown_pause(claims: int) -> float:
     return min(LONGEST_UNKNOWN_PAUSE, 2.0 ** min(claims - 1, 10))
 
 
-async def _said(call: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
-    """What it returns or raises. A task that raises `SystemExit` would end the event loop, and the process with it."""
+async def _caught(call: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
+    """The value, or the error. A task that raises `SystemExit` would end the event loop and the process."""
     try:
         return await call(), None
     except asyncio.CancelledError:

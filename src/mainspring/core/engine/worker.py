@@ -1,25 +1,31 @@
-"""The worker: settle what ended and claim what is ready, in one exchange; run it; keep the leases.
+"""The worker: claim what is ready, run it, settle what ended. One state machine for each execution:
 
-Everything it writes about an execution carries the token and the owner of its claim. What the store refuses
-belongs to somebody else by now, and is dropped.
+    claimed ---free slot---> running ---handler returns---> ended ---exchange---> settled
+       |                      ^   |                           ^
+       |--no slot--> prefetched   `--lease lost--> lost ------|   a lost handler keeps its slot until it returns
+       |                |                                     |
+       `--cancelled, draining, stale or unreadable: handed back without a start
 
-Under load exchanges overlap: while one is on its way, handlers go on, and as soon as a batch of them has ended the
-next exchange starts.
+One exchange with the store settles what ended and claims what is ready. Under load exchanges overlap: while one is on
+its way, handlers go on, and as soon as a batch of them has ended the next exchange starts.
+
+Every write about an execution carries the token and the owner of its claim. What the store refuses belongs to another
+worker by now, and is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ...model.errors import StoreError
-from ...model.events import AttemptEnded, Fenced
-from ...model.execution import Outcome, State
+from ...model.events import AttemptEnded, Fenced, Started
+from ...model.execution import ExecutionRow, Outcome, State
 from ...model.store.messages import Blocked, Change, ClaimRequest, Exchanged, HeartbeatReply
 from ...model.time.instants import SECOND
 from ...model.values.ids import Chance
@@ -29,10 +35,10 @@ from ..emitting import emit_many_of
 from ..loops import FIRST_PAUSE, Emit, Loop, trouble
 from ..ports import Clock, Store, Topic
 from ..rules import transitions
-from .exclusive import Solitude
 from .heartbeat import Leases
+from .janitor import Janitor
+from .prefetch import STALE, DurationEstimate, ExclusiveTurns, Prefetched
 from .runner import Run, Runner
-from .slots import Notes, Slots
 
 EXCHANGES = 3
 """How many may be on their way at once."""
@@ -40,22 +46,25 @@ BATCH = 100
 """Endings that are worth an exchange of their own while another one is on its way."""
 MOST_AT_ONCE = 500
 UNTIL_WOKEN = 3600.0
-INTERPRETERS_OWN = (700, 2_000)  # of its several versions
+REPORT_INTERVAL = 0.5
+CANCEL_CHECK_INTERVAL = 0.2
+UNREADABLE_PAUSE = 60.0
+INTERPRETER_DEFAULTS = (700, 2_000)  # of several Python versions
 YOUNGEST = 10_000
-"""Objects that may be made, and not be gone again, before the garbage collector looks at the youngest."""
+"""Objects that may be created, and not be freed again, before the garbage collector looks at the youngest."""
 
 
 @cache
 def _prepare_collector() -> None:
     """Imports and start-up bring the interpreter close to its next full collection, which stops everything for 15 ms or
-    more: it would come in the middle of the first work. Now nobody waits for it, and the next one is far away.
+    more, and would come in the middle of the first work. A collection now delays nobody.
 
-    Hundreds of executions are under way at once and are gone a moment later: a look at the youngest objects every 700
-    finds nothing, and took a tenth of the worker's time. Whoever has set another threshold keeps it.
+    Hundreds of executions are under way at once and gone a moment later. Collecting the youngest objects every 700
+    allocations finds nothing, and took a tenth of the worker's time. A threshold that the application set is kept.
     """
     gc.collect()
     youngest, *others = gc.get_threshold()
-    if youngest in INTERPRETERS_OWN:
+    if youngest in INTERPRETER_DEFAULTS:
         gc.set_threshold(YOUNGEST, *others)
 
 
@@ -68,18 +77,16 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ending(NamedTuple):
+    """An attempt that has ended, and the change that its outcome asks for."""
+
     run: Run
     outcome: Outcome
     change: Change
 
 
-def _completed(ending: _Ending) -> AttemptEnded:
-    execution, outcome = ending.run.execution, ending.outcome
-    took = (outcome.ended - outcome.started) / 1000
-    return AttemptEnded(execution, ending.change.to, execution.failures + 1, took, reason="completed")
-
-
 class Worker:
+    """Made inside a running event loop."""
+
     def __init__(
         self,
         store: Store,
@@ -90,102 +97,72 @@ class Worker:
         clock: Clock,
         chance: Chance,
         emit: Emit,
-        on_follow_up: Callable[[], None],
-        on_waiting: Callable[[], None] = lambda: None,
+        janitor: Janitor,
     ) -> None:
-        self._store, self._registry, self._leases = store, registry, leases
+        self._store, self._registry, self._runner, self._leases = store, registry, runner, leases
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
-        self._emit_many = emit_many_of(emit)
-        self._on_follow_up, self._on_waiting = on_follow_up, on_waiting
-        self._slots = Slots(settings.concurrency, registry, runner, leases, clock, emit, self._ended)
-        self._notes = Notes(store, self._slots, leases, clock, emit, settings.poll_interval)
+        self._emit_many, self._janitor = emit_many_of(emit), janitor
+        self._event_loop = asyncio.get_running_loop()
+        self._concurrency = settings.concurrency
+        self._runs: dict[str, Run] = {}
+        self._lost: set[Run] = set()
+        self._prefetched = Prefetched()
+        leases.waiting = self._prefetched
         self._endings: list[_Ending] = []
+        self._started: list[Run] = []  # in this turn of the event loop, and not emitted yet
+        self._estimate = DurationEstimate()
+        self._exclusive = ExclusiveTurns()
         self._turn = 0
-        self._unheard = False
-        self._solitude = Solitude()
-        self._under_way = 0
-        self._asked = 0  # how many the exchanges under way may bring
-        self._asked_alone = False
+        self._under_way = 0  # exchanges
+        self._asked = 0  # executions that the exchanges under way may bring
+        self._asked_exclusive = False
+        self._draining = False
+        self._cut_off = False
+        self._last_cancel_check = float("-inf")
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._main_loop = Loop("worker", self._exchange, emit)
         self._more_loops = [Loop("worker", self._exchange_more, emit) for _ in range(EXCHANGES - 1)]
+        self._report_loop = Loop("notes", self._report, emit)
 
     @property
     def running(self) -> int:
-        return self._slots.running
+        """How many handlers are at work."""
+        return len(self._runs) + len(self._lost)
+
+    @property
+    def _held(self) -> int:
+        return len(self._runs) + len(self._lost) + len(self._prefetched)
+
+    @property
+    def _room(self) -> int:
+        """How many more executions may be claimed: for free slots, and to prefetch."""
+        return self._concurrency + self._estimate.prefetch(self._concurrency) - self._held
 
     def start(self) -> None:
         _prepare_collector()
-        for loop in (self._main_loop, *self._more_loops, self._notes.loop):
+        for loop in (self._main_loop, *self._more_loops, self._report_loop):
             loop.start()
 
     def wake(self, topic: Topic = Topic.WORK) -> None:
-        if topic in (Topic.CANCEL, Topic.ANY) and self._slots.held:
-            self._notes.loop.wake()
+        if topic in (Topic.CANCEL, Topic.ANY) and self._held:
+            self._report_loop.wake()
         if topic in (Topic.WORK, Topic.ANY):
             self._main_loop.wake()
 
-    # --- stop ---------------------------------------------------------------------------------------------
-    def take_no_more(self) -> None:
-        """From now on nothing is claimed, and what was fetched ahead goes back."""
-        self._slots.draining = True
-        self._slots.hand_back_ahead()
-
-    async def stop(self, patience: float, reserve: float) -> int:
-        """Drain: running handlers get `patience` seconds, then are stopped and handed back uncounted.
-
-        Everything is settled, and this returns, within `patience + reserve`. Returns how many were handed back.
-        """
-        self.take_no_more()
-        await self._until_idle(patience)
-        unfinished = list(self._slots.runs.values())
-        for run in unfinished:
-            run.stop("handed_back", "the worker is shutting down")
-        if unfinished:
-            await self._until_idle(reserve * 0.4)
-        self._slots.abandon_all()
-        await self._settle_rest(reserve * 0.5)
-        return len(unfinished)
-
-    async def _until_idle(self, timeout: float) -> None:
-        try:
-            async with asyncio.timeout(max(timeout, 0)):
-                await self._slots.idle.wait()
-        except TimeoutError:
-            pass
-
-    async def _settle_rest(self, timeout: float) -> None:
-        """Loops end after their step; what is left to settle is tried until time is up."""
-        loops = [self._notes.loop, *self._more_loops, self._main_loop]
-        try:
-            async with asyncio.timeout(max(timeout, 0.1)):
-                for loop in loops:
-                    await loop.stop()
-                while self._endings:
-                    await self._settle_again()
-        except TimeoutError:
-            for loop in loops:
-                await loop.abort()
-
-    async def _settle_again(self) -> None:
-        try:
-            await self._exchange()
-        except StoreError:
-            await asyncio.sleep(FIRST_PAUSE)
-
-    # --- exchange -----------------------------------------------------------------------------------------
+    # --- claim and settle: one exchange -------------------------------------------------------------------
     async def _exchange(self) -> float:
         if self._under_way and not self._worth_another():
-            return self._settings.poll_interval  # woken when the other one is back
+            return self._settings.poll_interval  # woken when the other exchange is back
         endings, self._endings = self._endings, []
         claim = self._claim_request()
         if not endings and claim is None:
             return self._settings.poll_interval
         reply = await self._send(endings, claim)
-        completed = [each for each in zip(endings, reply.applied, strict=True) if self._settled(*each)]
-        if completed:
-            self._tell_completed([ending for ending, _ in completed])
+        self._settle(endings, reply.applied)
         if claim is not None:
-            self._solitude.learned(reply.alone_waiting, claim.alone and bool(reply.claimed), self._clock.monotonic())
+            took_one = claim.alone and bool(reply.claimed)
+            self._exclusive.learn(reply.alone_waiting, took_one, self._clock.monotonic())
         await self._take(reply)
         return self._delay(reply, claim)
 
@@ -202,14 +179,38 @@ class Worker:
     def _worth_another(self) -> bool:
         return len(self._endings) >= self._under_way * BATCH
 
+    def _claim_request(self) -> ClaimRequest | None:
+        room = min(self._room - self._asked, MOST_AT_ONCE)
+        handlers = self._registry.names - self._settings.exclude
+        if self._draining or self._cut_off or room <= 0 or not handlers or self._runs_exclusive():
+            return None
+        busy = self._held + self._asked
+        if self._exclusive.holds_back(busy, self._clock.monotonic()):
+            return None
+        exclusive = self._exclusive.wants(busy)
+        self._turn += 1
+        return ClaimRequest(
+            owner=self._leases.info.id,
+            handlers=handlers,
+            queues=self._settings.queues,
+            limit=1 if exclusive else room,
+            lease=self._settings.lease,
+            turn=self._turn,
+            alone=exclusive,
+        )
+
+    def _runs_exclusive(self) -> bool:
+        """Whether an exclusive execution runs here, or may come with an exchange under way."""
+        return self._asked_exclusive or (len(self._runs) == 1 and next(iter(self._runs.values())).execution.alone)
+
     async def _send(self, endings: list[_Ending], claim: ClaimRequest | None) -> Exchanged:
         asked = claim.limit if claim is not None else 0
         self._under_way += 1
         self._asked += asked
-        self._asked_alone = claim is not None and claim.alone
+        self._asked_exclusive = claim is not None and claim.alone
         try:
             if endings:
-                await self._notes.write([ending.run for ending in endings])
+                await self._write_reports([ending.run for ending in endings])
             return await self._store.exchange([ending.change for ending in endings], claim)
         except BaseException:
             self._endings = endings + self._endings
@@ -217,64 +218,107 @@ class Worker:
         finally:
             self._under_way -= 1
             self._asked -= asked
-            self._asked_alone = False
+            self._asked_exclusive = False
 
-    def _claim_request(self) -> ClaimRequest | None:
-        slots = self._slots
-        room = min(slots.room - self._asked, MOST_AT_ONCE)
-        handlers = self._registry.names - self._settings.exclude
-        if slots.draining or self._unheard or room <= 0 or not handlers or slots.taken_alone or self._asked_alone:
-            return None
-        busy = slots.held + self._asked
-        if self._solitude.holds_back(busy, self._clock.monotonic()):
-            return None
-        alone = self._solitude.wants(busy)
-        self._turn += 1
-        return ClaimRequest(
-            owner=self._leases.info.id,
-            handlers=handlers,
-            queues=self._settings.queues,
-            limit=1 if alone else room,
-            lease=self._settings.lease,
-            turn=self._turn,
-            alone=alone,
-        )
+    def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
+        if self._endings:
+            return 0.0
+        if claim is not None and (reply.more or len(reply.claimed) >= claim.limit):
+            return 0.0 if self._room > 0 else self._settings.poll_interval
+        if self._exclusive.waiting and not self._held:
+            return 0.0
+        if reply.next_due is None:
+            return self._settings.poll_interval
+        return min(max((reply.next_due - reply.now) / SECOND, 0.001), self._settings.poll_interval)
 
+    # --- claimed: run, prefetch or return -----------------------------------------------------------------
     async def _take(self, reply: Exchanged) -> None:
-        idle = not self._slots.held
-        claimed = of_stopped_jobs(reply) if reply.stopped else reply.claimed
-        for execution in claimed:
-            self._slots.take(execution)
-        if reply.claimed and idle:
-            self._notes.loop.wake()  # it looks rarely while nothing runs; what was taken just now begins first
+        was_idle = not self._held
+        for execution in of_stopped_jobs(reply) if reply.stopped else reply.claimed:
+            self._accept(execution)
+        if reply.claimed and was_idle:
+            self._report_loop.wake()  # it looks rarely while nothing runs
         for blocked in reply.blocked:
             await self._supersede(blocked)
 
+    def _accept(self, execution: ExecutionRow) -> None:
+        id = execution.id
+        if id in self._leases.held:
+            self._forget(id)
+        self._leases.held[id] = execution.token
+        self._idle.clear()
+        if execution.cancel_requested is not None or self._draining or not execution.readable:
+            self._return(execution)
+        elif len(self._runs) + len(self._lost) < self._concurrency:
+            self._run(execution)
+        else:
+            self._prefetched.add(execution, self._clock.monotonic())
+
+    def _forget(self, id: str) -> None:
+        """A claim brought an execution that is still held here: its earlier lease was lost unnoticed."""
+        if id in self._runs:
+            self._lose(self._runs[id])
+        self._prefetched.pop(id)
+
     async def _supersede(self, blocked: Blocked) -> None:
-        """A job that cancels its running execution: the net under the scheduler's own request."""
+        """A job that cancels its running execution: a safety net under the scheduler's own request."""
         if blocked.execution.rules.overlap != "cancel_running" or blocked.holder is None:
             return
         holder = await self._store.execution(blocked.holder)
         if holder is not None and is_superseded(holder) and holder.job_id == blocked.execution.job_id:
             await cancel_all(self._store, [holder], f"superseded by {blocked.execution.id}", self._emit)
 
-    def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
-        if self._endings:
-            return 0.0
-        if claim is not None and (reply.more or len(reply.claimed) >= claim.limit):
-            return 0.0 if self._slots.room > 0 else self._settings.poll_interval
-        if self._solitude.waiting and not self._slots.held:
-            return 0.0
-        if reply.next_due is None:
-            return self._settings.poll_interval
-        return min(max((reply.next_due - reply.now) / SECOND, 0.001), self._settings.poll_interval)
+    # --- running ------------------------------------------------------------------------------------------
+    def _run(self, execution: ExecutionRow) -> None:
+        run = self._prepare(execution)
+        self._runs[execution.id] = run
+        self._started.append(run)
+        if len(self._started) == 1:
+            self._event_loop.call_soon(self._emit_started)
+        if not run.handler.is_async or self._event_loop.get_task_factory() is not None:
+            self._emit_started()
+        self._runner.begin(run, self._returned)
 
-    # --- endings ------------------------------------------------------------------------------------------
-    def _ended(self, run: Run, outcome: Outcome) -> None:
+    def _prepare(self, execution: ExecutionRow) -> Run:
+        return self._runner.prepare(execution, self._registry.get(execution.handler))
+
+    def _emit_started(self) -> None:
+        """Emit all starts of this turn of the event loop at once, before the first of their tasks takes a step: tasks
+        have their turn later. Threads do not wait for that, and neither do tasks of a foreign task factory."""
+        started, self._started = self._started, []
+        if started:
+            executions = [run.execution for run in started]
+            self._emit_many(Started, executions, partial(list, map(_start_event, started)))
+
+    def _returned(self, run: Run, outcome: Outcome | None) -> None:
+        """The handler returned; without an outcome, it was stopped before its first step."""
+        if run.abandoned:
+            return
+        if outcome is None:
+            outcome = self._not_begun(run)
+        else:
+            self._estimate.add((outcome.ended - outcome.started) / SECOND)
+        self._end(run, outcome)
+
+    def _fill_slots(self) -> None:
+        left = len(self._prefetched)
+        while left and len(self._runs) + len(self._lost) < self._concurrency:
+            self._run(self._prefetched.next())
+            left -= 1
+        if not left and not self._held:
+            self._idle.set()
+
+    # --- ended --------------------------------------------------------------------------------------------
+    def _end(self, run: Run, outcome: Outcome) -> None:
+        """The attempt is over. Its lease is kept until the store has accepted or refused the ending."""
+        if self._lost and run in self._lost:
+            self._lost.remove(run)  # its ending is sent all the same: if nobody has taken it over, it counts
+        else:
+            self._runs.pop(run.execution.id, None)
         try:
             roll = 0.0 if outcome.end == "completed" else self._chance.random()
             change = transitions.after_attempt(run.execution, outcome, roll)
-        except Exception as error:  # rules this release cannot read: the lease runs out, and another node decides
+        except Exception as error:  # unreadable rules: the lease runs out, and another node decides
             self._leases.give_up(run.execution)
             self._emit(trouble(f"ending of {run.execution.id}", error))
         else:
@@ -282,51 +326,213 @@ class Worker:
         self._main_loop.wake()
         if 0 < self._under_way < EXCHANGES and self._worth_another():
             self._more_loops[self._under_way - 1].wake()
+        self._fill_slots()
 
-    def _settled(self, ending: _Ending, applied: bool) -> bool:
-        """Whether it completed: that is not told yet."""
-        run, outcome, change = ending
-        self._leases.give_up(run.execution)
-        if not applied:
-            self._emit(Fenced(run.execution, "ending"))
-            return False
-        if change.todo:
-            self._on_follow_up()
-        if outcome.end == "completed":
-            return True
-        if change.to is State.WAITING:
-            self._on_waiting()  # its tenants may have ended before it began to wait for them
-        self._emit(
-            AttemptEnded(
-                execution=run.execution,
-                state=change.to,
-                attempt=run.execution.attempt,
-                duration_ms=(outcome.ended - outcome.started) / 1000,
-                error=outcome.error,
-                traceback=outcome.traceback,
-                retry_in=change.delay if change.to is State.PENDING else None,
-                reason=change.reason or outcome.end,
-            )
-        )
-        return False
+    def _settle(self, endings: list[_Ending], applied: Sequence[bool]) -> None:
+        """The store has accepted or refused these endings. Completed attempts are emitted together."""
+        completed: list[_Ending] = []
+        for ending, accepted in zip(endings, applied, strict=True):
+            run, outcome, change = ending
+            self._leases.give_up(run.execution)
+            if not accepted:
+                self._emit(Fenced(run.execution, "ending"))
+                continue
+            if change.todo:
+                self._janitor.wake_follow_ups()
+            if outcome.end == "completed":
+                completed.append(ending)
+                continue
+            if change.to is State.WAITING:
+                self._janitor.wake_fan_outs()  # its tenants may have ended before it began to wait for them
+            self._emit(attempt_ended(run.execution, outcome, change))
+        if completed:
+            executions = [ending.run.execution for ending in completed]
+            self._emit_many(AttemptEnded, executions, partial(list, map(_completed_event, completed)))
 
-    def _tell_completed(self, endings: list[_Ending]) -> None:
-        """Of all that an exchange settled, at once."""
-        executions = [ending.run.execution for ending in endings]
-        self._emit_many(AttemptEnded, executions, partial(list, map(_completed, endings)))
+    # --- never begun --------------------------------------------------------------------------------------
+    def _return(self, execution: ExecutionRow) -> None:
+        run = self._prepare(execution)
+        self._end(run, self._not_begun(run))
 
-    # --- heart --------------------------------------------------------------------------------------------
-    def beaten(self, reply: HeartbeatReply) -> None:
-        """A heartbeat came back: stop what is lost and what was asked to stop."""
-        if self._unheard:
-            self._unheard = False
+    def _not_begun(self, run: Run) -> Outcome:
+        """The outcome of a claim whose handler never starts: the execution was cancelled before, this worker is leaving
+        or too slow, or a newer release wrote rules that only its own nodes can read."""
+        ending: dict[str, Any] = {"end": "handed_back"}
+        if not run.execution.readable:
+            error = f"this release cannot read its rules: {run.execution.policy}"
+            ending = {"end": "snoozed", "delay": UNREADABLE_PAUSE, "error": error}
+        elif run.execution.cancel_requested is not None:
+            ending = {"end": "cancelled", "reason": run.execution.cancel_reason}
+        return Outcome(started=run.started, ended=run.started, worker=self._leases.info.id, begun=False, **ending)
+
+    def _return_prefetched(self) -> None:
+        for execution in self._prefetched.pop_all():
+            self._return(execution)
+
+    # --- cancelled or lost --------------------------------------------------------------------------------
+    def _cancel(self, id: str, reason: str) -> None:
+        run = self._runs.get(id)
+        if run is not None and run.stopped is None:
+            run.cancel(reason, self._clock.now())
+        elif (waiting := self._prefetched.pop(id)) is not None:
+            self._return(msgspec.structs.replace(waiting, cancel_requested=self._clock.now(), cancel_reason=reason))
+
+    def _lose(self, run: Run) -> None:
+        """Stop it, and let go of its id: the same execution may be claimed again here before its handler returns."""
+        if self._runs.get(run.execution.id) is run:
+            del self._runs[run.execution.id]
+            self._lost.add(run)
+            self._leases.give_up(run.execution)
+            run.stop("lost", "the lease was lost")
+
+    def on_beat(self, reply: HeartbeatReply) -> None:
+        """A heartbeat came back: stop what is lost and what is cancelled."""
+        if self._cut_off:
+            self._cut_off = False
             self._main_loop.wake()
         for id in sorted(reply.lost):
-            self._slots.lose_id(id)
+            if id in self._runs:
+                self._lose(self._runs[id])
+            elif (waiting := self._prefetched.pop(id)) is not None:
+                self._leases.give_up(waiting)
+                self._fill_slots()
         for id, reason in reply.cancels.items():
-            self._slots.cancel(id, reason)
+            self._cancel(id, reason)
 
-    def cut_off(self) -> None:
-        """No beat got through for a whole lease: what runs here may run elsewhere by now. No claims until one does."""
-        self._unheard = True
-        self._slots.lose_all()
+    def on_cut_off(self) -> None:
+        """No heartbeat got through for a whole lease: what runs here may run elsewhere by now. Nothing is claimed until
+        one does."""
+        self._cut_off = True
+        for execution in self._prefetched.pop_all():
+            self._leases.give_up(execution)
+        for run in list(self._runs.values()):
+            self._lose(run)
+        self._fill_slots()
+
+    # --- reports of running handlers ----------------------------------------------------------------------
+    async def _report(self) -> float:
+        if not self._held:
+            return self._settings.poll_interval if self._draining else REPORT_INTERVAL * 4
+        self._notice_vanished()
+        self._return_stale()
+        await self._check_cancels()
+        await self._write_reports(list(self._runs.values()))
+        return REPORT_INTERVAL
+
+    def _notice_vanished(self) -> None:
+        """A task that somebody else cancelled before its first step never returns."""
+        tasks = [(run, run.task) for run in (*self._runs.values(), *self._lost) if not run.entered]
+        for run, task in tasks:
+            if task is not None and task.done():
+                self._returned(run, None)
+
+    def _return_stale(self) -> None:
+        """Prefetched executions that have waited too long go back: another worker may be free."""
+        waited = self._clock.monotonic() - self._prefetched.since if self._prefetched else 0.0
+        if waited >= STALE:
+            self._estimate.add(waited)
+            self._return_prefetched()
+
+    async def _check_cancels(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._last_cancel_check >= CANCEL_CHECK_INTERVAL:
+            self._last_cancel_check = now
+            for id, reason in (await self._store.cancels(self._leases.info.id)).items():
+                self._cancel(id, reason)
+
+    async def _write_reports(self, runs: Sequence[Run]) -> None:
+        """Progress, counters and log lines, fenced like an ending: a refused report means that the lease is lost."""
+        reported = [(run, report) for run in runs if (report := run.drain_report()) is not None]
+        if not reported:
+            return
+        try:
+            stored = await self._store.report([report for _, report in reported])
+        except BaseException:
+            for run, report in reported:
+                run.context.undrain(report.progress_json, report.counters_json, report.logs)
+            raise
+        for (run, _), accepted in zip(reported, stored, strict=True):
+            if not accepted:
+                self._lose(run)
+
+    # --- stop ---------------------------------------------------------------------------------------------
+    def drain(self) -> None:
+        """Claim nothing from now on, and hand back what was prefetched."""
+        self._draining = True
+        self._return_prefetched()
+
+    async def stop(self, patience: float, reserve: float) -> int:
+        """Drain: running handlers get `patience` seconds, then are stopped and handed back uncounted.
+
+        Everything is settled, and this returns, within `patience + reserve`. Returns how many were handed back.
+        """
+        self.drain()
+        await self._until_idle(patience)
+        unfinished = list(self._runs.values())
+        for run in unfinished:
+            run.stop("handed_back", "the worker is shutting down")
+        if unfinished:
+            await self._until_idle(reserve * 0.4)
+        self._abandon_all()
+        await self._settle_rest(reserve * 0.5)
+        return len(unfinished)
+
+    async def _until_idle(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(max(timeout, 0)):
+                await self._idle.wait()
+        except TimeoutError:
+            pass
+
+    def _abandon_all(self) -> None:
+        """Hand executions back whose handlers do not return. Their tokens keep those handlers from writing."""
+        for run in self._lost:
+            run.abandoned = True
+        for run in list(self._runs.values()):
+            run.abandoned = True
+            ended = max(self._clock.now(), run.started)
+            outcome = Outcome(end="handed_back", started=run.started, ended=ended, worker=self._leases.info.id)
+            run.end_trace(outcome, None)
+            self._end(run, outcome)
+
+    async def _settle_rest(self, timeout: float) -> None:
+        """Loops end after their step; endings that are left are sent until time is up."""
+        loops = [self._report_loop, *self._more_loops, self._main_loop]
+        try:
+            async with asyncio.timeout(max(timeout, 0.1)):
+                for loop in loops:
+                    await loop.stop()
+                while self._endings:
+                    await self._settle_again()
+        except TimeoutError:
+            for loop in loops:
+                await loop.abort()
+
+    async def _settle_again(self) -> None:
+        try:
+            await self._exchange()
+        except StoreError:
+            await asyncio.sleep(FIRST_PAUSE)
+
+
+def attempt_ended(execution: ExecutionRow, outcome: Outcome, change: Change) -> AttemptEnded:
+    return AttemptEnded(
+        execution=execution,
+        state=change.to,
+        attempt=execution.attempt,
+        duration_ms=(outcome.ended - outcome.started) / 1000,
+        error=outcome.error,
+        traceback=outcome.traceback,
+        retry_in=change.delay if change.to is State.PENDING else None,
+        reason=change.reason or outcome.end,
+    )
+
+
+def _completed_event(ending: _Ending) -> AttemptEnded:
+    execution, outcome = ending.run.execution, ending.outcome
+    took = (outcome.ended - outcome.started) / 1000
+    return AttemptEnded(execution, ending.change.to, execution.failures + 1, took, reason="completed")
+
+
+def _start_event(run: Run) -> Started:
+    return Started(run.execution, run.started)

@@ -161,18 +161,18 @@ async def test_a_cancel_reaches_what_waits_for_a_slot(memory_nodes: Nodes) -> No
     await app.close()
 
 
-def test_the_pace_follows_a_slow_handler_at_once_and_forgets_it_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate_follows_a_slow_handler_at_once_and_forgets_it_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefetch, "HORIZON", 0.02)
-    measured = prefetch.Pace()
-    assert measured.ahead(10) == 0, "nothing is known yet"
-    measured.ended(0.0)
-    assert measured.ahead(10) == 400
-    assert measured.ahead(1_000) == prefetch.MOST
-    measured.ended(1.0)
-    assert measured.ahead(10) == 0
+    measured = prefetch.DurationEstimate()
+    assert measured.prefetch(10) == 0, "nothing is known yet"
+    measured.add(0.0)
+    assert measured.prefetch(10) == 400
+    assert measured.prefetch(1_000) == prefetch.MOST
+    measured.add(1.0)
+    assert measured.prefetch(10) == 0
     steps = 0
-    while measured.ahead(10) < 400:
-        measured.ended(0.0001)
+    while measured.prefetch(10) < 400:
+        measured.add(0.0001)
         steps += 1
     assert 20 < steps < 200
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.core.engine.exclusive import FIRST_DRAIN, LONGEST_DRAIN, REST, Solitude
+from mainspring.core.engine.prefetch import FIRST_DRAIN, LONGEST_DRAIN, REST, ExclusiveTurns
 
 
 @pytest.mark.req("EXE-12")
 def test_a_busy_worker_holds_back_and_an_idle_one_takes_it() -> None:
-    solitude = Solitude()
-    solitude.learned(waiting=True, took_one=False, now=0)
-    assert (solitude.holds_back(3, 1), solitude.wants(3)) == (True, False)
-    assert (solitude.holds_back(0, 1), solitude.wants(0)) == (False, True)
+    turns = ExclusiveTurns()
+    turns.learn(waiting=True, took_one=False, now=0)
+    assert (turns.holds_back(3, 1), turns.wants(3)) == (True, False)
+    assert (turns.holds_back(0, 1), turns.wants(0)) == (False, True)
 
 
 @pytest.mark.req("EXE-12")
 def test_it_gives_up_for_a_while_and_waits_longer_each_time() -> None:
-    solitude, now, drains = Solitude(), 0.0, []
+    turns, now, drains = ExclusiveTurns(), 0.0, []
     for _ in range(9):
-        solitude.learned(waiting=True, took_one=False, now=now)
+        turns.learn(waiting=True, took_one=False, now=now)
         began = now
-        while solitude.holds_back(1, now):
+        while turns.holds_back(1, now):
             now += 1
         drains.append(now - began)
         now = began + drains[-1] * (1 + REST) + 1
@@ -31,8 +31,8 @@ def test_it_gives_up_for_a_while_and_waits_longer_each_time() -> None:
 
 @pytest.mark.req("EXE-12")
 def test_after_one_alone_other_work_comes_first() -> None:
-    solitude = Solitude()
-    solitude.learned(waiting=True, took_one=True, now=0)
-    assert not solitude.wants(0)
-    solitude.learned(waiting=True, took_one=False, now=1)
-    assert solitude.wants(0)
+    turns = ExclusiveTurns()
+    turns.learn(waiting=True, took_one=True, now=0)
+    assert not turns.wants(0)
+    turns.learn(waiting=True, took_one=False, now=1)
+    assert turns.wants(0)

@@ -1,4 +1,4 @@
-"""What was fetched ahead begins in the order in which it came, shares in turns."""
+"""What was fetched waiting begins in the order in which it came, shares in turns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.engine.prefetch import Ahead
+from mainspring.core.engine.prefetch import Prefetched
 from mainspring.model.execution import ExecutionRow
 
 
@@ -14,49 +14,49 @@ def row(id: str, share: str | None = None) -> ExecutionRow:
     return ExecutionRow(id=id, job="j", job_id="j", handler="h", share=share)
 
 
-def in_order(ahead: Ahead) -> list[str]:
-    return [ahead.next().id for _ in range(len(ahead))]
+def in_order(waiting: Prefetched) -> list[str]:
+    return [waiting.next().id for _ in range(len(waiting))]
 
 
 def test_without_shares_it_is_first_come_first_served() -> None:
-    ahead = Ahead()
+    waiting = Prefetched()
     for n in range(5):
-        ahead.add(row(str(n)), float(n))
-    assert ahead.since == 0.0
-    assert in_order(ahead) == ["0", "1", "2", "3", "4"]
+        waiting.add(row(str(n)), float(n))
+    assert waiting.since == 0.0
+    assert in_order(waiting) == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.req("TEN-5")
 def test_a_newcomer_does_not_wait_for_the_backlog_of_another_share() -> None:
-    ahead = Ahead()
+    waiting = Prefetched()
     for n in range(100):
-        ahead.add(row(f"heavy{n}", "heavy"), 0.0)
-    ahead.add(row("light", "light"), 1.0)
-    ahead.add(row("plain"), 1.0)
-    assert in_order(ahead)[:4] == ["heavy0", "light", "plain", "heavy1"]
+        waiting.add(row(f"heavy{n}", "heavy"), 0.0)
+    waiting.add(row("light", "light"), 1.0)
+    waiting.add(row("plain"), 1.0)
+    assert in_order(waiting)[:4] == ["heavy0", "light", "plain", "heavy1"]
 
 
 def test_what_was_let_go_of_does_not_begin() -> None:
-    ahead = Ahead()
+    waiting = Prefetched()
     for id, share in (("1", None), ("2", "a"), ("3", "a"), ("4", "b")):
-        ahead.add(row(id, share), 0.0)
-    assert ahead.pop("2") is not None
-    assert ahead.pop("2") is None
-    assert "3" in ahead
-    assert in_order(ahead) == ["1", "3", "4"]
-    ahead.add(row("5", "a"), 0.0)
-    assert [each.id for each in ahead.let_go()] == ["5"]
-    assert len(ahead) == 0
+        waiting.add(row(id, share), 0.0)
+    assert waiting.pop("2") is not None
+    assert waiting.pop("2") is None
+    assert "3" in waiting
+    assert in_order(waiting) == ["1", "3", "4"]
+    waiting.add(row("5", "a"), 0.0)
+    assert [each.id for each in waiting.pop_all()] == ["5"]
+    assert len(waiting) == 0
 
 
 @given(st.lists(st.sampled_from([None, "a", "b", "c"]), max_size=40), st.sets(st.integers(0, 39)))
 def test_each_begins_once_and_in_order_within_its_share(shares: list[str | None], gone: set[int]) -> None:
-    ahead = Ahead()
+    waiting = Prefetched()
     for n, share in enumerate(shares):
-        ahead.add(row(f"{n:02}", share), float(n))
+        waiting.add(row(f"{n:02}", share), float(n))
     for n in gone:
-        ahead.pop(f"{n:02}")
-    ids = in_order(ahead)
+        waiting.pop(f"{n:02}")
+    ids = in_order(waiting)
     assert sorted(ids) == [f"{n:02}" for n in range(len(shares)) if n not in gone]
     for share in set(shares):
         own = [id for id in ids if shares[int(id)] == share]
