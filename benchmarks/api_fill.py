@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mainspring import JobContext, Mainspring, every
 from mainspring.app.adapters import SystemClock, make_store
-from mainspring.config.settings import load
+from mainspring.config.load import load
 from mainspring.core.views.execution import row_of
 from mainspring.core.views.job import job_of
 from mainspring.model.execution import ExecutionRow, State

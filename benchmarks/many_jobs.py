@@ -32,7 +32,7 @@ import psycopg
 
 from mainspring import JobContext, Mainspring, cron, every
 from mainspring.app.adapters import SystemClock, make_store
-from mainspring.config.settings import load
+from mainspring.config.load import load
 from mainspring.model.events import Ticked
 from mainspring.model.triggers import Trigger
 from tests.servers import new_postgres

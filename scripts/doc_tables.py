@@ -1,6 +1,6 @@
 """Writes the tables in the documentation that follow from the code: `python scripts/doc_tables.py`.
 
-Job options go to docs/guide.md; a test compares the table with the code.
+Settings go to docs/configuration.md, job options to docs/guide.md; a test compares both with the code.
 """
 
 from __future__ import annotations
@@ -9,9 +9,18 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mainspring.config.settings import PREFIX, SETTINGS, Settings
 from mainspring.core.declaring.options import OPTIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
+
+
+def settings_table() -> Iterator[str]:
+    defaults = Settings()
+    yield "| setting | default | environment | meaning |\n|---|---|---|---|\n"
+    for name, setting in SETTINGS.items():
+        default = shown(getattr(defaults, name))
+        yield f"| `{name}` | `{default}` | `{PREFIX}{name.upper()}` | {setting.meaning} |\n"
 
 
 def options_table() -> Iterator[str]:
@@ -20,7 +29,17 @@ def options_table() -> Iterator[str]:
         yield f"| `{option.name}` | {option.default_text} | {option.meaning}{option.see} |\n"
 
 
+def shown(value: object) -> str:
+    """A value as one would write it in the configuration file."""
+    if isinstance(value, tuple):
+        return ",".join(value) or "none"
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() else f"{value:g}"
+    return {None: "none", True: "true", False: "false"}.get(value, str(value)) or "none"  # type: ignore[call-overload]
+
+
 TABLES: dict[str, tuple[Path, Callable[[], Iterator[str]]]] = {
+    "settings": (DOCS / "configuration.md", settings_table),
     "options": (DOCS / "guide.md", options_table),
 }
 

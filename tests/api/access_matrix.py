@@ -22,7 +22,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from mainspring.config.settings import Settings
+from mainspring.config.security import SecuritySettings
 from mainspring.core.access.api_tokens import Token, digest_of
 from mainspring.server.access import Guard, Role, limited_to_sys, required_role
 from tests.api.access_support import SECRET, STRANGER, ask_status, public_pem, rsa_key, settings, signed
@@ -250,7 +250,7 @@ class KnownTokens:
 
 def _guard(**given: Any) -> Guard:
     usual = {"sys_allow": f"{FRIEND}", "trusted_proxies": PROXY, "failed_logins_per_minute": 100_000}
-    chosen: Settings = settings(**usual | given)
+    chosen: SecuritySettings = settings(**usual | given)
     return Guard(chosen, KnownTokens())
 
 

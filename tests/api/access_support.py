@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from mainspring.config.settings import Settings, load
+from mainspring.config.load import load
+from mainspring.config.security import SecuritySettings
 from mainspring.server.access import Guard, Principal, Refused, Role, anyone, needs, sys_access
 from tests.support import DEADLINE
 
@@ -114,8 +115,8 @@ def _request(
     return scope, receive
 
 
-def settings(**given: Any) -> Settings:
-    return load(given, {}, "/dev/null")
+def settings(**given: Any) -> SecuritySettings:
+    return load(given, {}, "/dev/null").security
 
 
 def tiny_api(guard: Guard) -> FastAPI:

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from mainspring.config.settings import Settings
+from mainspring.config.security import SecuritySettings
 from mainspring.model.errors import ConfigurationError
 from mainspring.server.access import Guard
 from tests.api.access_support import (
@@ -47,11 +47,11 @@ class Clock:
         return self.time
 
 
-async def show(token: str, given: Settings = SHARED, path: str = "/viewer") -> Answer:
+async def show(token: str, given: SecuritySettings = SHARED, path: str = "/viewer") -> Answer:
     return await ask(tiny_api(Guard(given)), path, peer=STRANGER, bearer=token)
 
 
-async def refused(token: str, given: Settings = SHARED) -> str:
+async def refused(token: str, given: SecuritySettings = SHARED) -> str:
     """Why: the message, which repeats no part of the token."""
     answer = await show(token, given)
     assert (answer.status, answer.code) == (401, "invalid_credentials")
@@ -61,13 +61,13 @@ async def refused(token: str, given: Settings = SHARED) -> str:
     return answer.message
 
 
-def key_file(folder: Path, key: Any, algorithms: str, **more: Any) -> Settings:
+def key_file(folder: Path, key: Any, algorithms: str, **more: Any) -> SecuritySettings:
     path = folder / "key.pem"
     path.write_bytes(public_pem(key))
     return settings(jwt_key_file=str(path), jwt_algorithms=algorithms, failed_logins_per_minute=1000, **more)
 
 
-def jwks_file(folder: Path, algorithms: str, *keys: Any) -> Settings:
+def jwks_file(folder: Path, algorithms: str, *keys: Any) -> SecuritySettings:
     path = folder / "jwks.json"
     path.write_text(json.dumps({"keys": keys}))
     return settings(jwt_jwks_file=str(path), jwt_algorithms=algorithms, failed_logins_per_minute=1000)

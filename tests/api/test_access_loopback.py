@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from mainspring.config.settings import Settings
+from mainspring.config.security import SecuritySettings
 from mainspring.model.errors import ConfigurationError
 from mainspring.server.access import UVICORN_OPTIONS, Guard, may_listen
 from tests.api.access_support import SECRET, STRANGER, Answer, ask, settings, signed, tiny_api
@@ -22,7 +22,7 @@ OPEN = settings()
 JWT = settings(jwt_secret=SECRET)
 
 
-async def get(given: Settings = OPEN, path: str = "/admin", **request: object) -> Answer:
+async def get(given: SecuritySettings = OPEN, path: str = "/admin", **request: object) -> Answer:
     return await ask(tiny_api(Guard(given)), path, **request)  # type: ignore[arg-type]
 
 

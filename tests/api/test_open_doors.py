@@ -95,7 +95,7 @@ async def test_several_servers_count_failed_logins_together(tmp_path: Path) -> N
     """A server learns with its own next failure: with n servers there are n - 1 guesses more, and not n times as
     many."""
     servers = [_server(tmp_path) for _ in range(3)]
-    doors = [tiny_api(Guard(app.settings, app._runtime)) for app in servers]
+    doors = [tiny_api(Guard(app.settings.security, app._runtime)) for app in servers]
     statuses = [(await ask(doors[number % 3], "/viewer", peer=STRANGER, bearer="wrong")).status for number in range(12)]
     assert statuses.count(401) == 4 + 2
     for door in doors:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from ..app.adapters import SystemClock, make_store
-from ..config.settings import load
+from ..config.load import load
 from ..core import copy_store
 from ..core.copy_store import Compared, CopyRefused, Moved
 from ..core.locks import Lock

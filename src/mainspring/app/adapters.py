@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ..config.settings import Settings, parse_url
+from ..config.settings import Settings
 from ..core.ports import Clock, LockBackend, Store
 from ..model.errors import ConfigurationError, InvalidValue
 from ..model.store.messages import Audit
 from ..model.time.instants import Micros
+from ..model.values.database_url import parse_url
 from ..model.values.payload import presentable
 
 if TYPE_CHECKING:

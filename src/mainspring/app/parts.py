@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ..config.settings import Settings
+from ..config.settings import SETTINGS, Settings
 from ..core.access.api_tokens import Tokens
 from ..core.access.login_failures import LoginFailures
 from ..core.auditing import audit_record
@@ -101,7 +101,7 @@ class Parts:
             self.queries,
             self.chance,
             settings.timezone,
-            settings.job_defaults,
+            settings.jobs.job_defaults,
         )
         self.templates = Templates(store, self.chance, self.creation)
         self.bulk = Bulk(self.steering, self.queries, self.job_lists)
@@ -225,15 +225,13 @@ class Declarations:
     def jobs(self, settings: Settings) -> list[tuple[str, JobSpec]]:
         revision = self._registry.revision
         if self._made is None or self._made[:2] != (revision, settings):
-            found = self._registry.declared_jobs(settings.lookup, settings.timezone, settings.job_defaults)
+            found = self._registry.declared_jobs(settings.lookup, settings.timezone, settings.jobs.job_defaults)
             self._made = (revision, settings, found)
         return self._made[2]
 
 
 def node_settings(settings: Settings) -> NodeSettings:
-    fields = {
-        name: getattr(settings, name) for name in settings.__struct_fields__ if name in NodeSettings.__struct_fields__
-    }
+    fields = {name: getattr(settings, name) for name in NodeSettings.__struct_fields__ if name in SETTINGS}
     identity = {"username": settings.username, "channel": settings.channel}
     return NodeSettings(**fields, sweep_interval=settings.fold_interval, identity=identity, version=VERSION)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from ..config import settings as config
+from ..config.load import load
 from ..core.access.api_tokens import Token
 from ..core.declaring.registry import Registry, module_names
 from ..core.engine.node import Node
@@ -67,7 +67,7 @@ class Runtime:
         url, self.given_store = database_of(database)
         self.arguments = dict(settings) if url is None else {"database_url": url, **settings}
         self._config_file = config_file
-        self.settings = config.load(self.arguments, None, config_file)
+        self.settings = load(self.arguments, None, config_file)
         self.clock: Clock = clock or SystemClock()
         self.registry = Registry(tenant_context)
         self.resources = resources_of(resources)
@@ -173,7 +173,7 @@ class Runtime:
 
     def _configure(self, options: Mapping[str, Any]) -> None:
         chosen = {name: value for name, value in options.items() if value is not None}
-        self.settings = config.load(self.arguments | chosen, None, self._config_file)
+        self.settings = load(self.arguments | chosen, None, self._config_file)
 
     async def _started_node(self, parts: Parts) -> Node:
         """A start is a deploy: from here on the stored jobs follow the code of this process."""

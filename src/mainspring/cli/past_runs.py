@@ -10,10 +10,10 @@ import msgspec
 
 from ..admin.schema import status
 from ..app.mainspring import Mainspring
-from ..config.settings import parse_url
 from ..core.jobs.calendars import CalendarView
 from ..core.views.job import job_of
 from ..model.job import Job
+from ..model.values.database_url import parse_url
 
 PATIENCE = 5.0
 

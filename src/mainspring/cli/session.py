@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import click
 
 from ..app.mainspring import Mainspring
-from ..config.settings import load, parse_url
+from ..config.load import load
 from ..model.errors import ConfigurationError
+from ..model.values.database_url import parse_url
 from .load import load_app
 from .screens.output import print_json
 

@@ -1,52 +1,250 @@
-"""Sections of the configuration file: settings that belong together, under shorter names.
-
->>> list(unfolded({"lease": "1m", "context": {"channel": "shop"}}, "mainspring.toml"))
-[('lease', '1m', 'mainspring.toml'), ('channel', 'shop', 'mainspring.toml, [context] channel')]
-"""
+"""The settings, section by section: each with its type, its rule, its meaning and its default. For the security of the
+HTTP interface see `security`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Literal, TypeAlias
 
-from ..model.errors import ConfigurationError, InvalidValue, nearest, shown
+import msgspec
 
-SECTIONS: dict[str, dict[str, str]] = {
-    "context": {"username": "username", "channel": "channel"},
-    "date_range": {"timezone": "timezone", "max_span": "window_max_span"},
-    "retry": {"max_attempts": "retry_max_attempts", "policy": "retry_policy"},
-    "lock": {"backend": "locks", "redis_url": "redis_url"},
-    "tenant": {
-        "concurrency": "tenant_concurrency",
-        "max_attempts": "tenant_max_attempts",
-        "retry": "tenant_retry",
-        "continue_on_failure": "tenant_continue_on_failure",
-    },
-}
-"""Each section's keys, and the settings that they stand for."""
+from ..core.declaring.job_specs import JobDefaults
+from ..core.declaring.options import OPTIONS
+from ..model import defaults
+from ..model.policies import Retry
+from ..model.values.reading import duration, identifier
+from .rules import (
+    DAY,
+    Setting,
+    database,
+    each,
+    host_address,
+    names,
+    number,
+    of_option,
+    one_of,
+    queue_names,
+    redis_server,
+    seconds,
+    switch,
+    switch_or_auto,
+    text,
+    zone_of,
+)
+
+Auto: TypeAlias = bool | Literal["auto"] | str
+ROLES = ("scheduler", "worker", "api")
 
 
-def unfolded(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any, str]]:
-    """Every setting of a file by its own name, with its value and where it stands. Twice the same one is an error."""
-    said: dict[str, str] = {}
-    for name, value, place in _all(table, source):
-        if name in said:
-            raise ConfigurationError(f"{name} is set twice: in {said[name]}, and in {place}; remove one of them")
-        said[name] = place
-        yield name, value, place
+class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What this process is, and which database it uses."""
+
+    database_url: Annotated[
+        str,
+        Setting(
+            database,
+            "the database: `sqlite:///file.db`, `postgresql://...`, `mongodb://...` or `memory://`",
+            secret=True,
+        ),
+    ] = "sqlite:///mainspring.db"
+    enabled: Annotated[bool, Setting(switch, "false: nothing starts in this process")] = True
+    roles: Annotated[
+        tuple[str, ...], Setting(each(one_of(*ROLES)), "what this process does: `scheduler`, `worker`, `api`")
+    ] = ("scheduler", "worker")
+    timezone: Annotated[str, Setting(zone_of, "the zone of jobs that name none", ("date_range", "timezone"))] = "UTC"
+    release: Annotated[str, Setting(text, "recorded with the jobs this process declares")] = ""
+    prune: Annotated[bool, Setting(switch, "true: at start, remove jobs of code that no running process declares")] = (
+        False
+    )
+    uvloop: Annotated[
+        Auto,
+        Setting(
+            switch_or_auto,
+            "the event loop of `mainspring run` and `app.run`: `auto` takes uvloop where it is installed",
+        ),
+    ] = "auto"
 
 
-def _all(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any, str]]:
-    for name, value in table.items():
-        if name not in SECTIONS:
-            yield name, value, source
-            continue
-        keys = SECTIONS[name]
-        if not isinstance(value, Mapping):
-            raise InvalidValue(f"{name} (from {source})", value, f"a section [{name}] with {', '.join(keys)}")
-        for key, inner in value.items():
-            if key not in keys:
-                guess = nearest(key, keys)
-                hint = f"did you mean {guess!r}?" if guess else f"known are {', '.join(keys)}"
-                raise ConfigurationError(f"unknown setting {shown(key)} in section [{name}] (from {source}); {hint}")
-            yield keys[key], inner, f"{source}, [{name}] {key}"
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How this process takes work, keeps its leases and stops. Durations are seconds."""
+
+    queues: Annotated[
+        tuple[str, ...] | None, Setting(queue_names, "the queues this worker takes from; none given: all")
+    ] = None
+    exclude: Annotated[tuple[str, ...], Setting(names, "handlers whose executions this worker does not take")] = ()
+    concurrency: Annotated[int, Setting(number(1, 1000), "executions at once in one worker")] = defaults.CONCURRENCY
+    poll_interval: Annotated[
+        float, Setting(seconds(0.01, DAY), "how often to look for work when no wake-up came, in seconds")
+    ] = defaults.POLL_INTERVAL
+    lease: Annotated[
+        float,
+        Setting(seconds(0.1, DAY), "how long an execution stays with a worker that sends no heartbeat, in seconds"),
+    ] = defaults.LEASE
+    heartbeat: Annotated[
+        float,
+        Setting(seconds(0.01, DAY), "how often leases are renewed, in seconds; at most half the lease"),
+    ] = defaults.HEARTBEAT
+    rescue_interval: Annotated[
+        float, Setting(seconds(0.01, DAY), "how often to look for leases that ran out, in seconds")
+    ] = defaults.RESCUE_INTERVAL
+    fold_interval: Annotated[
+        float,
+        Setting(seconds(0.01, DAY), "how often to finish interrupted follow-ups and to add up statistics, in seconds"),
+    ] = defaults.FOLD_INTERVAL
+    retention_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often history is pruned, in seconds")] = (
+        defaults.RETENTION_INTERVAL
+    )
+    wakeups: Annotated[bool, Setting(switch, "false: polling only")] = True
+    stop_timeout: Annotated[float, Setting(seconds(0.1, DAY), "how long a stop may take in all, in seconds")] = (
+        defaults.STOP_TIMEOUT
+    )
+    stop_reserve: Annotated[
+        float,
+        Setting(
+            seconds(0.0, DAY),
+            "the last part of `stop_timeout`, for cancelling and handing back; at most half of a shorter stop",
+        ),
+    ] = defaults.STOP_RESERVE
+    payload_limit: Annotated[
+        int, Setting(number(1024, 64 * 1024 * 1024), "the largest parameters, in bytes of JSON")
+    ] = defaults.PAYLOAD_LIMIT
+
+
+class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What handlers see of this process."""
+
+    username: Annotated[
+        str, Setting(text, "`ctx.username` of executions that no user asked for", ("context", "username"))
+    ] = defaults.USERNAME
+    channel: Annotated[str | None, Setting(text, "`ctx.channel`", ("context", "channel"))] = None
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    log_format: Annotated[
+        str, Setting(one_of("console", "json", case=str.lower), "`console` or `json` (`mainspring run`)")
+    ] = "console"
+    log_level: Annotated[
+        str,
+        Setting(
+            one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", case=str.upper),
+            "the lowest level logged (`mainspring run`)",
+        ),
+    ] = "INFO"
+    tracing: Annotated[
+        Auto,
+        Setting(
+            switch_or_auto,
+            "OpenTelemetry spans: `auto` makes them where the application has set a tracer provider before",
+        ),
+    ] = "auto"
+
+
+class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Locks, and the server that may keep them."""
+
+    locks: Annotated[
+        str,
+        Setting(one_of("store", "redis"), "where locks are kept: in the `store`, or on `redis`", ("lock", "backend")),
+    ] = "store"
+    redis_url: Annotated[
+        str | None,
+        Setting(
+            redis_server,
+            "the Redis or Valkey server, if one is used: `redis://host:6379/0?prefix=shop`",
+            ("lock", "redis_url"),
+            secret=True,
+        ),
+    ] = None
+    redis_wakeups: Annotated[bool, Setting(switch, "true: processes also wake each other through `redis_url`")] = False
+
+
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    host: Annotated[str, Setting(host_address, "where a process with the role `api` listens")] = "127.0.0.1"
+    port: Annotated[int, Setting(number(0, 65_535), "its port; 0 for a free one")] = 8700
+    api_handler: Annotated[
+        str | None,
+        Setting(
+            identifier,
+            "the handler of jobs created over HTTP that name none; unknown fields are its parameters then",
+        ),
+    ] = None
+
+
+class MonitoringSettings(msgspec.Struct, frozen=True, kw_only=True):
+    metrics_port: Annotated[
+        int | None,
+        Setting(
+            number(0, 65_535), "a port of `host` for `/metrics`, for processes without the role `api`; 0 for a free one"
+        ),
+    ] = None
+    metrics_jobs: Annotated[int, Setting(number(1, 100_000), "how many jobs have metrics of their own")] = 1_000
+    private_urls: Annotated[
+        bool, Setting(switch, "true: addresses that jobs ping may lead to this machine or a private network")
+    ] = False
+
+
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The defaults of job options; None leaves them to the table of options (`core/declaring/options.py`)."""
+
+    retry_max_attempts: Annotated[
+        int | None,
+        Setting(
+            of_option("max_attempts"),
+            f"tries of jobs that do not say; none given: {defaults.SCHEDULED_ATTEMPTS} with a schedule, "
+            f"{defaults.ENQUEUED_ATTEMPTS} on demand, {defaults.API_RETRIES + 1} if created over HTTP",
+            ("retry", "max_attempts"),
+        ),
+    ] = None
+    retry_policy: Annotated[
+        Retry | None,
+        Setting(
+            of_option("retry"),
+            "waits between tries of jobs that do not say: `queue`, `tenant` or `patient`, or a table",
+            ("retry", "policy"),
+        ),
+    ] = None
+    window_max_span: Annotated[
+        float | None,
+        Setting(
+            duration,
+            "the longest window that a caller may ask for, of jobs that set no `max_span`; none given: any",
+            ("date_range", "max_span"),
+        ),
+    ] = None
+    tenant_concurrency: Annotated[
+        int | None,
+        Setting(
+            of_option("tenant_concurrency"),
+            "tenants of one execution at once, of jobs that do not say; none given: any number",
+            ("tenant", "concurrency"),
+        ),
+    ] = None
+    tenant_max_attempts: Annotated[
+        int | None,
+        Setting(
+            of_option("tenant_max_attempts"),
+            f"tries of a tenant, of jobs that do not say; none given: {defaults.TENANT_ATTEMPTS}",
+            ("tenant", "max_attempts"),
+        ),
+    ] = None
+    tenant_retry: Annotated[
+        Retry | None,
+        Setting(
+            of_option("tenant_retry"),
+            "waits between tries of a tenant, of jobs that do not say; none given: `tenant`",
+            ("tenant", "retry"),
+        ),
+    ] = None
+    tenant_continue_on_failure: Annotated[
+        bool,
+        Setting(
+            of_option("continue_on_failure"),
+            "false: a tenant that fails stops those not started yet, of jobs that do not say",
+            ("tenant", "continue_on_failure"),
+        ),
+    ] = True
+
+    @property
+    def job_defaults(self) -> JobDefaults:
+        """The same as options of a job."""
+        options = {name: getattr(self, option.setting) for name, option in OPTIONS.items() if option.setting}
+        return JobDefaults(options, self.window_max_span)

@@ -1,55 +1,92 @@
-"""The settings of the HTTP interface's security, and their rules. `config.Settings` takes them in.
-
->>> RULES["jwt_algorithms"]("jwt_algorithms", "RS256, ES256")
-('RS256', 'ES256')
-"""
+"""The settings of the HTTP interface's security: who may use it, and how they prove who they are."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 
 from ..model.errors import ConfigurationError, InvalidValue
-from ..model.values.networks import network
-from ..model.values.reading import choice, duration, duration_text
 from ..model.values.secret import Secret
-from .values import number, switch
+from .rules import (
+    DAY,
+    Setting,
+    each,
+    file,
+    host_names,
+    networks,
+    number,
+    one_of,
+    proxies,
+    retention,
+    seconds,
+    secret,
+    some_text,
+    switch,
+)
 
 HMAC = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Algorithms with a shared secret, and how many bytes it must have at least (RFC 7518, 3.2)."""
 
 PUBLIC_KEY = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-PROXY_HEADERS = ("x-forwarded-for", "forwarded")
-MOST_LEEWAY = 60.0
-DAY = 86_400.0
-
-_HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
+MAX_LEEWAY = 60.0
 
 
 class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may use the HTTP interface. `jwt_algorithms` is what tokens may be signed with; a token has no say in it."""
+    """Who may use the HTTP interface. Tokens may be signed with `jwt_algorithms` only, whatever a token says."""
 
-    sys_allow: tuple[str, ...] = ()
-    api_allow: tuple[str, ...] = ()
-    trusted_proxies: tuple[str, ...] = ()
-    proxy_header: str = "x-forwarded-for"
-    api_hosts: tuple[str, ...] = ()
-    allow_loopback: bool = False
-    api_tokens: bool = False
-    jwt_algorithms: tuple[str, ...] = ()
-    jwt_secret: Secret | None = None
-    jwt_key_file: str | None = None
-    jwt_jwks_file: str | None = None
-    jwt_audience: str | None = None
-    jwt_issuer: str | None = None
-    jwt_leeway: float = 10.0
-    jwt_role_claim: str = "role"
-    failed_logins_per_minute: int = 10
-    audit_retention: float | None = 400 * DAY
+    sys_allow: Annotated[
+        tuple[str, ...], Setting(networks, "networks that may use `/_sys/*`; none given: this machine only")
+    ] = ()
+    api_allow: Annotated[
+        tuple[str, ...], Setting(networks, "networks that may use the HTTP interface at all; none given: every one")
+    ] = ()
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        Setting(proxies, "networks of proxies whose word on addresses counts, `unix` for a Unix socket"),
+    ] = ()
+    proxy_header: Annotated[
+        str,
+        Setting(
+            one_of("x-forwarded-for", "forwarded", case=str.lower),
+            "the header those proxies write: `x-forwarded-for` or `forwarded`",
+        ),
+    ] = "x-forwarded-for"
+    api_hosts: Annotated[
+        tuple[str, ...], Setting(host_names, "further names of this host, for use without authentication")
+    ] = ()
+    allow_loopback: Annotated[bool, Setting(switch, "true: this machine needs no credentials, though others do")] = (
+        False
+    )
+    api_tokens: Annotated[bool, Setting(switch, "true: API tokens are accepted (`mainspring token create`)")] = False
+    jwt_algorithms: Annotated[
+        tuple[str, ...],
+        Setting(
+            each(one_of(*HMAC, *PUBLIC_KEY)),
+            "what JWTs may be signed with, such as `RS256`; with `jwt_secret`: `HS256`",
+        ),
+    ] = ()
+    jwt_secret: Annotated[
+        Secret | None, Setting(secret, "the shared secret of JWTs, 32 bytes at least; never shown", secret=True)
+    ] = None
+    jwt_key_file: Annotated[str | None, Setting(file, "the public key of JWTs, a PEM file")] = None
+    jwt_jwks_file: Annotated[
+        str | None, Setting(file, "the public keys of JWTs, a JWKS file; read again when it changes")
+    ] = None
+    jwt_audience: Annotated[str | None, Setting(some_text, "the audience that JWTs must be for")] = None
+    jwt_issuer: Annotated[str | None, Setting(some_text, "the issuer that JWTs must be from")] = None
+    jwt_leeway: Annotated[
+        float, Setting(seconds(0, MAX_LEEWAY), "how far clocks may differ, in seconds; at most 60")
+    ] = 10.0
+    jwt_role_claim: Annotated[str, Setting(some_text, "the claim that names the role")] = "role"
+    failed_logins_per_minute: Annotated[
+        int, Setting(number(1, 100_000), "wrong credentials from one address, before it has to wait")
+    ] = 10
+    audit_retention: Annotated[
+        float | None,
+        Setting(retention, 'how long audit records are kept, in seconds; text such as `"400d"`, or `"forever"`'),
+    ] = 400 * DAY
 
     @property
     def takes_jwt(self) -> bool:
@@ -61,131 +98,34 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.takes_jwt or self.api_tokens
 
 
-def check_security(settings: SecuritySettings, told: Callable[[str], str]) -> None:
-    """What single rules cannot see. `told` names a setting and where it came from."""
+def check_security(settings: SecuritySettings, described: Callable[[str], str]) -> None:
+    """The rules that concern several settings. `described` names a setting and its source."""
     keys = [name for name in ("jwt_secret", "jwt_key_file", "jwt_jwks_file") if getattr(settings, name) is not None]
     if len(keys) > 1:
-        raise ConfigurationError(f"{' and '.join(told(name) for name in keys)}: only one can hold the key of JWTs")
+        raise ConfigurationError(f"{' and '.join(described(name) for name in keys)}: only one can hold the key of JWTs")
     if not keys:
-        _check_without_key(settings, told)
+        _check_without_key(settings, described)
         return
     fitting = tuple(HMAC) if keys == ["jwt_secret"] else PUBLIC_KEY
     if not settings.jwt_algorithms and keys != ["jwt_secret"]:
-        raise ConfigurationError(f"{told(keys[0])} needs jwt_algorithms, such as RS256, ES256 or EdDSA")
+        raise ConfigurationError(f"{described(keys[0])} needs jwt_algorithms, such as RS256, ES256 or EdDSA")
     for algorithm in settings.jwt_algorithms:
         if algorithm not in fitting:
             remedy = f"With {keys[0]} it is one of {', '.join(fitting)}"
-            raise InvalidValue(told("jwt_algorithms"), algorithm, f"an algorithm for {keys[0]}", remedy)
+            raise InvalidValue(described("jwt_algorithms"), algorithm, f"an algorithm for {keys[0]}", remedy)
     if settings.jwt_secret is not None:
-        _check_secret(settings.jwt_secret, settings.jwt_algorithms or ("HS256",), told)
+        _check_secret(settings.jwt_secret, settings.jwt_algorithms or ("HS256",), described)
 
 
-def _check_without_key(settings: SecuritySettings, told: Callable[[str], str]) -> None:
-    """Somebody who asks for an audience believes that JWTs are checked."""
+def _check_without_key(settings: SecuritySettings, described: Callable[[str], str]) -> None:
+    """Refuse settings about JWTs without a key: whoever asks for an audience believes that JWTs are checked."""
     for name in ("jwt_algorithms", "jwt_audience", "jwt_issuer"):
         if getattr(settings, name):
-            raise ConfigurationError(f"{told(name)} needs a key: set jwt_secret, jwt_key_file or jwt_jwks_file")
+            raise ConfigurationError(f"{described(name)} needs a key: set jwt_secret, jwt_key_file or jwt_jwks_file")
 
 
-def _check_secret(secret: Secret, algorithms: tuple[str, ...], told: Callable[[str], str]) -> None:
+def _check_secret(secret: Secret, algorithms: tuple[str, ...], described: Callable[[str], str]) -> None:
     least = max(HMAC[algorithm] for algorithm in algorithms)
     if len(secret.reveal().encode()) < least:
         remedy = "make one with: python -c 'import secrets; print(secrets.token_hex(64))'"
-        raise ConfigurationError(f"{told('jwt_secret')} is too short for {algorithms[0]}: {least} bytes; {remedy}")
-
-
-# --- one rule per setting -------------------------------------------------------------------------------------
-
-
-def _items(field: str, value: Any) -> list[Any]:
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list | tuple):
-        raise InvalidValue(field, value, "a list, or text with commas between its items")
-    stripped = [item.strip() if isinstance(item, str) else item for item in items]
-    return [item for item in stripped if item != ""]
-
-
-def _networks(field: str, value: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(network(field, item)) for item in _items(field, value)))
-
-
-def _proxies(field: str, value: Any) -> tuple[str, ...]:
-    items = _items(field, value)
-    networks = _networks(field, [item for item in items if item != "unix"])
-    return (*networks, "unix") if "unix" in items else networks
-
-
-def _host_names(field: str, value: Any) -> tuple[str, ...]:
-    for item in _items(field, value):
-        if not isinstance(item, str) or _HOST_NAME.fullmatch(item) is None:
-            raise InvalidValue(field, item, "host names without scheme and port, such as jobs.example.com")
-    return tuple(dict.fromkeys(item.lower() for item in _items(field, value)))
-
-
-def _algorithms(field: str, value: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(choice(field, item, (*HMAC, *PUBLIC_KEY)) for item in _items(field, value)))
-
-
-def _secret(field: str, value: Any) -> Secret:
-    """What is wrong with a secret is said without it."""
-    if isinstance(value, Secret):
-        return value
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{field} is not valid; allowed: text")
-    return Secret(value)
-
-
-def _file(field: str, value: Any) -> str:
-    if isinstance(value, Path):
-        value = str(value)
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise InvalidValue(field, value, "the path of a file")
-    return value
-
-
-def _words(field: str, value: Any) -> str:
-    if isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable():
-        return value
-    raise InvalidValue(field, value, "printable text of 1 to 200 characters")
-
-
-def _leeway(field: str, value: Any) -> float:
-    seconds = duration(field, value, allow_zero=True)
-    if seconds > MOST_LEEWAY:
-        raise InvalidValue(field, value, f"a duration from 0s to {duration_text(MOST_LEEWAY)}")
-    return seconds
-
-
-def _retention(field: str, value: Any) -> float | None:
-    if isinstance(value, str) and value.strip().lower() == "forever":
-        return None
-    try:
-        seconds = duration(field, value)
-    except InvalidValue as error:
-        raise InvalidValue(field, error.value, f'{error.allowed}, or "forever"', error.remedy) from None
-    if seconds < DAY:
-        raise InvalidValue(field, value, 'at least "1d", or "forever"')
-    return seconds
-
-
-RULES: Mapping[str, Callable[[str, Any], Any]] = {
-    "sys_allow": _networks,
-    "api_allow": _networks,
-    "trusted_proxies": _proxies,
-    "proxy_header": lambda field, value: choice(
-        field, value.strip().lower() if isinstance(value, str) else value, PROXY_HEADERS
-    ),
-    "api_hosts": _host_names,
-    "allow_loopback": switch,
-    "api_tokens": switch,
-    "jwt_algorithms": _algorithms,
-    "jwt_secret": _secret,
-    "jwt_key_file": _file,
-    "jwt_jwks_file": _file,
-    "jwt_audience": _words,
-    "jwt_issuer": _words,
-    "jwt_leeway": _leeway,
-    "jwt_role_claim": _words,
-    "failed_logins_per_minute": number(1, 100_000),
-    "audit_retention": _retention,
-}
+        raise ConfigurationError(f"{described('jwt_secret')} is too short for {algorithms[0]}: {least} bytes; {remedy}")

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
-from .errors import InvalidValue, one_of
+from .errors import InvalidValue, nearest, one_of
 from .values.option_fields import OptionFields
 from .values.payload import presentable
 from .values.reading import choice, duration, whole
@@ -258,7 +258,10 @@ def check_retry(field: str, value: Any) -> Retry:
     if isinstance(value, Mapping):
         for name in value:
             if name not in Retry.__struct_fields__:
-                raise InvalidValue(field, presentable(name), f"fields of Retry: {', '.join(Retry.__struct_fields__)}")
+                guess = nearest(str(name), Retry.__struct_fields__)
+                remedy = f"Did you mean {guess!r}?" if guess else ""
+                allowed = f"fields of Retry: {', '.join(Retry.__struct_fields__)}"
+                raise InvalidValue(field, presentable(name), allowed, remedy)
         with _named("retry", field):
             return Retry(**value)
     if isinstance(value, str):

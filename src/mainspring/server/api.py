@@ -53,7 +53,7 @@ def create_api(app: Application) -> FastAPI:
         redirect_slashes=False,
     )
     api.state.application = app
-    api.state.guard = Guard(app.settings, app)
+    api.state.guard = Guard(app.settings.security, app)
     api.state.streams = Streams()
     errors.install(api)
     api.add_middleware(Frame)

@@ -40,7 +40,7 @@ _KNOWN: dict[tuple[Any, ...], bytes] = {}
 
 def document(api: FastAPI, registry: Registry) -> Document:
     made = _found(api)
-    security = _security(api.state.application.settings)
+    security = _security(api.state.application.settings.security)
     for route in api.routes:
         if isinstance(route, APIRoute) and route.include_in_schema:
             for method in route.methods or ():

@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 
 class HttpServer:
     def __init__(self, api: FastAPI, settings: Settings) -> None:
-        may_listen(settings.host, settings)
+        may_listen(settings.host, settings.security)
         self._api, self._host, self._port = api, settings.host, settings.port
         self._socket: socket.socket | None = None
         self._serving: asyncio.Task[None] | None = None

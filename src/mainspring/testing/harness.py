@@ -11,8 +11,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ..core.loops import inside_event_loop
 from ..model.errors import InvalidValue
 from ..model.values.payload import presentable
@@ -110,7 +108,7 @@ class harness:
         self._had_facade = "sync" in vars(self._app)
         store = RecordingStore(self._clock)
         runtime.clock = self._clock
-        runtime.settings = msgspec.structs.replace(runtime.settings, **FOR_A_TEST)
+        runtime.settings = runtime.settings.with_changes(FOR_A_TEST)
         runtime.resources = {**runtime.resources, **self._resources}
         runtime.arguments = {**runtime.arguments, **FOR_A_TEST}
         runtime.given_store, runtime.parts = store, _seeded_parts(runtime, store, self._options[2])

@@ -168,7 +168,7 @@ class KitBase:
 
     @property
     def _tz(self) -> str:
-        return self.app.settings.timezone
+        return self.app.settings.process.timezone
 
     def _instant(self, at: Any) -> Micros | None:
         return None if at is None else to_micros(instant("at", at, tz=self._tz))

@@ -13,7 +13,7 @@ from mainspring import ConfigurationError, InvalidValue, Mainspring
 from mainspring.app import event_loops
 from mainspring.app.event_loops import new_event_loop, uses_uvloop
 from mainspring.app.signals import run_to_end
-from mainspring.config.settings import load
+from mainspring.config.load import load
 
 
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:

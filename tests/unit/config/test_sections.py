@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring, Retry, every, limited
-from mainspring.config.sections import SECTIONS
-from mainspring.config.settings import RULES, load
+from mainspring.config.load import SECTIONS, load
+from mainspring.config.settings import SETTINGS
 from mainspring.model.errors import ConfigurationError, InvalidValue, MainspringError
 from mainspring.model.job import JobSpec
 
@@ -51,7 +51,7 @@ def test_every_section_sets_what_it_names(file: Path) -> None:
     assert (settings.tenant_concurrency, settings.tenant_max_attempts) == (4, 2)
     assert (settings.tenant_retry, settings.window_max_span) == (Retry("1s", 3, "10s"), 31 * 86_400.0)
     assert settings.tenant_continue_on_failure is False
-    assert {name for keys in SECTIONS.values() for name in keys.values()} <= set(RULES)
+    assert {name for keys in SECTIONS.values() for name in keys.values()} <= set(SETTINGS)
 
 
 def test_sections_stand_in_pyproject_too_and_the_environment_wins(file: Path) -> None:
@@ -71,7 +71,7 @@ def test_sections_stand_in_pyproject_too_and_the_environment_wins(file: Path) ->
         ("[tenant]\nmax_attempts = 0", "[tenant] max_attempts"),
         ("[tenant]\nretry = 'never'", "[tenant] retry"),
         ("[tenant]\nretry = { first = '5s' }", "initial, multiplier, max, jitter"),
-        ("[tenant]\nretry = { multiplier = 0 }", "[tenant] retry), retry.multiplier"),
+        ("[tenant]\nretry = { multiplier = 0 }", "[tenant] retry).multiplier"),
         ("[date_range]\nmax_span = 'long'", "[date_range] max_span"),
         ("[lock]\nbackend = 'redis'", "needs redis_url"),
         ("audit_retention = '1h'", 'at least "1d", or "forever"'),

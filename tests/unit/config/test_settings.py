@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from mainspring.config.settings import RULES, Settings, load, parse_url, without_password
+from mainspring.config.load import load
+from mainspring.config.settings import SETTINGS, Settings, SettingsOptions
 from mainspring.model.errors import ConfigurationError, InvalidValue, MainspringError
+from mainspring.model.values.database_url import parse_url, without_password
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +27,42 @@ def test_defaults() -> None:
 
 
 def test_every_setting_has_a_rule_that_accepts_its_default() -> None:
-    assert set(Settings.__struct_fields__) - {"values", "environ"} == set(RULES)
-    for name, rule in RULES.items():
+    for name, setting in SETTINGS.items():
         default = getattr(Settings(), name)
         if default is not None:
-            assert rule(name, default) == default
+            assert setting.rule(name, default) == default
+
+
+def test_the_types_of_arguments_name_every_setting() -> None:
+    assert list(SettingsOptions.__annotations__) == list(SETTINGS)
+
+
+def test_a_setting_is_found_by_its_name_and_in_its_section() -> None:
+    settings = load({"lease": "1m"}, {}, "/dev/null")
+    assert settings.lease == settings.engine.lease == 60.0
+    assert settings.with_changes({"lease": 5.0, "port": 1}).engine.lease == 5.0
+    with pytest.raises(AttributeError, match="there is no setting 'leese'"):
+        _ = settings.leese
+
+
+@pytest.mark.req("OPS-2", "SEC-4")
+def test_secrets_may_come_from_files(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("postgresql://app:hunter2@localhost/jobs\n")
+    variable = "MAINSPRING_DATABASE_URL_FILE"
+    settings = load({}, {variable: str(tmp_path / "url")}, None)
+    assert settings.database_url == "postgresql://app:hunter2@localhost/jobs"
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(
+        ConfigurationError, match=r"MAINSPRING_DATABASE_URL_FILE: the file .*none' cannot be read: No such"
+    ):
+        load({}, {variable: str(tmp_path / "none")}, None)
+    with pytest.raises(
+        ConfigurationError, match=r"MAINSPRING_DATABASE_URL and MAINSPRING_DATABASE_URL_FILE are both set"
+    ):
+        load({}, {variable: "x", "MAINSPRING_DATABASE_URL": "memory://"}, None)
+    with pytest.raises(ConfigurationError, match="MAINSPRING_LEASE_FILE is not a setting"):
+        load({}, {"MAINSPRING_LEASE_FILE": str(tmp_path / "url")}, None)
+    assert load({}, {"MAINSPRING_JWT_KEY_FILE": "key.pem", "MAINSPRING_JWT_ALGORITHMS": "RS256"}, None).jwt_key_file
 
 
 @pytest.mark.req("OPS-2")

@@ -14,7 +14,7 @@ import msgspec
 from ...admin import schema
 from ...admin.copy import Compared, Moved, Progress, verify
 from ...admin.copy import copy as copy_all
-from ...config.settings import load
+from ...config.load import load
 from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup
 from ..screens.output import console, note, print_fields, print_json
 
@@ -123,7 +123,7 @@ def _print_compared(compared: Sequence[Compared]) -> None:
 
 
 def _url(given: str | None) -> str:
-    return load({"database_url": given}).database_url
+    return load({"database_url": given}).process.database_url
 
 
 def _show(found: schema.SchemaStatus, output: str) -> None:

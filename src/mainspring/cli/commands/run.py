@@ -15,7 +15,7 @@ import click
 
 from ...app.event_loops import uses_uvloop
 from ...app.mainspring import Mainspring
-from ...config.settings import RULES
+from ...config.settings import SETTINGS as ALL_SETTINGS
 from ...model.errors import MainspringError, nearest
 from ...model.events import Event, Running
 from ...model.values.reading import duration
@@ -118,7 +118,7 @@ def _say_if_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
     """By the same rules as every other source, and under the name the user typed."""
     given = {name: value for name, value in options.items() if value is not None}
-    return {name: RULES[name](f"--{name.replace('_', '-')}", value) for name, value in given.items()}
+    return {name: ALL_SETTINGS[name].rule(f"--{name.replace('_', '-')}", value) for name, value in given.items()}
 
 
 def _beside_the_first(roles: tuple[str, ...]) -> dict[str, str]:

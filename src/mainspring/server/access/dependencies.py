@@ -57,7 +57,7 @@ async def sys_access(connection: HTTPConnection) -> None:
 def guard_of(connection: HTTPConnection) -> Guard:
     guard = getattr(connection.app.state, "guard", None)
     if not isinstance(guard, Guard):  # without one nothing may be let through
-        raise RuntimeError("the application has no guard: set app.state.guard = Guard(app.settings, app)")
+        raise RuntimeError("the application has no guard: set app.state.guard = Guard(app.settings.security, app)")
     return guard
 
 

@@ -48,7 +48,9 @@ class Guard:
         self._failures = FailedLogins(settings.failed_logins_per_minute, monotonic, shared)
         self._jwt = JwtVerifier(settings, monotonic) if settings.takes_jwt else None
         if settings.api_tokens and tokens is None:
-            raise ConfigurationError("api_tokens needs the application that knows them: Guard(app.settings, app)")
+            raise ConfigurationError(
+                "api_tokens needs the application that knows them: Guard(app.settings.security, app)"
+            )
         self._tokens = TokenVerifier(tokens, monotonic, now) if tokens is not None and settings.api_tokens else None
 
     # --- addresses ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.config.settings import Settings
+from mainspring.config.settings import SETTINGS
 from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.options import HTTP_FIELDS, OPTIONS, JobOptions
 from mainspring.core.declaring.registry import Registry
@@ -54,7 +54,7 @@ def test_the_table_agrees_with_the_types_the_specification_and_the_settings() ->
     stored = {option.field for option in OPTIONS.values() if option.field}
     assert stored == set(JobSpec.__struct_fields__) - {"handler", "feeds"}
     for option in OPTIONS.values():
-        assert not option.setting or option.setting in Settings.__struct_fields__
+        assert not option.setting or option.setting in SETTINGS
         assert not option.needs or option.needs in OPTIONS
         assert option.default_text
         if option.check is not None and option.field == option.name:

@@ -8,7 +8,7 @@ import pytest
 
 from mainspring import InvalidValue, Retention, every
 from mainspring.app.parts import node_settings
-from mainspring.config.settings import load
+from mainspring.config.load import load
 from mainspring.core.engine import janitor
 from mainspring.core.engine.janitor import DAY, Janitor, prune_rules
 from mainspring.model.execution import State
