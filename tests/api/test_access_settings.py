@@ -134,7 +134,7 @@ def test_a_secret_is_in_no_dump(caplog: pytest.LogCaptureFixture) -> None:
         repr(given),
         str(given),
         json.dumps(given.in_force(), default=repr),
-        repr(vars(app)["settings"]),
+        repr(app.settings),
     ]
     for text in shown:
         assert SECRET not in text

@@ -103,7 +103,7 @@ def _specs(file: Path) -> dict[str, JobSpec]:
     app.job("own", max_attempts=9, retry="queue", tenants=["a"], tenant_concurrency=1)(lambda: None)
     app.job("most", tenants=["a"], tenant_max_attempts=8, tenant_retry="tenant", continue_on_failure=True)(lambda: None)
     app.job("month", trigger=every(hours=1), window=limited("previous_day", max_span="90d"))(lambda: None)
-    return dict(app._declarations.jobs(app.settings))
+    return dict(app._runtime._declarations.jobs(app.settings))
 
 
 @pytest.mark.req("TEN-2", "TEN-3", "EXE-4", "WIN-4")
