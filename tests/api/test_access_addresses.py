@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mainspring.model.errors import InvalidValue
-from mainspring.model.values.networks import network
+from mainspring.model.values.access import network
 from mainspring.server.access import Guard
 from mainspring.server.access.addresses import MOST_HOPS, Client, Networks, client_of, parse_address
 from tests.api.access_support import STRANGER, ask, settings, tiny_api

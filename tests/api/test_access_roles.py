@@ -12,7 +12,7 @@ from fastapi.routing import iter_route_contexts
 from mainspring.core.declaring.job_specs import job_spec
 from mainspring.model.errors import InvalidValue
 from mainspring.model.job import Job, encode_spec
-from mainspring.model.values.roles import Role, role
+from mainspring.model.values.access import Role, role
 from mainspring.server.access import (
     LOOPBACK,
     Guard,

@@ -16,7 +16,7 @@ from mainspring import Mainspring
 from mainspring.config.load import load
 from mainspring.config.settings import Settings
 from mainspring.model.errors import ConfigurationError, InvalidValue
-from mainspring.model.values.secret import HIDDEN, Secret
+from mainspring.model.values.access import HIDDEN, Secret
 from tests.api.access_support import SECRET, settings
 
 pytestmark = pytest.mark.req("SEC-2")

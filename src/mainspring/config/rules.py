@@ -16,10 +16,9 @@ import msgspec
 
 from ..core.declaring.options import OPTIONS
 from ..model.errors import ConfigurationError, InvalidValue
+from ..model.values.access import Secret, network
 from ..model.values.database_url import parse_url, redis_url
-from ..model.values.networks import network
 from ..model.values.reading import choice, duration, duration_text, identifier, whole, zone, zone_name
-from ..model.values.secret import Secret
 
 Rule: TypeAlias = Callable[[str, Any], Any]
 DAY = 86_400.0

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from ..model.errors import ConfigurationError, InvalidValue
-from ..model.values.secret import Secret
+from ..model.values.access import Secret
 from .rules import (
     DAY,
     Setting,

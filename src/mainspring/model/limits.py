@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from .errors import InvalidValue
-from .values.option_fields import OptionFields
-from .values.reading import whole
+from .values.reading import OptionFields, whole
 
 MAX_LIMITS = 4
 MAX_CONCURRENCY = 100_000

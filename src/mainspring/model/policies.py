@@ -9,10 +9,14 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
+<<<<<<< HEAD
 from .errors import InvalidValue, nearest, one_of
-from .values.option_fields import OptionFields
+from .values.reading import OptionFields
+=======
+from .errors import InvalidValue, one_of
+>>>>>>> 7a51e2a (Values: roles, secrets and networks in one module; options' fields beside the other readers)
 from .values.payload import presentable
-from .values.reading import choice, duration, whole
+from .values.reading import OptionFields, choice, duration, whole
 
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
 Missed: TypeAlias = Literal["skip", "latest", "all"]

@@ -10,7 +10,7 @@ from ...app.mainspring import Mainspring
 from ...core.access.api_tokens import NewToken, Token, token_shape
 from ...core.render.entities import instant_text
 from ...model.time.instants import Micros, to_micros
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, note, without_distance
 from ..screens.table import Way, print_table

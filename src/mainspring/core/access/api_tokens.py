@@ -21,10 +21,9 @@ from ...model.errors import CommandRefused, InvalidValue, NotFound, StoreError
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import SECOND, Micros, maybe_datetime, to_datetime
+from ...model.values.access import Role, Secret, role
 from ...model.values.ids import Chance
 from ...model.values.reading import duration, identifier, words
-from ...model.values.roles import Role, role
-from ...model.values.secret import Secret
 from ..auditing import audit_record
 from ..ports import Store
 from ..render.entities import instant_text

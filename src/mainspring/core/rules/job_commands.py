@@ -14,8 +14,8 @@ from ...model.job import Job, JobSpec, JobState, JobStats, LiveCounts, effective
 from ...model.occurrences import write_overrides
 from ...model.store.messages import JobFacts, JobWrite
 from ...model.time.instants import Micros
+from ...model.values.access import Role
 from ...model.values.ids import Chance
-from ...model.values.roles import Role
 from . import ticks
 from .occurrences import that_still_hold, with_occurrences
 from .opening_hours import NONE

@@ -14,8 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import InvalidValue, nearest, one_of
-from ..values.option_fields import OptionFields
-from ..values.reading import WEEKDAYS, identifier
+from ..values.reading import WEEKDAYS, OptionFields, identifier
 from .calendar import weekdays
 
 Outside = Literal["skip", "wait"]

@@ -1,4 +1,4 @@
-"""User values become exact ones here, or fail with an error that names field, value, allowed values and remedy.
+"""Reads values that users write: each becomes an exact value or fails with an error that names field, value, allowed values and remedy.
 
 >>> duration("timeout", "1h30m")
 5400.0
@@ -14,11 +14,14 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any
 
-from ..errors import InvalidValue, one_of
+import msgspec
+
+from ..errors import InvalidValue, nearest, one_of
 from ..time.timeline import localise
 from ..time.zones import zone, zone_name
 
 __all__ = [
+    "OptionFields",
     "choice",
     "day_of_month",
     "duration",
@@ -221,3 +224,21 @@ def is_identifier(value: Any) -> bool:
 def _identifier_remedy(value: Any) -> str:
     suggestion = re.sub(r"[^A-Za-z0-9_.-]+", "-", value)[:100].strip("-") if isinstance(value, str) else ""
     return f"Try {suggestion!r}" if suggestion else ""
+
+
+class OptionFields(msgspec.StructMeta):
+    """The metaclass of options that users write in code, such as `Limit(...)`: a misspelt or missing field is refused by
+    name. Decoding from JSON does not call it."""
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        fields = cls.__struct_fields__
+        for name in named:
+            if name not in fields:
+                guess = nearest(name, fields)
+                remedy = f"Did you mean {guess!r}?" if guess else ""
+                raise InvalidValue(cls.__name__, name, f"the fields {', '.join(fields)}", remedy)
+        given = {*fields[: len(values)], *named}
+        for name in fields[: len(fields) - len(cls.__struct_defaults__)]:
+            if name not in given:
+                raise InvalidValue(cls.__name__, f"{cls.__name__} without {name}", f"one that names its {name}")
+        return super().__call__(*values, **named)

@@ -1,6 +1,6 @@
 """Who may do what over HTTP: addresses, credentials, roles. Routes declare, `Guard` decides."""
 
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, sys_access
 from .guard import Guard
 from .listening import UVICORN_OPTIONS, may_listen

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ...model.values.networks import network
+from ...model.values.access import network
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Headers: TypeAlias = Iterable[tuple[str, str]]

@@ -14,7 +14,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.requests import HTTPConnection
 
 from ...model.errors import MainspringError
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from .guard import Guard
 from .principals import Principal
 

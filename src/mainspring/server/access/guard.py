@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 from ...config.security import SecuritySettings
 from ...model.errors import ConfigurationError, MainspringError
 from ...model.time.instants import Micros
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from .addresses import Client, Networks, client_of
 from .browsers import check_browser
 from .failures import FailedLogins, FailureSource

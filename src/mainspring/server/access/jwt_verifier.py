@@ -13,8 +13,8 @@ import jwt
 
 from ...config.security import SecuritySettings
 from ...model.errors import InvalidValue
+from ...model.values.access import Role
 from ...model.values.reading import words
-from ...model.values.roles import Role
 from .jwt_keys import Key, key_source
 from .principals import Principal
 from .refusals import Unproven

@@ -9,7 +9,7 @@ import msgspec
 from ...core.rules import job_commands
 from ...core.rules.job_commands import role_for
 from ...model.job import Job
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from .refusals import forbidden
 
 Kind: TypeAlias = Literal["loopback", "token", "jwt"]

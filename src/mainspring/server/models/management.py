@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from ...core.monitoring.missed_runs import MissedReason
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from .commands import MOST_PER_PAGE, NO_NUL, PAGE, Cursor, Instant, Name, Offset, Short, Strict
 
 MOST_ENTRIES = 5_000

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...core.monitoring.missed_runs import MissedReason
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from .answers import Audit, Instant, Output
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from ...model.backfill import BackfillState
-from ...model.values.roles import Role
+from ...model.values.access import Role
 from .answers import Backfill, Handler, Lock, Output, Worker
 from .commands import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, Name, Short, Strict
 from .management_answers import CalendarSummary, Token
