@@ -15,8 +15,8 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class Role(StrEnum):
-    """A viewer reads, an operator steers jobs and executions, an admin also manages locks and tokens. Each role includes
-    those before it.
+    """A viewer reads, an operator steers jobs and executions, an admin also manages locks and tokens. Each role
+    includes those before it.
 
     >>> Role.ADMIN.covers(Role.OPERATOR), Role.VIEWER.covers(Role.OPERATOR)
     (True, False)

@@ -1,4 +1,4 @@
-"""Reads values that users write: each becomes an exact value or fails with an error that names field, value, allowed values and remedy.
+"""Reads values that users write. What cannot be read raises an error that names field, value, allowed and remedy.
 
 >>> duration("timeout", "1h30m")
 5400.0
@@ -227,8 +227,8 @@ def _identifier_remedy(value: Any) -> str:
 
 
 class OptionFields(msgspec.StructMeta):
-    """The metaclass of options that users write in code, such as `Limit(...)`: a misspelt or missing field is refused by
-    name. Decoding from JSON does not call it."""
+    """The metaclass of options that users write in code, such as `Limit(...)`: a misspelt or missing field is refused
+    by name. Decoding from JSON does not call it."""
 
     def __call__(cls, *values: Any, **named: Any) -> Any:
         fields = cls.__struct_fields__
