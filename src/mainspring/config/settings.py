@@ -11,11 +11,10 @@ from typing import Any, TypeAlias, TypedDict, get_args, get_type_hints
 
 import msgspec
 
-<<<<<<< HEAD
 from ..model.errors import ConfigurationError, nearest
 from ..model.policies import Retry
-from ..model.values.database_url import without_password
 from ..model.values.access import HIDDEN, Secret
+from ..model.values.database_url import without_password
 from .rules import Setting
 from .sections import (
     ContextSettings,
@@ -28,20 +27,6 @@ from .sections import (
     RedisSettings,
 )
 from .security import SecuritySettings
-=======
-from ..model import defaults
-from ..model.errors import ConfigurationError, InvalidValue, nearest, shown
-from ..model.values.access import HIDDEN, Secret
-from ..model.values.database_url import DatabaseUrl, parse_url, redis_url, without_password
-from ..model.values.reading import choice, duration, duration_text, identifier, zone, zone_name
-from . import jobs, monitoring, security
-from .jobs import JobSettings
-from .sections import SECTIONS, unfolded
-from .security import check_security
-from .values import number, switch
-
-__all__ = ["DatabaseUrl", "Settings", "load", "parse_url", "without_password"]
->>>>>>> 7a51e2a (Values: roles, secrets and networks in one module; options' fields beside the other readers)
 
 PREFIX = "MAINSPRING_"
 """Of the environment variables that set a setting."""

@@ -9,12 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
-<<<<<<< HEAD
 from .errors import InvalidValue, nearest, one_of
-from .values.reading import OptionFields
-=======
-from .errors import InvalidValue, one_of
->>>>>>> 7a51e2a (Values: roles, secrets and networks in one module; options' fields beside the other readers)
 from .values.payload import presentable
 from .values.reading import OptionFields, choice, duration, whole
 
