@@ -1,7 +1,7 @@
-"""Moving house: all that one store holds, copied into another and compared record by record.
+"""Copy everything from one store into another, then compare both record by record.
 
-Records travel in the order of their keys, page by page, and are inserted only where they are missing: a copy that was
-interrupted goes on where it stopped when it is run again. Jobs come last, so that nothing ticks before all is there.
+Records are copied in the order of their keys, page by page, and inserted only where they are missing: a copy that was
+interrupted continues when it is run again. Jobs come last, so that nothing ticks before everything is there.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .ports import Store
 
 KINDS: tuple[RecordKind, ...] = ("incarnations", "executions", "audits", "entries", "jobs")
 COMPARED: tuple[RecordKind, ...] = ("executions", "incarnations", "audits", "entries", "jobs")
-"""Executions first: they tell which numbers the target has given."""
+"""Executions first: they show which numbers the target has given."""
 
 PAGE = 500
 SHOWN = 5
 _NUL, _REPLACED = b"\\u0000", "\ufffd".encode()  # what PostgreSQL cannot store, and what it stores for it
 
 Progress: TypeAlias = Callable[[str, RecordKind, int, str], None]
-"""Told now and then: "checking", "copying" or "verifying", of which kind, how many so far, and the last key."""
+"""Called now and then with the step ("checking", "copying" or "verifying"), kind, number of records and last key."""
 
 Pair: TypeAlias = tuple[Record | None, Record | None]
 
 
 class CopyRefused(MainspringError):
-    """Why nothing was copied, and what to do about it."""
+    """Nothing was copied; the message says why, and what to do about it."""
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy did. `running` executions keep owner and lease, and are rescued once that has run out."""
+    """The result of a copy. `running` executions keep owner and lease, and are rescued once the lease has expired."""
 
     copied: dict[RecordKind, int]
     running: int
@@ -67,20 +67,20 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
         return all(kind.equal for kind in self.compared)
 
 
-async def copy(source: Store, target: Store, tell: Progress, *, force: bool = False) -> Moved:
-    """Copy everything, then compare everything; `force` copies though processes are at work in the source."""
+async def copy(source: Store, target: Store, progress: Progress, *, force: bool = False) -> Moved:
+    """Copy everything, then compare everything; `force` copies even while processes use the source."""
     await refuse_workers(target, "target")
     if not force:
         await refuse_workers(source, "source")
     await settle(source)
-    await refuse_other_data(source, target, tell)
-    copied = {kind: await copy_kind(source, target, kind, tell) for kind in KINDS}
+    await refuse_other_data(source, target, progress)
+    copied = {kind: await copy_kind(source, target, kind, progress) for kind in KINDS}
     running = sum(counts.running for counts in (await source.live_counts()).values())
-    return Moved(copied=copied, running=running, compared=await compare(source, target, tell))
+    return Moved(copied=copied, running=running, compared=await compare(source, target, progress))
 
 
 async def settle(store: Store) -> None:
-    """Finish what the store has left for later, so that every finished execution has its number."""
+    """Finish the work the store left for later, so that every finished execution has its number."""
     while await store.fold(1_000):
         pass
 
@@ -94,15 +94,15 @@ async def records(store: Store, kind: RecordKind) -> AsyncIterator[Record]:
 
 
 async def dump(store: Store) -> AsyncIterator[bytes]:
-    """All that a store holds, one line of JSON per record: equal stores give equal lines."""
+    """The contents of a store, one line of JSON per record: equal stores give equal lines."""
     for kind in KINDS:
         async for record in records(store, kind):
             yield canonical(record)
 
 
 def canonical(record: Record) -> bytes:
-    """Durations are sums of whole microseconds: a store may keep them as such, or as milliseconds with a fraction. What
-    is parked under a limit here is judged anew there."""
+    """The record as JSON, without what may differ between stores: durations are sums of whole microseconds, which a
+    store may keep as such or as fractional milliseconds; a parked row is checked again in the target."""
     if isinstance(record, ExecutionRecord) and record.execution.parked is not None:
         record = replace(record, execution=replace(record.execution, parked=None))
     if isinstance(record, Incarnation) and record.stats is not None:
@@ -123,8 +123,8 @@ async def refuse_workers(store: Store, which: str) -> None:
         raise CopyRefused(f"processes are at work in the {which} database ({names}); stop them first")
 
 
-async def refuse_other_data(source: Store, target: Store, tell: Progress) -> None:
-    """What the target holds must be a part of what the source holds: then this is a copy that was interrupted."""
+async def refuse_other_data(source: Store, target: Store, progress: Progress) -> None:
+    """Unless the target's data is a part of the source's: then an interrupted copy continues."""
     matching = Matching()
     for kind in COMPARED:
         if not await target.copy_out(kind, "", 1):
@@ -132,16 +132,18 @@ async def refuse_other_data(source: Store, target: Store, tell: Progress) -> Non
         seen = 0
         async for ours, theirs in matching.pairs(source, target, kind):
             if theirs is not None and (ours is None or canonical(ours) != canonical(theirs)):
-                raise CopyRefused(f"the target holds other data ({told(kind, ours, theirs)}); copy into an empty one")
+                raise CopyRefused(
+                    f"the target holds other data ({difference(kind, ours, theirs)}); copy into an empty one"
+                )
             seen += 1
-            _tell_now_and_then(tell, "checking", kind, seen, ours or theirs)
+            _report_now_and_then(progress, "checking", kind, seen, ours or theirs)
 
 
 # --- copying --------------------------------------------------------------------------------------------------------
 
 
-async def copy_kind(source: Store, target: Store, kind: RecordKind, tell: Progress) -> int:
-    """How many records were new."""
+async def copy_kind(source: Store, target: Store, kind: RecordKind, progress: Progress) -> int:
+    """Returns the number of new records."""
     copied, read, after, more_there = 0, 0, "", True
     while page := await source.copy_out(kind, after, PAGE):
         there = await target.copy_out(kind, after, PAGE) if more_there else []
@@ -150,21 +152,23 @@ async def copy_kind(source: Store, target: Store, kind: RecordKind, tell: Progre
         missing = [record for record in page if key_of(record) not in known]
         copied += await target.copy_in(kind, missing) if missing else 0
         read, after = read + len(page), key_of(page[-1])
-        tell("copying", kind, read, after)
+        progress("copying", kind, read, after)
     return copied
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------
 
 
-async def compare(source: Store, target: Store, tell: Progress) -> tuple[Compared, ...]:
+async def compare(source: Store, target: Store, progress: Progress) -> tuple[Compared, ...]:
     """Every record of both sides."""
     matching = Matching()
-    found = {kind: await _compare_kind(matching, source, target, kind, tell) for kind in COMPARED}
+    found = {kind: await _compare_kind(matching, source, target, kind, progress) for kind in COMPARED}
     return tuple(found[kind] for kind in KINDS)
 
 
-async def _compare_kind(matching: Matching, source: Store, target: Store, kind: RecordKind, tell: Progress) -> Compared:
+async def _compare_kind(
+    matching: Matching, source: Store, target: Store, kind: RecordKind, progress: Progress
+) -> Compared:
     counts, sums, differences = [0, 0], (hashlib.sha256(), hashlib.sha256()), list[str]()
     async for pair in matching.pairs(source, target, kind):
         lines = [None if record is None else canonical(record) for record in pair]
@@ -173,8 +177,8 @@ async def _compare_kind(matching: Matching, source: Store, target: Store, kind: 
                 counts[side] += 1
                 sums[side].update(line + b"\n")
         if lines[0] != lines[1] and len(differences) < SHOWN:
-            differences.append(told(kind, *pair))
-        _tell_now_and_then(tell, "verifying", kind, max(counts), pair[0] or pair[1])
+            differences.append(difference(kind, *pair))
+        _report_now_and_then(progress, "verifying", kind, max(counts), pair[0] or pair[1])
     return Compared(
         kind=kind,
         source=counts[0],
@@ -186,8 +190,8 @@ async def _compare_kind(matching: Matching, source: Store, target: Store, kind: 
 
 
 class Matching:
-    """Records of both sides by key. A live execution that had no number yet may have one in the target: that number is
-    left out of the comparison, and taken off the last number of its job."""
+    """Records of both sides by key. A live execution without a number may have got one in the target: that number is
+    left out of the comparison, and subtracted from the last number of its job."""
 
     def __init__(self) -> None:
         self._given: Counter[str] = Counter()
@@ -215,7 +219,7 @@ class Matching:
 
 
 async def _joined(ours: AsyncIterator[Record], theirs: AsyncIterator[Record]) -> AsyncIterator[Pair]:
-    """Both in the order of their keys; what one side lacks is None there."""
+    """Pairs of records in the order of their keys; None for a record that one side lacks."""
     one, other = await anext(ours, None), await anext(theirs, None)
     while one is not None or other is not None:
         keys = [key_of(record) for record in (one, other) if record is not None]
@@ -227,7 +231,7 @@ async def _joined(ours: AsyncIterator[Record], theirs: AsyncIterator[Record]) ->
         other = other if there is None else await anext(theirs, None)
 
 
-def told(kind: RecordKind, ours: Record | None, theirs: Record | None) -> str:
+def difference(kind: RecordKind, ours: Record | None, theirs: Record | None) -> str:
     """How the two differ, in a few words."""
     record = ours or theirs
     assert record is not None
@@ -253,6 +257,6 @@ def _differing(ours: msgspec.Struct, theirs: msgspec.Struct) -> list[str]:
     return [name for name in ours.__struct_fields__ if getattr(ours, name) != getattr(theirs, name)]
 
 
-def _tell_now_and_then(tell: Progress, step: str, kind: RecordKind, count: int, record: Record | None) -> None:
+def _report_now_and_then(progress: Progress, step: str, kind: RecordKind, count: int, record: Record | None) -> None:
     if count % PAGE == 0 and record is not None:
-        tell(step, kind, count, key_of(record))
+        progress(step, kind, count, key_of(record))

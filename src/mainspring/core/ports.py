@@ -1,4 +1,4 @@
-"""What core needs from the outside world. Adapters implement these protocols; core knows nothing else of them.
+"""What core needs from the outside world. Adapters implement these protocols; core knows nothing else about them.
 
 The `Store` is small and batch-first. Each primitive is one atomic step per record, or an idempotent insert; none
 needs a transaction over several documents. Stores never decide: every transition arrives as a frozen instruction
@@ -48,7 +48,7 @@ class Clock(Protocol):
 
 
 class Topic(StrEnum):
-    """What a wake-up is about. ANY comes from stores that notice a change without knowing which."""
+    """The subject of a wake-up. ANY comes from stores that notice a change without knowing its subject."""
 
     WORK = "work"
     JOBS = "jobs"
@@ -61,38 +61,41 @@ Unsubscribe = Callable[[], None]
 
 
 class LockBackend(Protocol):
-    """Where named locks are kept: the store itself, or a server of its own. Time is that of whoever keeps them.
+    """Where named locks are kept: the store itself, or a server of its own, whose clock counts.
 
-    What cannot be confirmed is an error, never a lock.
+    A backend that cannot confirm an operation raises an error; it never reports a lock it is not sure of.
     """
 
     async def close(self) -> None: ...
 
     async def lock_take(self, name: str, owner: str, ttl: float) -> LockRow | None:
-        """Take the lock if nobody holds it or its time is over; the token is greater than any given before."""
+        """Take the lock if nobody holds it or it has expired; the token is greater than any given before."""
 
     async def lock_renew(self, name: str, token: int, ttl: float) -> bool:
-        """Hold on for `ttl` seconds from now; refused when its time is over or another token holds it."""
+        """Hold the lock for `ttl` seconds from now; False if it has expired or another token holds it."""
 
     async def lock_release(
         self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
     ) -> bool:
-        """Release it under this token (None: whoever holds it), or let it run out `keep_for` seconds from now.
+        """Release the lock under this token (None: any token), or let it expire `keep_for` seconds from now.
 
-        False when it is not held, or not under this token: then no audit record is stored either.
+        False if it is not held, or not under this token: then no audit record is stored either.
         """
 
     async def locks(self) -> list[LockRow]:
-        """Locks held now, by name."""
+        """The locks held now, by name."""
 
 
 class Store(LockBackend, Protocol):
-    """All storage primitives; locks are among them.
+    """All storage primitives, including locks.
 
-    Time: leases, due times and `now` follow the store's own clock. Instants inside records are written as given.
+    Time: leases, due times and `now` follow the store's own clock. Instants inside records are stored as given.
+
+    Optional: a store that receives wake-ups from other processes over a connection that may break also has
+    `hears: bool`, which says whether that connection is known to work at the moment.
     """
 
-    # --- life ---------------------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------------------
     async def open(self) -> None:
         """Connect, and create or migrate the schema. Idempotent."""
 
@@ -102,142 +105,146 @@ class Store(LockBackend, Protocol):
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
         """Call back on the running event loop when something changed, here or in another process.
 
-        Wake-ups are hints: they may come late, twice or for nothing. Polling is always the net.
+        Wake-ups are hints: they may come late, twice or for no reason, or be lost. Core polls as well.
         """
-
-    # A store whose wake-ups from other processes come through a line that may break has `hears: bool` too: whether they
-    # are known to come in at the moment.
 
     # --- jobs ---------------------------------------------------------------------------------------------
     async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
-        """Compare-and-set each job row on its own: insert, or update where the stored version is `seen_version` and
-        the stored `id` is the job's own (a job created anew under the same name starts over at version 1).
+        """Compare-and-set each job row on its own: insert, or update if the stored version is `seen_version` and
+        the stored `id` is the job's own (a job created again under the same name starts at version 1).
 
-        The stored version becomes `seen_version + 1` (1 for an insert). Its executions and its audit record are
-        stored in the same step, if and only if the write won. `last_number` is the store's own: never overwritten.
+        The stored version becomes `seen_version + 1` (1 for an insert). The executions and the audit record of a
+        write are stored in the same step, if and only if the write won. `last_number` is the store's own field: a
+        write never changes it.
         """
 
     async def delete_job(self, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
-        """Remove the job row if unchanged since seen; with `purge` also its finished executions and statistics."""
+        """Delete the job row if its version is `seen_version`; with `purge` also its finished executions and
+        statistics."""
 
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
         """These jobs, or all of them, by name."""
 
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
-        """The next jobs by name after this one: for whoever walks over all of them in small steps."""
+        """The next jobs by name after this one, for walking over all jobs in small steps."""
 
     async def count_jobs(self, cap: int) -> int:
-        """How many jobs there are, counting no further than `cap`."""
+        """The number of jobs, counting no further than `cap`."""
 
     async def find_jobs(self, query: JobQuery, cap: int) -> JobsFound:
         """The names of the jobs that match, one page of them. Handler, queue and description are those of the
-        specification in force (`Job.spec`), as of the last write of the row."""
+        specification in force (`Job.spec`) at the last write of the row."""
 
     async def due_jobs(self, limit: int) -> DuePage:
         """Jobs whose `due` has come by the store's clock, earliest first, and the due time of the next one."""
 
     async def stats(self, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
-        """Exact statistics by job id: folded ones plus what is not folded yet. Jobs with none are absent."""
+        """Exact statistics by job id: folded ones plus those not folded yet. Jobs without any are absent."""
 
     async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
-        """Live executions by job id. Jobs with none are absent."""
+        """The number of live executions by job id. Jobs without any are absent."""
 
     async def swept(self, limit: int) -> list[Job]:
         """Jobs marked `sweep`: their live executions still have to be cancelled."""
 
     # --- executions ---------------------------------------------------------------------------------------
     async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
-        """Insert each execution in the order given, on its own:
+        """Insert each execution on its own, in the order given:
 
         - its id exists, live or finished: `duplicate`, nothing changes;
         - its `unique_key` is held by a live row: `unique_taken`, nothing is inserted;
-        - its `overlap_key` is held by a live row: it is recorded as final state `skipped`, reason `overlap`,
-          under the same id; with `overlap_slots` n > 1 the row takes the first free one of `key#0` to `key#n-1`
-          and is skipped when all are held (a `running_overlap_key` equal to its `overlap_key` becomes that slot too);
+        - its `overlap_key` is held by a live row: it is recorded under the same id in the final state `skipped`,
+          reason `overlap`. With `overlap_slots` n > 1 the row takes the first free key of `key#0` to `key#n-1` and is
+          skipped when all are held (a `running_overlap_key` equal to its `overlap_key` becomes that key too);
         - otherwise it is live: `added`.
 
-        Whatever is recorded, skipped or final too, gets the next number of its job, now or at the latest when
-        `fold` has run after it ended. `audit` is stored in the same step if anything was recorded.
+        A live row holds the keys in its `unique_key` and `overlap_key`. An execution that arrives running (work
+        recorded inline) is stored as it is, with owner, token and lease as given. One that arrives in a final state is
+        recorded as history as it is, holds no key and is `added` (that is how a gap of missed ticks is recorded).
 
-        An execution that arrives running (work recorded inline) is live as it is: owner, token and lease as given.
-
-        A key is held by a live row in `unique_key` or `overlap_key` respectively. An execution that arrives in a
-        final state is recorded as history as it is, holds no key and is `added` (that is how a gap of missed ticks
-        is noted). All that ends up in history here counts in the statistics.
+        Every execution that is recorded, including skipped and final ones, gets the next number of its job, now or at
+        the latest when `fold` has run after it ended. Those recorded as history count in the statistics. `audit` is
+        stored in the same step if anything was recorded.
         """
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
-        """Settle, then claim: two steps in one round trip and one commit, so that the claim sees the keys the
+        """Settle, then claim: two steps in one round trip and one commit, so that the claim sees the keys that the
         settle freed.
 
-        Settle: apply each change only if the row is live and its (state, token, owner) are those expected; with
-        `rescue`, also only if its lease has run out by the store's clock. A change to `pending` makes the row due
-        `delay` seconds from the store's now, clears owner, lease, claim and progress, keeps keys and token.
-        A final change moves the row to history (unless `keep` is false) with `finished = at`, frees its keys, makes the
-        executions waiting for those keys due at once (those a claim deferred, not those whose time is yet to come),
-        and counts it in the statistics; an applied rescue counts as `rescued` there. `attempt` is appended;
-        `audit` is stored if the change was applied.
+        **Settle.** Apply each change only if the row is live and its (state, token, owner) are those expected; with
+        `rescue`, also only if its lease has expired by the store's clock. `attempt` is appended; `audit` is stored if
+        the change was applied.
 
-        Claim: future rows whose time has come become ready; then rows are claimed as `ClaimRequest` says: state
+        - A change to `pending` makes the row due `delay` seconds from the store's now and clears owner, lease, claim
+          and progress. Keys and token stay.
+        - A final change moves the row to history (unless `keep` is false) with `finished = at` and frees its keys.
+          Executions that a claim deferred because of those keys become due at once; those whose time is yet to come
+          do not. The ending counts in the statistics, an applied rescue as `rescued`.
+
+        **Claim.** Future rows whose time has come become ready; then rows are claimed as `ClaimRequest` says: state
         running, token + 1, owner, lease = store now + lease, `claimed` = store now, and `started` likewise if unset.
-        Shares: a row with a `share` is in a lane of its own kind, beside the lane of the rows of the same queue and
-        handler that have none (both take turns, as lanes do). Within such a lane and a priority, rows are claimed in
-        the order of their tags, equal ones by id. A row gets its tag whenever it becomes ready (inserted due,
-        promoted, made due by a freed key, woken after it was parked): the greater of (a) the smallest tag among the
-        ready rows of its lane and priority, 0 if there is none, and (b) the greatest tag among the ready rows of its
-        lane, priority and share, plus 1,000,000 // weight; without such rows (a) alone. Rows of one batch get theirs
-        one after another, in the order of their ids. So a share that has nothing waiting goes to the front, and one
-        with a backlog takes turns. Two writers at the same instant may give equal tags: that is fair enough.
 
-        Limits: a row with `limits` is claimed only if of each of them fewer than `concurrency` running rows carry the
-        key, and the bucket of its `rate` holds a token (`model.limits.refilled`; a bucket begins full); the claim
-        takes one token of each. Otherwise the row is parked: it stays pending, out of the ready order, `parked` names
-        the key of the first limit that has no room, and it uses up one of the request's `limit`. Never do more than
-        `concurrency` rows run under a key, however many processes claim at once. The numbers that count are those of
-        the row being claimed. A row that was claimed, or has left `pending`, is not parked. A staged row is judged by
-        its limits first, and takes neither slot nor token when its running key is held.
+        - Rows are claimed whether or not their job still exists. `stopped` names the cancelled jobs among theirs; for a
+          row added after its job was cancelled, the claimer always gets it.
+        - Staged rows are claimed one by one: their keys become the running keys and `staged` ends. If another live row
+          holds a running key, the row is deferred by 5 s instead and reported as blocked.
+        - Rows marked `alone` are left out of other claims.
 
-        Parked rows stand in lines: one for each key, kind of limit (slot or token), numbers of the limit and lane, so
-        that nobody stands in the way of rows that other numbers let through or other workers claim. A line is in the
-        order of priority, place and id. Shares take turns there too, also while nothing under the key is ready: a row
-        with a share gets its place in the line as ready rows get their tags (from the smallest place in its line and
-        priority, and the greatest of its share there), the others have place 0. A row that was woken and is parked in
-        the same line again, before it was claimed or changed, has the place it had. To wake n rows of a key means: of
-        each of its lines the first n, but no more than there is room for by the numbers of that line. Woken are
+        **Shares.** A row with a `share` is in a lane of its own kind, beside the lane of the rows of the same queue and
+        handler that have none; both take turns, as lanes do. Within such a lane and a priority, rows are claimed in the
+        order of their tags, equal ones by id. A row gets its tag whenever it becomes ready (inserted due, promoted,
+        made due by a freed key, woken after it was parked): the greater of (a) the smallest tag among the ready rows of
+        its lane and priority, 0 if there is none, and (b) the greatest tag among the ready rows of its lane, priority
+        and share, plus 1,000,000 // weight; without such rows (a) alone. Rows of one batch get their tags one after
+        another, in the order of their ids. So a share that has nothing waiting goes to the front, and a share with a
+        backlog takes turns. Two concurrent writers may give equal tags; that is fair enough.
 
-        - as many as running rows with that key leave `running` (whatever they become), in the same step;
-        - one of each of its other keys, when a row has room there that it cannot use: those of the limits before the
-          one it is parked for, and all of them when it is staged and its running key is held;
-        - as many as there is room for when the key is looked at: when its bucket holds tokens again, at the latest 5 s
-          after a row was parked, and at once when a change is applied to a row that is parked there or was woken and
-          not claimed yet. `next_due` covers those instants too. A look that lies further ahead than 5 s is due: the
-          clock was set back.
+        **Limits.** A row with `limits` is claimed only if each of them has room: fewer than `concurrency` running rows
+        carry the key, and the bucket of its `rate` holds a token (`model.limits.refilled`; a bucket starts full). The
+        claim takes one token of each. The numbers that count are those of the row being claimed. However many processes
+        claim at once, never more than `concurrency` rows run under a key.
 
-        Rows are claimed whatever has become of their job; `stopped` names the jobs among theirs that are cancelled. Of
-        a row that was added after its job had been cancelled, the claimer always hears it.
+        A row without room is parked: it stays pending, out of the ready order, `parked` names the key of the first
+        limit without room, and it uses up one of the request's `limit`. A row that was claimed, or has left `pending`,
+        is not parked. A staged row is checked against its limits first, and takes neither slot nor token when its
+        running key is held.
 
-        Staged rows are claimed one by one: their keys become the running keys and `staged` ends; when a running key
-        is held by another live row the row is deferred by 5 s instead and reported as blocked. Rows marked `alone`
-        are left out of other claims.
+        **Wait lines.** Parked rows stand in wait lines: one for each key, kind of limit (slot or token), numbers of the
+        limit and lane, so that no row blocks others that have different numbers or are claimed by different workers. A
+        line is ordered by priority, place and id. Shares take turns there too, also while no row under the key is
+        ready: a row with a share gets its place in the line as ready rows get their tags (from the smallest place in
+        its line and priority, and the greatest of its share there); other rows have place 0. A row that was woken and
+        is parked in the same line again, before it was claimed or changed, keeps its place.
+
+        To wake n rows of a key means: wake the first n of each of its lines, but no more than the numbers of that line
+        have room for. The store wakes
+
+        - as many rows as running rows with that key leave `running` (whatever they become), in the same step;
+        - one row of each other key of a row that has room there which it cannot use: the keys of the limits before the
+          one it is parked for, and all its keys when it is staged and its running key is held;
+        - as many rows as there is room for whenever the key is checked: when its bucket holds tokens again, at the
+          latest 5 s after a row was parked, and at once when a change is applied to a row that is parked there or was
+          woken and not claimed yet. `next_due` covers those instants too. A check planned more than 5 s ahead is due at
+          once: the clock was set back.
         """
 
     async def expired(self, limit: int) -> list[ExecutionRow]:
-        """Running rows whose lease has run out by the store's clock."""
+        """Running rows whose lease has expired by the store's clock."""
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
-        """Mark running rows (same token) as asked to stop; the first request's time and reason stay.
+        """Mark running rows (same token) as asked to stop; time and reason of the first request stay.
 
-        True if the row runs under that token, also when it had been asked before.
+        True if the row runs under that token, also if it had been asked before.
         """
 
     async def cancels(self, owner: str) -> dict[str, str]:
         """Cancel requests for rows this owner runs: execution id to reason."""
 
     async def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
-        """Pending or waiting rows that carry a cancel request: asked to stop while running, handed back since."""
+        """Pending or waiting rows with a cancel request: they were asked to stop while running, and handed back."""
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        """Renew leases and the worker's row. Blocking, called from the heartbeat's own thread.
+        """Renew leases and the worker's row. Blocking: called from the heartbeat's own thread.
 
         A lease is renewed if the row is running under this owner and token; all others are reported lost.
         """
@@ -245,85 +252,82 @@ class Store(LockBackend, Protocol):
     async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
         """Store progress, counters and log lines of rows still running under that owner and token.
 
-        The newest 1,000 log lines of an execution are kept; sequence numbers begin at 1 and go on for ever.
+        The newest 1,000 log lines of an execution are kept. Sequence numbers start at 1 and never repeat.
         """
 
     async def todo(self, limit: int, after: str = "") -> list[ExecutionRow]:
-        """Finished rows whose follow-ups are not known to be done, by id; only those whose id is greater than `after`:
-        so whoever cannot do some of them gets past them."""
+        """Finished rows whose follow-ups are not known to be done, by id, beginning after the id `after`: so a caller
+        can get past rows whose follow-ups fail."""
 
     async def todo_done(self, ids: Sequence[str]) -> None:
         """Clear the mark; rows that were settled with `keep` false are deleted now."""
 
     async def children(self, parent_id: str) -> dict[State, int]:
-        """How many children of this parent are in each state."""
+        """The number of children of this parent in each state."""
 
     async def execution(self, id: str) -> ExecutionRow | None: ...
 
     async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
-        """Live and finished executions, newest id first, or the oldest as the query says."""
+        """Live and finished executions, newest id first unless the query says `oldest_first`."""
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:
-        """How many match, counting no further than `cap`."""
+        """The number of executions that match, counting no further than `cap`."""
 
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
         """Log lines of an execution with their sequence numbers, beginning after `after`."""
 
     # --- housekeeping -------------------------------------------------------------------------------------
     async def fold(self, limit: int) -> int:
-        """Merge up to `limit` statistics deltas into the per-job totals (and number what is not numbered yet), and
-        finish what else was left for later. Returns how many were merged: 0 when nothing is left, always 0 for a
-        store whose single writer keeps the totals exact."""
+        """Merge up to `limit` statistics deltas into the per-job totals, number the executions that have no number
+        yet, and finish other work left for later. Returns the number of deltas merged: 0 when none is left, always 0
+        for a store whose single writer keeps the totals exact."""
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
         """Delete up to `limit` finished executions by this rule, oldest first. Rows with a `todo` mark stay."""
 
     async def prune_workers(self, silent_for: float) -> int:
-        """Forget workers that have not been heard of for so many seconds, and locks whose time is over. Returns how
-        many workers."""
+        """Delete workers that were silent for so many seconds, and expired locks. Returns the number of workers."""
 
     async def workers(self) -> list[WorkerInfo]: ...
 
     async def remove_worker(self, id: str) -> None: ...
 
     async def audits(self, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
-        """Audit records, newest id first; `before` is a cursor: only ids smaller than it."""
+        """Audit records, newest id first, beginning before the id `before`."""
 
     async def prune_audits(self, before: str, limit: int) -> int:
-        """Delete up to `limit` audit records whose ids are smaller than this, the smallest first; how many it was."""
+        """Delete up to `limit` audit records with ids smaller than this, smallest first. Returns how many."""
 
-    # --- shelf --------------------------------------------------------------------------------------------
+    # --- entries ------------------------------------------------------------------------------------------
     async def write_entries(self, writes: Sequence[EntryWrite]) -> list[bool]:
-        """Compare-and-set each entry on its own, in the order given; a put makes its version the stored one plus 1.
+        """Compare-and-set each entry on its own, in the order given; a put increases the stored version by 1.
 
-        The audit record is stored in the same step, if and only if the write won. To remove what is not there wins
-        only with `seen_version` None.
+        The audit record is stored in the same step, if and only if the write won. Removing an entry that does not
+        exist wins only with `seen_version` None.
         """
 
     async def list_entries(
         self, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
     ) -> list[Entry]:
-        """The entries of one scope whose keys lie between these two (both exclusive), by key in the order of code
-        points."""
+        """The entries of one scope with keys between these two (both exclusive), by key in code point order."""
 
     async def entries(self, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
         """Those of these entries that exist, by key."""
 
-    # --- moving house -------------------------------------------------------------------------------------
+    # --- copying to another store -------------------------------------------------------------------------
     async def copy_out(self, kind: RecordKind, after: str, limit: int) -> list[Record]:
-        """The next records of this kind by key (`copy_records.key_of`, in code point order) after this one:
-        jobs with their version and last number, executions live and finished with number, attempts, log lines and all,
-        incarnations that have given a number or have statistics (exact ones, as `stats`), audit records, shelf entries.
-        """
+        """The next records of this kind by key (`copy_records.key_of`, in code point order) after this one: jobs with
+        version and last number; executions, live and finished, with number, attempts and log lines; incarnations that
+        have numbers or statistics (exact ones, as `stats`); audit records; entries."""
 
     async def copy_in(self, kind: RecordKind, records: Sequence[Record]) -> int:
-        """Insert these records as they are; how many were new. One whose key exists is left alone, so that a copy can
-        be repeated. Returns once they are safe. Nothing else follows: no number is used up, no statistic counted, no
-        key tried; a `last_number` of a job is that of its incarnation.
+        """Insert these records as they are. Returns how many were new, once they are durable. A record whose key exists
+        is left alone, so a copy can be repeated. Nothing else follows: no number is used, nothing is counted in the
+        statistics, no key is tried; the `last_number` of a job is that of its incarnation.
 
-        Incarnations come before their executions, jobs last. Keys of live executions are free: if one is not, an
-        error is raised. A live execution without a number gets the next one where a store numbers them at insert.
-        A pending row that a claim had deferred waits until it is due, whatever is freed before.
+        Incarnations come before their executions, jobs last. If the key of a live execution is held, an error is
+        raised. A live execution without a number gets the next one if the store numbers executions at insert. A
+        pending row that a claim had deferred waits until it is due, whatever key is freed before.
         """
 
 

@@ -1,4 +1,4 @@
-"""What a store holds, as whole records: how everything is read out of one store and put into another."""
+"""The contents of a store as whole records, in which form they are copied from one store to another."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Place: TypeAlias = tuple[str, str, str]
 
 
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job's executions beyond the executions themselves; it outlives the job.
+    """Numbers and statistics of a job's executions, which outlive both the executions and the job.
 
-    `last_number` is the last number given to one of them, `stats` what became of all that ever ended.
+    `last_number` is the last number given to an execution; `stats` covers all that ever ended.
     """
 
     job_id: str
@@ -29,8 +29,8 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution, live or finished, with its log lines. `keep` is false for one that goes when its follow-ups are
-    done."""
+    """An execution, live or finished, with its log lines. `keep` is false for one that is deleted when its follow-ups
+    are done."""
 
     execution: ExecutionRow
     keep: bool = True
@@ -41,7 +41,7 @@ Record: TypeAlias = Incarnation | ExecutionRecord | Audit | Entry | Job
 
 
 def key_of(record: Record) -> str:
-    """What a record is known by among those of its kind: they are read in the order of their keys."""
+    """The key of a record among those of its kind; records are read in the order of their keys."""
     match record:
         case Incarnation():
             return record.job_id
@@ -56,14 +56,14 @@ def key_of(record: Record) -> str:
 
 
 def entry_key(kind: str, scope: str, key: str) -> str:
-    """One text that sorts as kind, scope and key do one after the other: what parts them is less than any character of
-    a scope, because those as small are written as two greater ones."""
+    """One text that sorts like (kind, scope, key). The separator is smaller than any character of a scope, because the
+    two smallest characters are escaped there."""
     escaped = scope.replace("\1", "\1\2").replace("\0", "\1\1")
     return f"{kind}\0{escaped}\0{key}"
 
 
 def place_of(key: str) -> Place:
-    """The place of the entry that has this key among all; one before all others for an empty key.
+    """Kind, scope and key of the entry with this record key; an empty key gives a place before all others.
 
     >>> place_of(key_of(Entry(kind="window", scope="nightly", key="007")))
     ('window', 'nightly', '007')

@@ -1,7 +1,7 @@
-"""The shelf: small durable records beside jobs and executions, such as windows done, backfills and calendars.
+"""Entries: small durable records beside jobs and executions, such as completed windows, backfills and calendars.
 
-An entry is known by its kind, its scope (a job's name, say) and its key; within a scope entries lie in the order of
-their keys. What it says is JSON text that only core reads.
+An entry is identified by its kind, its scope (a job's name, for example) and its key; within a scope, entries are sorted
+by key. Its body is JSON text that only core reads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EntryKind: TypeAlias = Literal[
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """`version` grows by one with every write, from 1."""
+    """`version` starts at 1 and grows by one with every write."""
 
     kind: EntryKind
     scope: str = ""
@@ -41,9 +41,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """Put this entry where the stored version is `seen_version`: 0 if there must be none, None for whatever is there.
+    """Put this entry if the stored version is `seen_version`: 0 means that there must be none, None accepts any.
 
-    With `remove` the entry goes instead.
+    With `remove` the entry is removed instead.
     """
 
     entry: Entry

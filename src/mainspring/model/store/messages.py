@@ -1,7 +1,7 @@
-"""What core asks of a store: frozen instructions, made by the pure functions of core, obeyed by every store alike.
+"""What core and a store say to each other: frozen requests and answers, the same for every store.
 
-A store applies a `Change` only if the execution is still as the decision saw it (`expect`, `token`, `owner`) and
-says whether it did. It never asks why.
+A store applies a `Change` only if the execution is still in the state the decision was based on (`expect`, `token`,
+`owner`), and answers whether it did. The decision itself is made in core.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..time.instants import Micros
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """Who changed what: written in the same step as the change itself."""
+    """Who changed what. Stored in the same step as the change itself."""
 
     id: str
     at: Micros
@@ -58,8 +58,7 @@ class JobWrite(msgspec.Struct, frozen=True, kw_only=True):
     """Compare-and-set of one job row. `seen_version` None means: only if no such job exists.
 
     `executions` are inserted in the same step, and only if the write won: that is how a tick happens once.
-    `only_plan` says that nothing but `next_run` and `last_tick` differs from what was seen: a store may leave the
-    rest of the row alone.
+    `only_plan` says that only `next_run` and `last_tick` have changed: a store need not write the rest of the row.
     """
 
     job: Job
@@ -73,9 +72,9 @@ AddedAs: TypeAlias = Literal["added", "duplicate", "unique_taken", "skipped"]
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
-    """What became of one insert. `holder` is the live execution that holds the key.
+    """The result of one insert. `holder` is the live execution that holds the key.
 
-    `execution` is what was stored, where somebody between caller and store added to what was given: its trace.
+    `execution` is the execution as it was stored, if a wrapper around the store changed it (tracing adds its trace).
     """
 
     id: str
@@ -93,7 +92,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Claim up to `limit` ready executions whose handler is in `handlers` and whose queue is in `queues` (None: all).
 
     Highest priority first; within a priority the lanes take turns, starting at `turn`. With `alone`, only one
-    execution marked `alone` is claimed. A row found blocked uses up one of `limit`: work per request is bounded.
+    execution marked `alone` is claimed. A row found blocked uses up one of `limit`, so the work per request is bounded.
     """
 
     owner: str
@@ -113,9 +112,9 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class Exchanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to settle-then-claim. `next_due` is when the earliest future execution becomes ready, whoever may
-    claim it; `more` says that ready rows this request could claim remain, `alone_waiting` that rows marked `alone` do.
-    `stopped` are the ids of cancelled jobs that rows were claimed of.
+    """The answer to settle-then-claim. `applied` has an item for each change. `next_due` is when the earliest future
+    execution becomes ready, for any worker; `more` says that ready rows this request could claim remain,
+    `alone_waiting` that such rows marked `alone` do. `stopped` are the ids of the cancelled jobs of claimed rows.
     """
 
     applied: tuple[bool, ...] = ()
@@ -145,7 +144,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class ProgressReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress, counters and log lines of a running execution; fenced like its ending."""
+    """Progress, counters and log lines of a running execution, fenced like its ending."""
 
     id: str
     token: int
@@ -156,7 +155,7 @@ class ProgressReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One process that takes part. A fresh `id` each start; the row expires when its beats stop."""
+    """One process with a node. Each start has a new `id`; the row expires when the heartbeats stop."""
 
     id: str
     host: str
@@ -174,7 +173,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A heartbeat: keep this worker's row and renew these leases (execution id, token)."""
+    """Keep this worker's row and renew these leases (execution id, token)."""
 
     worker: WorkerInfo
     leases: tuple[tuple[str, int], ...]
@@ -182,7 +181,8 @@ class HeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
-    """`lost` leases belong to someone else now; `cancels` maps execution id to the reason it should stop."""
+    """`lost` leases are no longer this worker's; `cancels` maps the ids of executions that should stop to the
+    reason."""
 
     lost: frozenset[str]
     cancels: dict[str, str]
@@ -199,9 +199,7 @@ class LockRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of the execution list, newest id first or `oldest_first`. `before` and `after` are cursors: only ids
-    smaller than the one, and greater than the other.
-
-    `created_from` is included, `created_to` is not.
+    smaller than `before` and greater than `after`. `created_from` is inclusive, `created_to` exclusive.
     """
 
     job: str | None = None
@@ -221,9 +219,9 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be so of a job; what is None does not matter. `active`: one of its executions runs or waits for its
-    children; `pending`: one is pending; `planned`: it has a `due`; `last`: the state of its newest ended execution (by
-    statistics, skipped ones apart), None in the set for a job none of whose executions has ended."""
+    """Conditions on a job; None is no condition. `active`: one of its executions is running or waiting for children;
+    `pending`: one is pending; `planned`: the job has a `due`; `last`: the state of its newest finished execution (by
+    its statistics, which leave out skipped ones), or None for a job without any."""
 
     cancelled: bool | None = None
     active: bool | None = None
@@ -237,12 +235,12 @@ JobOrder: TypeAlias = Literal["name", "handler", "next_run", "last_started", "cr
 
 
 class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters of the job list. A job is wanted if it meets one of `any_of` (empty: whatever is so of it) and all else.
+    """Filters of the job list. A job matches if it meets one of `any_of` (empty: any job) and all other filters.
 
-    `search` is part of its name, handler or description, in lower case. `without` are names that are not wanted, and of
-    the jobs of code only those in `code_in` are, if it is given.
-    Jobs come by `order`, equal ones by name, those without a value last either way. `next_run` is the `due` of a job
-    that is not paused. `after` is a cursor by name.
+    `search` is part of its name, handler or description, in lower case. `without` are names to leave out; with
+    `code_in`, jobs declared in code match only if they are named there.
+    Jobs are sorted by `order`, then by name; those without a value come last in both directions. `next_run` is the
+    `due` of a job that is not paused. `after` is a cursor by name.
     """
 
     any_of: tuple[JobFacts, ...] = ()
@@ -260,15 +258,15 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobsFound(msgspec.Struct, frozen=True):
-    """`count` is how many match in all, whatever `after`, `limit` and `offset` say, counted up to the cap asked for."""
+    """One page of names. `count` is the number of all matches, before `after`, `limit` and `offset`, up to the cap."""
 
     names: list[str]
     count: int
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete finished executions of a job in these states that ended before `older_than` (None: whatever their age)
-    and are not among its `newest` finished ones of any state (skipped ones are never counted among them)."""
+    """Delete finished executions of a job in these states that ended before `older_than` (None: at any time) and are
+    not among its `newest` finished ones of any state (skipped ones do not count among those)."""
 
     job_id: str
     states: frozenset[State]
@@ -277,7 +275,7 @@ class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DuePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs to look at now, and when the next one comes up."""
+    """The jobs that are due, and when the next one will be."""
 
     jobs: tuple[Job, ...]
     next_due: Micros | None
