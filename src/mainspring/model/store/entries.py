@@ -1,7 +1,7 @@
 """Entries: small durable records beside jobs and executions, such as completed windows, backfills and calendars.
 
-An entry is identified by its kind, its scope (a job's name, for example) and its key; within a scope, entries are sorted
-by key. Its body is JSON text that only core reads.
+An entry is identified by its kind, its scope (a job's name, for example) and its key; entries of a scope are sorted by
+key. The body is JSON text that only core reads.
 """
 
 from __future__ import annotations

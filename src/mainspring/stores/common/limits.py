@@ -1,7 +1,7 @@
-"""Shares and limits, as every store keeps them: which tag a ready row gets, which limit is full, when to look again.
+"""Shares and limits: which tag a ready row gets, whether a limit has room, when to check a wait line again.
 
-Pure functions, as in shared.py. `core.ports.Store.exchange` says what they are for; the conformance suites `shares` and
-`limits` say it in examples.
+Pure functions, the same for every store. `core.ports.Store.exchange` describes the mechanism; the conformance suites
+`shares`, `limits` and `wait_lines` show it in examples.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from ...model.limits import Limit, decode_limits, next_token, refilled
 from ...model.time.instants import Micros, seconds_to_micros
 
-LOOK_AGAIN = 5.0  # seconds after which the rows parked under a key are looked at, whether they were woken or not
-_STEP = 1_000_000  # what one execution of weight 1 adds to the tag of its share
-_NEARLY = 1e-6  # a token that is short of so much by the rounding of sums is a token
+LOOK_AGAIN = 5.0  # seconds after which the wait lines of a key are checked, whether or not anything woke them
+_STEP = 1_000_000  # how much one execution of weight 1 adds to the tag of its share
+_NEARLY = 1e-6  # rounding error of sums: a token that lacks no more than this counts as whole
 
 Kind: TypeAlias = Literal["slot", "token"]
 
@@ -29,7 +29,7 @@ class Wait(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """How many tokens there were at the instant `since`, and the numbers they were counted with."""
+    """A token bucket: its level at the instant `since`, and the rate and burst it was computed with."""
 
     level: float
     since: Micros
@@ -39,8 +39,7 @@ class Bucket(NamedTuple):
 
 def next_tag(smallest: int | None, greatest_of_share: int | None, weight: int) -> int:
     """The tag of a row that becomes ready: `smallest` is among the ready rows of its lane and priority,
-    `greatest_of_share` among those that have its share too. The place of a row that is parked follows from those of its
-    line in the same way.
+    `greatest_of_share` among those that have its share too. A parked row gets its place in a wait line in the same way.
 
     >>> next_tag(None, None, 1), next_tag(7, None, 1), next_tag(7, 9, 1), next_tag(7, 9, 4)
     (0, 7, 1000009, 250009)
@@ -60,7 +59,7 @@ def wait_of(limit: Limit) -> Wait:
 
 
 def numbers_in(limit: Limit) -> str:
-    """What tells the lines of one key apart, as text.
+    """The numbers of a limit as text: each pair of numbers has a wait line of its own.
 
     >>> numbers_in(Limit("k", concurrency=3)), numbers_in(Limit("k", rate=0.5, burst=2))
     ('3', '0.5/2')
@@ -70,7 +69,7 @@ def numbers_in(limit: Limit) -> str:
 
 @lru_cache(maxsize=4096)
 def limit_with(wait: Wait, numbers: str) -> Limit:
-    """The limit that the rows of a line wait for."""
+    """The limit that the rows of a wait line with these numbers wait for."""
     if wait.kind == "slot":
         return Limit(wait.key, concurrency=int(numbers))
     rate, _, burst = numbers.partition("/")
@@ -78,7 +77,7 @@ def limit_with(wait: Wait, numbers: str) -> Limit:
 
 
 def level_of(bucket: Bucket | None, limit: Limit, now: Micros) -> float:
-    """What the bucket of this limit holds; one that nobody has used yet is full."""
+    """The level of this limit's bucket; a bucket that was never used is full."""
     rate, burst = numbers_of(limit)
     return float(burst) if bucket is None else refilled(bucket.level, bucket.since, now, rate, burst)
 
@@ -103,17 +102,17 @@ def after_taking(bucket: Bucket | None, limit: Limit, now: Micros) -> Bucket:
 
 
 def is_full(bucket: Bucket, now: Micros) -> bool:
-    """A full bucket is as good as none."""
+    """Whether the bucket has filled up again, so that it need not be stored."""
     return refilled(bucket.level, bucket.since, now, bucket.rate, bucket.burst) >= bucket.burst
 
 
 def anchored(bucket: Bucket, now: Micros) -> Bucket:
-    """A bucket that is counted from an instant yet to come, because the clock was set back, fills up from now on."""
+    """The bucket as it fills up from now on, if `since` lies in the future because the clock was set back."""
     return bucket._replace(since=min(bucket.since, now))
 
 
 def is_look_due(look: Micros, now: Micros) -> bool:
-    """No look is put off further than that, unless the clock was set back since."""
+    """Checks are never planned further ahead than `LOOK_AGAIN`, unless the clock was set back since."""
     return look <= now or look > look_at_slots(now)
 
 
@@ -122,11 +121,11 @@ def look_at_slots(now: Micros) -> Micros:
 
 
 def look_at_tokens(level: float, limit: Limit, now: Micros) -> Micros:
-    """When the next token is there, and at the latest when everything is looked at."""
+    """When the next token arrives, but no later than `LOOK_AGAIN` from now."""
     return min(look_at_slots(now), next_token(level, now, numbers_of(limit)[0]))
 
 
 def limits_before(limits: str, full: Limit) -> Sequence[Limit]:
-    """Those that had room, when this one was the first that had none."""
-    all_of_them = decode_limits(limits)
-    return all_of_them[: all_of_them.index(full)]
+    """The limits before this one, which is the first without room."""
+    decoded = decode_limits(limits)
+    return decoded[: decoded.index(full)]

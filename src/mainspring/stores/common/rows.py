@@ -1,7 +1,7 @@
-"""Mechanical steps that every store takes in the same way. Pure functions: no clock, no I/O, no policy.
+"""Mechanical steps that all stores take in the same way. Pure functions: no clock, no I/O, no policy.
 
-`core.ports.Store` says what a store has to do; where it leaves a detail open (which fields a settled row keeps,
-in which order lanes take turns) the answer is here, once, so that all stores agree to the last field.
+`core.ports.Store` says what a store has to do. The details (which fields a settled row keeps, in which order lanes take
+turns) are decided here, once, so that all stores agree on every field.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Candidate: TypeAlias = tuple[int, T]
 
 
 def overlap_choices(execution: ExecutionRow) -> tuple[str, ...]:
-    """The overlap keys to try at insert, in order. Empty: the execution needs none."""
+    """The overlap keys to try at insert, in order. Empty if the execution needs none."""
     if execution.overlap_key is None:
         return ()
     if execution.overlap_slots <= 1:
@@ -42,15 +42,15 @@ def overlap_choices(execution: ExecutionRow) -> tuple[str, ...]:
 
 
 def in_slot(execution: ExecutionRow, key: str) -> ExecutionRow:
-    """The execution with the overlap key it got; a running key that is the same goes with it."""
+    """The execution with the overlap key it got; an equal running key changes with it."""
     same = execution.running_overlap_key == execution.overlap_key
     return replace(execution, overlap_key=key, running_overlap_key=key if same else execution.running_overlap_key)
 
 
 def skipped_record(execution: ExecutionRow) -> ExecutionRow:
-    """What is recorded, under the same id, of an execution whose overlap key is held.
+    """The record, under the same id, of an execution whose overlap key is held.
 
-    It ended when it was made and never ran, even if it came as running already.
+    It ended when it was created and never ran, even if it arrived as running.
     """
     never_ran = replace(execution, owner=None, lease=None, claimed=None, started=None, staged=False)
     return replace(never_ran, state=State.SKIPPED, reason="overlap", finished=execution.created)
@@ -60,7 +60,7 @@ def skipped_record(execution: ExecutionRow) -> ExecutionRow:
 
 
 def fits(row: ExecutionRow, change: Change, now: Micros) -> bool:
-    """Whether a live row is still as the decision saw it, and, for a rescue, its lease has run out."""
+    """Whether a live row is still as the decision saw it and, for a rescue, its lease has expired."""
     as_seen = (row.state, row.token, row.owner) == (change.expect, change.token, change.owner)
     return as_seen and (not change.rescue or lease_over(row, now))
 
@@ -70,10 +70,10 @@ def lease_over(row: ExecutionRow, now: Micros) -> bool:
 
 
 def settled(row: ExecutionRow, change: Change, now: Micros) -> ExecutionRow:
-    """The row after the change: nobody owns it; texts that the change leaves out stay, reason and error do not.
+    """The row after the change, without owner, lease and parking. Keys, token and a cancel request stay; results,
+    counters and metadata stay unless the change replaces them; reason and error are those of the change.
 
-    A pending row is due after the delay and forgets claim and progress; a final one has ended and holds no lease.
-    Keys, token and a cancel request stay with the row in every case; no row is parked after a change.
+    A pending row is due after the delay and loses claim and progress; a final row has ended.
     """
     to = change.to
     pending = to is State.PENDING
@@ -103,7 +103,7 @@ def settled(row: ExecutionRow, change: Change, now: Micros) -> ExecutionRow:
 
 
 def _with_attempt(attempts: str, attempt: AttemptRecord | None) -> str:
-    """A JSON array with one more item. The text is spliced: what was recorded before need not be read for that."""
+    """Append to the JSON array by splicing text, so that earlier attempts need not be decoded."""
     if attempt is None:
         return attempts
     item = _encode(attempt).decode()
@@ -125,7 +125,7 @@ def lane_name(row: ExecutionRow, kind: str = "") -> str:
 
 
 def claimed(row: ExecutionRow, owner: str, lease: Micros, now: Micros) -> ExecutionRow:
-    """The row as its new owner gets it, until `lease`. A staged row trades its keys for the running ones."""
+    """The row as its new owner gets it, until `lease`. The keys of a staged row become its running keys."""
     after = replace(
         row,
         state=State.RUNNING,
@@ -144,16 +144,16 @@ def running_keys(row: ExecutionRow) -> ExecutionRow:
 
 
 def deferred(row: ExecutionRow, now: Micros) -> ExecutionRow:
-    """A staged row whose running key is held: it tries again later, or as soon as the key is freed."""
+    """A staged row whose running key is held: it is due again later, or as soon as the key is freed."""
     return replace(row, due=now + seconds_to_micros(BLOCKED_DEFER))
 
 
 def picked(lanes: Mapping[str, Sequence[Candidate[T]]], turn: int) -> Iterator[T]:
-    """Ids, or whatever a store knows its rows by, in the order of claiming: highest priority first; within a priority
-    the lanes take turns.
+    """Ids, or whatever identifies the rows of a store, in the order of claiming: highest priority first; within a
+    priority the lanes take turns.
 
     Each lane lists its best candidates, sorted. The lanes that have rows of a priority take turns in the order of
-    their names, beginning with number `turn` (counted round). To claim up to n rows a store lists at most n
+    their names, beginning with number `turn` modulo their count. To claim up to n rows, a store lists at most n
     candidates per lane and takes the first n ids.
 
     >>> list(picked({"a": [(-1, "1"), (0, "2"), (0, "3")], "b": [(0, "4")]}, turn=1))
@@ -177,7 +177,7 @@ def _in_turns(rows: Sequence[Sequence[T]]) -> Iterator[T]:
 
 
 def search_text(job: Job) -> str:
-    """Where a list of jobs looks for words. What is between the parts is in none of them."""
+    """The text in which the job list searches. The separator occurs in none of its parts."""
     return "\x1f".join((job.name, job.spec.handler, job.spec.description)).lower()
 
 
@@ -189,7 +189,7 @@ def ended_delta(row: ExecutionRow) -> JobStats:
     by_trigger = {ending_of(row.trigger, row.state): 1}
     if row.state is State.SKIPPED:
         return JobStats(job_id=row.job_id, skipped=1, by_trigger=by_trigger)
-    # What it took is counted in the database by two of the stores, which know no more than these two instants.
+    # From these two instants alone, because two of the stores compute the duration in the database.
     duration = (row.finished - row.started) / 1000 if row.started is not None and row.finished is not None else None
     return JobStats(
         job_id=row.job_id,
@@ -210,7 +210,7 @@ def ended_delta(row: ExecutionRow) -> JobStats:
 
 
 def ending_of(trigger: str, state: State) -> str:
-    """What `JobStats.by_trigger` counts an ending under."""
+    """The key in `JobStats.by_trigger`."""
     return f"{trigger}:{state.value}"
 
 
@@ -224,7 +224,7 @@ def change_delta(after: ExecutionRow, change: Change) -> JobStats | None:
 
 
 def merge_stats(one: JobStats, other: JobStats) -> JobStats:
-    """Both together, in whatever order they come. `last` is that of the newest id."""
+    """The sum of both, in any order. The `last` fields are those of the newest id."""
     newest, oldest = (one, other) if one.last_id >= other.last_id else (other, one)
     return replace(
         newest,
