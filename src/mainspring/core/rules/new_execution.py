@@ -96,6 +96,8 @@ class EnqueueTemplates(msgspec.Struct, frozen=True):
 UNIQUE, RUNNING, TENANT = "{unique}", "{running}", "{tenant}"
 """In a template they stand for what the request names: its unique key (the one until pick-up), its unique key from
 pick-up on, and its tenant. What it does not name is None."""
+_STAGES = Unique(enqueued=UNIQUE, running=RUNNING)
+_UNUSED = Random(0)  # a template has no id of its own
 
 
 def enqueue_templates(job: Job) -> EnqueueTemplates:
@@ -103,17 +105,16 @@ def enqueue_templates(job: Job) -> EnqueueTemplates:
     (SQL in a trigger, other languages). The store fills in id, instants and what the request names: parameters, keys,
     tenant, share, queue, priority. A row has no share unless the request names one, or a tenant.
     """
-    stages = Unique(enqueued=UNIQUE, running=RUNNING)
     return EnqueueTemplates(
         plain=_enqueue_template(job, unique=UNIQUE),
-        stages=_enqueue_template(job, unique=stages),
+        stages=_enqueue_template(job, unique=_STAGES),
         tenant=_enqueue_template(job, unique=UNIQUE, tenant=TENANT),
-        tenant_stages=_enqueue_template(job, unique=stages, tenant=TENANT),
+        tenant_stages=_enqueue_template(job, unique=_STAGES, tenant=TENANT),
     )
 
 
 def _enqueue_template(job: Job, **named: Any) -> EnqueueTemplate:
-    execution = new_execution(job, trigger="enqueue", now=0, chance=Random(0), **named)
+    execution = new_execution(job, trigger="enqueue", now=0, chance=_UNUSED, **named)
     limits = () if execution.limits is None else job.spec.limits
     return EnqueueTemplate(execution, limits, {} if execution.fans_out else job.spec.weights)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -95,11 +96,15 @@ _DIFFERING = ("policy", "overlap_key", "running_overlap_key", "running_unique_ke
 
 
 def template(job: Job) -> str:
-    """What `mainspring.enqueue` makes executions of this job from, and what lists of jobs are filtered by.
+    """What `mainspring.enqueue` makes executions of this job from, and what lists of jobs are filtered by."""
+    return _template(job.name, job.id, job.declared, job.overrides)
 
-    `row` is the execution of a request that names neither a tenant nor two unique keys; the other templates hold what
-    differs from it. Values that are None or the default of their column are left out of `row`.
-    """
+
+@lru_cache(maxsize=4_096)
+def _template(name: str, id: str, declared: str, overrides: str) -> str:
+    """`row` is the execution of a request that names neither a tenant nor two unique keys; the other templates hold
+    what differs from it. What is None or false is left out of `row`."""
+    job = Job(name=name, id=id, declared=declared, overrides=overrides)
     made = enqueue_templates(job)
     row, stages = _differing(made.plain), _differing(made.stages)
     tenant, tenant_stages = _differing(made.tenant), _differing(made.tenant_stages)
