@@ -33,7 +33,7 @@ EXCHANGES = """
         now bigint;
         ids uuid[];
         each CONSTANT integer[] := ARRAY[{batch}];
-        usual mainspring.endings;
+        completed mainspring.completions;
         began timestamptz;
         settled timestamptz;
         claimed timestamptz;
@@ -43,17 +43,17 @@ EXCHANGES = """
             SELECT array_agg(x.id ORDER BY x.id) INTO ids
             FROM (SELECT l.id FROM mainspring.live l WHERE l.phase >= 2 LIMIT {batch}) x;
             now := mainspring.now_micros();
-            usual := ROW(
+            completed := ROW(
                 ids, '{{1}}', '{owner}', array_fill(now, each), array_fill(now - 10, each),
                 array_fill(0.021::double precision, each), NULL
-            )::mainspring.endings;
+            )::mainspring.completions;
             began := clock_timestamp();
-            PERFORM mainspring.exchange(usual, NULL::mainspring.changes, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+            PERFORM mainspring.exchange(completed, NULL::mainspring.changes, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
             settled := clock_timestamp();
             SELECT e.taken INTO count
             FROM mainspring.exchange(
-                NULL::mainspring.endings, NULL::mainspring.changes, '{owner}', '{{noop}}', NULL, 30000000, {batch}, 0,
-                false
+                NULL::mainspring.completions, NULL::mainspring.changes, '{owner}', '{{noop}}', NULL, 30000000, {batch},
+                0, false
             ) e;
             claimed := clock_timestamp();
             COMMIT;

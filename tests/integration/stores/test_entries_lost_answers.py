@@ -46,8 +46,8 @@ async def test_on_postgresql() -> None:
     store = PostgresStore(postgres().new_database())
     await store.open()
     try:
-        line = Cut(store._db._source)
-        store._db._source = line  # type: ignore[assignment]
+        line = Cut(store.database._source)
+        store.database._source = line  # type: ignore[assignment]
         line.cut = True
         with pytest.raises(StoreError, match="cannot be reached"):
             await store.write_entries([EntryWrite(entry=ENTRY, seen_version=0)])

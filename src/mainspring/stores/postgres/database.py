@@ -16,7 +16,7 @@ from typing import Any
 
 from ...model.errors import MainspringError, StoreError
 from ...model.execution import ExecutionRow
-from .connection.pool import Row, Source
+from .connection.pool import Connections, Row, Source
 from .executions.rows import executions
 from .statements import sql
 
@@ -49,6 +49,11 @@ class Database:
     def __init__(self, source: Source, schema: str, name: str = "PostgreSQL") -> None:
         self._source = source
         self.schema, self.name = schema, name
+
+    @property
+    def autocommits(self) -> bool:
+        """Whether statements run outside of any transaction block, as VACUUM must: on our own connections."""
+        return isinstance(self._source, Connections)
 
     async def close(self) -> None:
         await self._source.close()

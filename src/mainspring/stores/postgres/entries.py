@@ -1,4 +1,4 @@
-"""The shelf: small records known by kind, scope and key."""
+"""Entries: small durable records, identified by kind, scope and key."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .executions.rows import as_json
 
 
 async def write_entries(db: Database, writes: Sequence[EntryWrite]) -> list[bool]:
-    """Never repeated when an answer got lost: what was stored then would look like somebody else's."""
+    """Never repeated after a lost answer: what it had stored would look like another process's write."""
     if not writes:
         return []
     wire = [_wire(n, write) for n, write in enumerate(writes)]
-    won = set(msgspec.json.decode(await db.value("shelve", as_json(wire)), type=list[int]))
+    won = set(msgspec.json.decode(await db.value("write_entries", as_json(wire)), type=list[int]))
     return [n in won for n in range(len(writes))]
 
 
@@ -31,15 +31,16 @@ def _wire(n: int, write: EntryWrite) -> dict[str, Any]:
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    told = {name: storable(getattr(entry, name)) for name in ("scope", "key", "body")}
-    return asdict(entry) | told
+    return asdict(entry) | {name: storable(getattr(entry, name)) for name in ("scope", "key", "body")}
 
 
-async def between(db: Database, kind: EntryKind, scope: str, after: str, before: str | None, limit: int) -> list[Entry]:
+async def list_entries(
+    db: Database, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
+) -> list[Entry]:
     page = (kind, storable(scope), storable(after), limit)
     if before is None:
-        return [_entry(row) for row in await db.rows("shelf_after", *page, repeat=True)]
-    return [_entry(row) for row in await db.rows("shelf_between", *page, storable(before), repeat=True)]
+        return [_entry(row) for row in await db.rows("entries_following", *page, repeat=True)]
+    return [_entry(row) for row in await db.rows("entries_between", *page, storable(before), repeat=True)]
 
 
 async def entries(db: Database, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
@@ -52,7 +53,7 @@ async def entries_after(db: Database, place: Place, limit: int) -> list[Entry]:
 
 
 async def restore(db: Database, entries: Sequence[Entry]) -> Any:
-    """As they were, unless there is one; how many are new."""
+    """Insert those that are not there yet; returns how many that were."""
     return await db.value("entries_restore", as_json([_row(entry) for entry in entries]), repeat=True)
 
 

@@ -1,4 +1,5 @@
-"""Heartbeats: a connection of their own, used from the thread that beats, whatever the event loop is doing."""
+"""Heartbeats: on a connection of their own, used from the heartbeat thread, so that a blocked event loop cannot delay
+them."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ from .executions.live import cancels_of
 from .executions.rows import as_json, is_id
 from .statements import sql
 
-PATIENCE = 5.0  # seconds the server has for one beat
+PATIENCE = 5.0  # seconds the server has for one heartbeat
 
 
-class Beats(Protocol):
+class Heartbeats(Protocol):
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply: ...
     def close(self) -> None: ...
 
 
-class OwnBeats:
+class OwnHeartbeats:
     def __init__(self, options: Options, schema: str, name: str) -> None:
         self._startup = Startup(options, PATIENCE)
         self._schema, self._name = schema, name
@@ -58,7 +59,7 @@ class OwnBeats:
             return beat_reply(beat, cursor.fetchone() or ())
 
     def _connected(self) -> psycopg.Connection[Row]:
-        if self._pid != os.getpid():  # made by the parent of this process, and used by it
+        if self._pid != os.getpid():  # the parent of this process made it, and uses it
             self._connection, self._pid = None, os.getpid()
         if self._connection is None:
             self._connection = self._startup.connect_blocking()
@@ -71,9 +72,9 @@ class OwnBeats:
                 connection.close()
 
 
-class BorrowedBeats:
-    """For a pool that does not say where it leads: its connections, on the event loop. A handler that blocks the loop
-    for a whole lease then loses it; a `listen_url` gives the beats a connection of their own."""
+class PooledHeartbeats:
+    """For a pool that does not give its address: on its connections, from the event loop. A handler that blocks the
+    loop for a whole lease then loses it; a `listen_url` gives heartbeats a connection of their own."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

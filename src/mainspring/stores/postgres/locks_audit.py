@@ -18,8 +18,10 @@ async def lock_renew(db: Database, name: str, token: int, ttl: float) -> bool:
     return bool(await db.rows("lock_renew", name, token, seconds_to_micros(ttl)))
 
 
-async def lock_release(db: Database, name: str, token: int | None, keep_for: float, audit: Audit | None) -> bool:
-    """A lock let go stays as a row that is over: nobody sees it, and the next holder takes it over."""
+async def lock_release(
+    db: Database, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
+) -> bool:
+    """A released lock stays as an expired row, which nobody sees and the next holder takes over."""
     record = None if audit is None else as_json([audit])
     return bool(await db.rows("lock_release", name, token, seconds_to_micros(keep_for), record))
 
@@ -32,6 +34,10 @@ def _lock(row: Row) -> LockRow:
     return LockRow(**dict(zip(LockRow.__struct_fields__, row, strict=True)))
 
 
-async def audits(db: Database, target: str | None, limit: int, before: str | None) -> list[Audit]:
+async def audits(db: Database, target: str | None = None, limit: int = 100, before: str | None = None) -> list[Audit]:
     rows = await db.rows("audits", target, limit, before, repeat=True)
     return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]
+
+
+async def prune_audits(db: Database, before: str, limit: int) -> int:
+    return int(await db.value("audits_prune", before, max(limit, 0)))

@@ -1,6 +1,6 @@
-"""What keeps the tables in shape, done by whoever folds statistics: partitions made ahead, the live table vacuumed.
+"""Maintenance of the tables, by the process that folds statistics: create partitions ahead, vacuum the live table.
 
-Each execution leaves two dead versions behind in the live table. The server's own vacuum comes at most once a minute,
+Each execution leaves two dead versions behind in the live table. Autovacuum comes at most once a minute,
 which at ten thousand executions a second is a million dead rows later: claims would walk over all of them. So the live
 table is vacuumed as soon as some thousands are dead, which takes milliseconds while it is small. A large one waits
 until a third as many are dead as alive, because every one of its indexes has to be read. Where that frees nothing,
@@ -20,10 +20,9 @@ DEAD_ROWS, DEAD_SHARE = 10_000, 0.3
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
-class Tidying:
-    def __init__(self, db: Database, *, may_vacuum: bool) -> None:
-        """`may_vacuum`: statements run outside of any transaction, as VACUUM must."""
-        self._db, self._may_vacuum = db, may_vacuum
+class Maintenance:
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self._partitions_due = self._vacuum_due = float("-inf")
         self._pause = _SHORTEST_PAUSE
 
@@ -31,8 +30,8 @@ class Tidying:
         now = asyncio.get_running_loop().time()
         if now >= self._partitions_due:
             self._partitions_due = now + PARTITIONS_INTERVAL
-            await self._db.value("keep_partitions")  # the server itself sees to it that it is done once an hour
-        if self._may_vacuum and now >= self._vacuum_due:
+            await self._db.value("keep_partitions")  # the function itself runs once an hour at most
+        if self._db.autocommits and now >= self._vacuum_due:
             await self._vacuum()
             self._vacuum_due = asyncio.get_running_loop().time() + self._pause
 
@@ -40,7 +39,7 @@ class Tidying:
         if not await self._too_many_dead():
             self._pause = _SHORTEST_PAUSE
             return
-        with suppress(StoreError):  # it took too long, or was told to stop: the server's own vacuum is still there
+        with suppress(StoreError):  # it took too long or was cancelled: autovacuum is still there
             await self._db.rows("vacuum")
         self._pause = min(self._pause * 2, _LONGEST_PAUSE) if await self._too_many_dead() else _SHORTEST_PAUSE
 

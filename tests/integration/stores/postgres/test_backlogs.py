@@ -121,7 +121,7 @@ async def test_what_comes_before_the_lane_comes_first() -> None:
 @pytest.mark.parametrize("version", postgres_versions())
 async def test_going_on_is_a_walk_along_the_index_of_ready_rows(version: str) -> None:
     plans: list[str] = []
-    values = ("w", "{work}", None, 30_000_000, BATCH, 0, False)
+    values = (*[None] * 7, "w", "{work}", None, 30_000_000, BATCH, 0, False)
     async with (
         filled(version) as backlog,
         await psycopg.AsyncConnection.connect(backlog.url, autocommit=True) as connection,
@@ -130,7 +130,7 @@ async def test_going_on_is_a_walk_along_the_index_of_ready_rows(version: str) ->
         connection.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
         await connection.execute(TELL_PLANS.encode())
         for _ in range(2):
-            await cursor.execute(sql("exchange_claim").encode(), values)
+            await cursor.execute(sql("exchange_completed").encode(), values)
     [onward] = [plan for plan in plans if "xmax = " in plan and "INSERT" not in plan and "Index Scan" in plan]
     assert "Index Scan using live_ready" in onward
     assert "live_id" not in onward

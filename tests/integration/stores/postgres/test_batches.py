@@ -22,7 +22,7 @@ from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connection.wire import Line
 from mainspring.stores.postgres.executions.batching import ROWS_AT_ONCE
-from mainspring.stores.postgres.executions.usual_endings import endings_literals
+from mainspring.stores.postgres.executions.exchange import completions
 from tests.servers import postgres
 from tests.support import DEADLINE, until
 
@@ -188,17 +188,17 @@ async def test_what_an_idle_process_adds_is_heard_elsewhere(url: str) -> None:
 
 
 @pytest.mark.req("HIS-1")
-async def test_the_usual_endings_are_recorded_as_all_others_are(url: str) -> None:
+async def test_first_attempts_that_completed_are_recorded_as_all_others_are(url: str) -> None:
     async with opened(url) as store:
         await store.add([execution() for _ in range(4)])
         rows = await claimed(store)
         results = [None, '"\\u001e"', '{"a":[1,2]}', None]
-        usual = [completed(row, result_json=result) for row, result in zip(rows, results, strict=True)]
-        bare = [completed(row, metadata_json="{}") for row in rows]
-        assert endings_literals(usual) is not None
-        assert endings_literals(bare) is None
-        assert (await store.exchange(usual, None)).applied == (True,) * 4
-        for row, change in zip(rows, usual, strict=True):
+        simple = [completed(row, result_json=result) for row, result in zip(rows, results, strict=True)]
+        others = [completed(row, metadata_json="{}") for row in rows]
+        assert completions(simple) is not None
+        assert completions(others) is None
+        assert (await store.exchange(simple, None)).applied == (True,) * 4
+        for row, change in zip(rows, simple, strict=True):
             found = await store.execution(row.id)
             assert found is not None
             assert (found.state, found.finished, found.result_json) == (change.to, change.at, change.result_json)
@@ -208,12 +208,12 @@ async def test_the_usual_endings_are_recorded_as_all_others_are(url: str) -> Non
 
 
 @pytest.mark.req("WRK-4")
-async def test_a_usual_ending_under_another_token_is_refused_and_its_neighbours_are_not(url: str) -> None:
+async def test_a_completion_under_another_token_is_refused_and_its_neighbours_are_not(url: str) -> None:
     async with opened(url) as store:
         await store.add([execution() for _ in range(3)])
         rows = await claimed(store)
         changes = [completed(rows[0]), completed(rows[1], token=7), completed(rows[2])]
-        assert endings_literals(changes) is not None
+        assert completions(changes) is not None
         assert (await store.exchange(changes, None)).applied == (True, False, True)
         assert (await store.exchange([completed(rows[1])], None)).applied == (True,)
         assert (await store.exchange([completed(rows[1])], None)).applied == (False,)

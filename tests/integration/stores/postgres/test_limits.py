@@ -118,13 +118,13 @@ async def test_others_are_told_of_rows_that_were_woken_unless_the_same_claim_tak
         limits = encode_limits([Limit("k", concurrency=1)])
         await store.add([execution(limits=limits) for _ in range(4)])
         [running] = (await store.exchange([], request())).claimed
-        _, topics = await exchange(store._db, [change(running)], None)
+        _, topics = await exchange(store.database, [change(running)], None)
         assert topics == {Topic.ENDED, Topic.WORK}
         [running] = (await store.exchange([], request())).claimed
-        answer, topics = await exchange(store._db, [change(running)], request())
+        answer, topics = await exchange(store.database, [change(running)], request())
         assert (len(answer.claimed), topics) == (1, {Topic.ENDED})
         elsewhere = request(handlers=frozenset({"rest"}))
-        answer, topics = await exchange(store._db, [change(answer.claimed[0])], elsewhere)
+        answer, topics = await exchange(store.database, [change(answer.claimed[0])], elsewhere)
         assert (answer.claimed, topics) == ((), {Topic.ENDED, Topic.WORK})
 
 

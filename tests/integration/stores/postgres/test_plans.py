@@ -327,8 +327,8 @@ async def pass_through(store: PostgresStore, url: str, count: int) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
         found = connection.execute("SELECT pg_total_relation_size('mainspring.live')").fetchone()
     assert store._opened is not None
-    await until(store._opened.tidying._too_many_dead, "the server has counted the dead rows")
-    store._opened.tidying._vacuum_due = 0
+    await until(store._opened.maintenance._too_many_dead, "the server has counted the dead rows")
+    store._opened.maintenance._vacuum_due = 0
     await store.fold(10_000)
     assert found is not None
     return int(found[0])

@@ -1,4 +1,4 @@
-"""Ticks on PostgreSQL: the short way for the usual ones gives what the long way gives, and rivals wait for nobody."""
+"""Ticks on PostgreSQL: arrays give the same rows as JSON does, and no scheduler waits for another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mainspring.model.time.instants import SECOND, Micros
 from mainspring.model.triggers import encode_trigger
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
-from mainspring.stores.postgres.jobs.usual_ticks import is_usual
+from mainspring.stores.postgres.jobs.ticks import is_simple
 from tests.servers import postgres
 
 HOUR = 3_600 * SECOND
@@ -136,7 +136,7 @@ async def two_ticks(overlap: str, *, short: bool) -> tuple[Any, Any]:
         for n in range(2):
             now = base + n * HOUR + SECOND
             writes = ticked(await store.jobs(), now)
-            assert all(is_usual(write) for write in writes)
+            assert all(is_simple(write) for write in writes)
             given = [msgspec.structs.replace(write, only_plan=short) for write in writes]
             answers += [outcome(written) for written in await store.write_jobs(given)]
         rows = [shape(row, base) for row in await all_executions(store)]
@@ -155,11 +155,11 @@ def shape(row: ExecutionRow, base: Micros) -> tuple[Any, ...]:
 
 
 @pytest.mark.req("WIN-2")
-async def test_what_is_not_usual_goes_the_long_way() -> None:
+async def test_other_writes_travel_as_json() -> None:
     """A gap with its record, a late tick whose id tells another time, an overlap of several."""
     async with opened(postgres().migrated_database()) as store:
         [late] = ticked(await declared(store, 1, late=30.0), await store.now())
-        assert not is_usual(late)  # found under the id of half a minute ago
+        assert not is_simple(late)  # found under the id of half a minute ago
         [written] = await store.write_jobs([late])
         assert written.won
         [row] = await all_executions(store)
@@ -167,7 +167,7 @@ async def test_what_is_not_usual_goes_the_long_way() -> None:
     limited = JobSpec(handler="h", trigger=encode_trigger(every(hours=1)), overlap_limit=3)
     now = SystemClock().now()
     job = Job(name="j", id="i", version=1, declared=encode_spec(limited), anchor=now - HOUR, next_run=now)
-    assert not is_usual(ticks.materialise(job, now, random.Random(1)))
+    assert not is_simple(ticks.materialise(job, now, random.Random(1)))
 
 
 @pytest.mark.req("REL-1")

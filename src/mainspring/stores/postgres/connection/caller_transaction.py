@@ -18,7 +18,7 @@ from ....model.errors import InvalidValue
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added
 from ..database import explained, state_of
-from ..executions.insert import Sorted, sorted_by_kind
+from ..executions.insert import SortedRows, sorted_by_kind
 from ..executions.rows import as_json
 
 _MISSING = frozenset({"3F000", "42883", "42P01"})  # no such schema, function, table
@@ -39,22 +39,22 @@ def add_in(schema: str, connection: Any, executions: Sequence[ExecutionRow]) -> 
     try:
         return _answer(kinds, run(connection, schema, request))
     except Exception as error:
-        raise _told(error, schema) from error
+        raise _explained(error, schema) from error
 
 
-async def _later(run: Run, connection: Any, schema: str, request: str, kinds: Sorted) -> list[Added]:
+async def _later(run: Run, connection: Any, schema: str, request: str, kinds: SortedRows) -> list[Added]:
     try:
         return _answer(kinds, await run(connection, schema, request))
     except Exception as error:
-        raise _told(error, schema) from error
+        raise _explained(error, schema) from error
 
 
-def _answer(kinds: Sorted, text: str) -> list[Added]:
+def _answer(kinds: SortedRows, text: str) -> list[Added]:
     answer = msgspec.json.decode(text)
     return kinds.answer(answer["known"] or (), answer["outcomes"] or ())
 
 
-def _told(error: Exception, schema: str) -> BaseException:
+def _explained(error: Exception, schema: str) -> BaseException:
     if state_of(error) in _MISSING:
         remedy = "Use the database of the store, or run `mainspring db migrate` on this one"
         return InvalidValue("connection", "a database without our tables", f"one with the schema {schema!r}", remedy)

@@ -15,9 +15,9 @@ from ...common.event_loops import PerLoop
 from ...common.listeners import Listeners
 from .. import migrate
 from ..database import Database, explained
-from ..executions.batching import Gatherer
-from ..heartbeat import Beats, BorrowedBeats, OwnBeats
-from ..maintenance import Tidying
+from ..executions.batching import InsertBatcher
+from ..heartbeat import Heartbeats, OwnHeartbeats, PooledHeartbeats
+from ..maintenance import Maintenance
 from ..statements import DEFAULT_SCHEMA, checked_schema
 from ..wakeups import Announcer, Ear
 from .address import Address, connection_options, parse_address, with_defaults
@@ -64,19 +64,19 @@ class Place:
 
 
 class Opened:
-    def __init__(
-        self, db: Database, beats: Beats, ear: Ear, announcer: Callable[[], Announcer], tidying: Tidying
-    ) -> None:
-        self.db, self.beats, self.listener = db, beats, ear
+    """The parts of an open store."""
+
+    def __init__(self, db: Database, heartbeats: Heartbeats, ear: Ear, announcer: Callable[[], Announcer]) -> None:
+        self.db, self.heartbeats, self.listener = db, heartbeats, ear
         self.announcers = PerLoop(announcer)
-        self.gatherers = PerLoop(lambda: Gatherer(db, self.announcers.here()))
-        self.tidying = tidying
+        self.batchers = PerLoop(lambda: InsertBatcher(db, self.announcers.here()))
+        self.maintenance = Maintenance(db)
 
     async def close(self) -> None:
         await self.listener.close()
         for announcer in self.announcers.all():
             await announcer.close()
-        await asyncio.to_thread(self.beats.close)
+        await asyncio.to_thread(self.heartbeats.close)
         await self.db.close()
 
 
@@ -88,11 +88,10 @@ async def open_place(place: Place, listeners: Listeners) -> Opened:
         raise explained(error, place.name) from error
     await migrate.migrate(source, place.schema, place.name)
     db = Database(source, place.schema, place.name)
-    beats: Beats = BorrowedBeats(db) if own is None else OwnBeats(own, place.schema, place.name)
+    heartbeats: Heartbeats = PooledHeartbeats(db) if own is None else OwnHeartbeats(own, place.schema, place.name)
     origin = secrets.token_hex(6)
     ear = Ear(listen, place.schema, origin, listeners.wake)
-    tidying = Tidying(db, may_vacuum=isinstance(source, Connections))
-    return Opened(db, beats, ear, lambda: Announcer(db, place.schema, origin), tidying)
+    return Opened(db, heartbeats, ear, lambda: Announcer(db, place.schema, origin))
 
 
 def _is_factory(thing: Any) -> bool:

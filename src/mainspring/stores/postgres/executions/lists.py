@@ -79,7 +79,7 @@ async def count(db: Database, query: ExecutionQuery, cap: int) -> int:
     return int((await db.query(in_schema(text, db.schema), values.given, repeat=True))[0][0])
 
 
-async def logs(db: Database, id: str, after: int) -> list[tuple[int, LogLine]]:
+async def logs(db: Database, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
     if not is_id(id):
         return []
     rows = await db.rows("logs", id, after, repeat=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from ....model.execution import State
+from ....core.ports import Topic
+from ....model.execution import ExecutionRow, State
 from ....model.store.messages import CancelRequest, ProgressReport, WorkerInfo
+from ....model.time.instants import seconds_to_micros
 from ..database import Database
 from .literals import numbers, storable
 from .rows import as_json, is_id
@@ -21,13 +23,33 @@ BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 """Smaller than the id of any execution."""
 
 
-def ids_literal(ids: Iterable[str]) -> str:
-    return numbers(id for id in ids if is_id(id))
+async def expired(db: Database, limit: int) -> list[ExecutionRow]:
+    return await db.executions("expired", limit)
 
 
-async def request_cancel(db: Database, requests: Sequence[CancelRequest]) -> list[bool]:
+async def unserved_cancels(db: Database, limit: int) -> list[ExecutionRow]:
+    return await db.executions("cancel_strays", limit)
+
+
+async def todo(db: Database, limit: int, after: str = "") -> list[ExecutionRow]:
+    return await db.executions("todo", limit, after or BEFORE_ALL)
+
+
+async def todo_done(db: Database, ids: Sequence[str]) -> None:
+    await db.value("todo_done", numbers(id for id in ids if is_id(id)), repeat=True)
+
+
+async def remove_worker(db: Database, id: str) -> None:
+    await db.value("worker_remove", id, repeat=True)
+
+
+async def prune_workers(db: Database, silent_for: float) -> int:
+    return int(await db.value("workers_prune", seconds_to_micros(silent_for)))
+
+
+async def request_cancel(db: Database, requests: Sequence[CancelRequest]) -> tuple[list[bool], set[Topic]]:
     wire = [{"n": n, **msgspec.structs.asdict(request)} for n, request in enumerate(requests) if is_id(request.id)]
-    return _answers(len(requests), await db.value("request_cancel", as_json(wire)))
+    return _answers(len(requests), await db.value("request_cancel", as_json(wire))), {Topic.CANCEL}
 
 
 async def report(db: Database, reports: Sequence[ProgressReport]) -> list[bool]:

@@ -98,14 +98,14 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
     limits: str | None = None
 
 
-# What tells bare executions apart; all else is as in one that was just made.
-_TELLING = (
+# The fields in which fresh executions may differ; all others have their defaults.
+_OWN_FIELDS = (
     *("id", "job", "job_id", "handler", "queue", "trigger", "triggered_by", "trace_id", "traceparent", "params"),
     *("policy", "tick", "window_begin", "window_end", "retry_of", "priority", "created", "due", "unique_key"),
     *("overlap_slots", "flow"),
 )
-_rest = attrgetter(*(name for name in ExecutionRow.__struct_fields__ if name not in _TELLING))
-_BARE = _rest(ExecutionRow(id="", job="", job_id="", handler=""))
+_rest = attrgetter(*(name for name in ExecutionRow.__struct_fields__ if name not in _OWN_FIELDS))
+_FRESH = _rest(ExecutionRow(id="", job="", job_id="", handler=""))
 
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -131,25 +131,25 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def is_plain(execution: ExecutionRow) -> bool:
-    """It asks for no key and has not ended: nothing that becomes of other rows depends on it."""
+def is_keyless(execution: ExecutionRow) -> bool:
+    """It asks for no key and has not ended, so no other row's outcome depends on it."""
     return execution.unique_key is None and execution.overlap_key is None and not execution.state.final
 
 
-def is_bare(execution: ExecutionRow) -> bool:
-    """Nothing has happened to it and it belongs to nobody: the usual case, with a shorter insert. It may ask for a
-    unique key."""
-    return is_bare_blank(execution) and not is_stray(execution)
+def is_fresh(execution: ExecutionRow) -> bool:
+    """Nothing has happened to it, and it has no tenant, parent, share, limits or overlap key. It may have a unique
+    key."""
+    return has_fresh_fields(execution) and not is_stray(execution)
 
 
-def is_bare_blank(execution: ExecutionRow) -> bool:
-    """The same but for its id and its time."""
-    return _rest(execution) == _BARE
+def has_fresh_fields(execution: ExecutionRow) -> bool:
+    return _rest(execution) == _FRESH
 
 
-def are_bare(executions: Sequence[ExecutionRow]) -> bool:
-    """The same of many, no id twice. Most of a batch were made within a few milliseconds: each is looked at once."""
-    if not all(map(_BARE.__eq__, map(_rest, executions))):
+def are_fresh(executions: Sequence[ExecutionRow]) -> bool:
+    """Whether all of them are fresh, and no id comes twice. Most of a batch were made within a few milliseconds: each
+    millisecond is compared once."""
+    if not all(map(_FRESH.__eq__, map(_rest, executions))):
         return False
     if any(starmap(is_stray_id, {(row.id[:13], row.created // 1000) for row in executions})):
         return False
@@ -208,8 +208,7 @@ def body(e: ExecutionRow) -> str:
 
 
 def bodies(executions: Sequence[ExecutionRow]) -> str:
-    """Many of them in one text, a brace and a line break between two. JSON has no line breaks of its own, so each one
-    found is the end of a body."""
+    """The bodies of many executions in one text, with a closing brace and a line break between two of them."""
     return _encode_lines(list(map(body_of, executions)))[:-2].decode()
 
 

@@ -18,10 +18,10 @@ from ....model.store.messages import Audit, DuePage, JobWrite, JobWritten
 from ...common.rows import search_text
 from ..connection.pool import Row
 from ..database import Database, KeyHeld
-from ..executions.insert import Sorted, sorted_by_kind
+from ..executions.insert import SortedRows, sorted_by_kind
 from ..executions.literals import texts
 from ..executions.rows import as_json, lane_of
-from .usual_ticks import is_usual, write_ticks
+from .ticks import is_simple, write_ticks
 
 _COLUMNS = (
     *("name", "id", "version", "origin", "declared", "overrides", "release", "next_run", "last_tick", "anchor"),
@@ -40,7 +40,7 @@ async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[Job
     written = [JobWritten(won=False)] * len(writes)
     for batch in rounds(writes):
         for way, wanted in ((write_ticks, True), (_write_all, False)):
-            part = [item for item in batch if is_usual(item[1]) is wanted]
+            part = [item for item in batch if is_simple(item[1]) is wanted]
             done = await _write(db, [write for _, write in part], way) if part else []
             for (n, _), one in zip(part, done, strict=True):
                 written[n] = one
@@ -80,7 +80,7 @@ def rounds(writes: Sequence[JobWrite]) -> list[list[Numbered]]:
     return result
 
 
-def _wire(write: JobWrite, kinds: Sorted) -> dict[str, Any]:
+def _wire(write: JobWrite, kinds: SortedRows) -> dict[str, Any]:
     row = job_row(write.job, (write.seen_version or 0) + 1)
     return {"job": row, "seen": write.seen_version, "audit": write.audit} | kinds.wire()
 
@@ -142,7 +142,7 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def _written(kinds: Sorted, answer: dict[str, Any] | None) -> JobWritten:
+def _written(kinds: SortedRows, answer: dict[str, Any] | None) -> JobWritten:
     if answer is None:
         return JobWritten(won=False)
     added = kinds.answer(answer.get("known") or (), answer.get("outcomes") or ())
@@ -158,21 +158,30 @@ def job_of(row: Row) -> Job:
     return Job(**dict(zip(_COLUMNS, row, strict=True)))
 
 
-async def delete_job(db: Database, name: str, seen_version: int, purge: bool, audit: Audit | None) -> bool:
+async def delete_job(
+    db: Database, name: str, seen_version: int, *, purge: bool, audit: Audit | None
+) -> tuple[bool, set[Topic]]:
     record = None if audit is None else as_json(audit)
     deleted = await db.value("delete_job", name, seen_version, purge, record)
     if deleted is not None and purge:
         await purge_all(db)
-    return deleted is not None
+    return deleted is not None, {Topic.JOBS} if deleted is not None else set()
 
 
 async def purge_all(db: Database) -> None:
-    """In small steps, so that nothing is locked for long; what a crash leaves is done by `fold`."""
+    """In small steps, so that nothing is locked for long; `fold` does what a crash left undone."""
     while await db.value("purge_some", PURGED_AT_ONCE):
         pass
 
 
-async def jobs(db: Database, names: Sequence[str] | None) -> list[Job]:
+async def fold(db: Database, limit: int) -> int:
+    """Merge statistics into the totals; first finish purges that were interrupted."""
+    if await db.value("purge_left", repeat=True) is not None:
+        await purge_all(db)
+    return int(await db.value("fold", limit))
+
+
+async def jobs(db: Database, names: Sequence[str] | None = None) -> list[Job]:
     found = db.rows("jobs_all", repeat=True) if names is None else db.rows("jobs", texts(names) or "{}", repeat=True)
     return [job_of(row) for row in await found]
 
@@ -199,7 +208,7 @@ async def swept(db: Database, limit: int) -> list[Job]:
     return [job_of(row) for row in await db.rows("jobs_swept", limit, repeat=True)]
 
 
-async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
+async def stats(db: Database, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:
     wanted = None if job_ids is None else as_json(list(job_ids))
     return {row[0]: _stats_of(row) for row in await db.rows("stats", wanted, repeat=True)}
 
@@ -211,7 +220,7 @@ def _stats_of(row: Row) -> JobStats:
     return JobStats(**{**fields, "last_state": None if state is None else State(state), "by_trigger": by_trigger})
 
 
-async def live_counts(db: Database, job_ids: Sequence[str] | None) -> dict[str, LiveCounts]:
+async def live_counts(db: Database, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
     if job_ids is None:
         rows = await db.rows("live_counts_all", repeat=True)
     else:

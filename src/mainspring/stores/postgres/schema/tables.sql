@@ -365,7 +365,7 @@ CREATE TABLE mainspring.audit (
 CREATE INDEX audit_target ON mainspring.audit (target, id);
 
 -- Small durable records beside jobs and executions, identified by kind, scope and key.
-CREATE TABLE mainspring.shelf (
+CREATE TABLE mainspring.entry (
     kind    text COLLATE "C" NOT NULL,
     scope   text COLLATE "C" NOT NULL,
     key     text COLLATE "C" NOT NULL,
@@ -391,7 +391,7 @@ CREATE TYPE mainspring.incoming AS (
 -- Executions without a history, tenant, share or limits, as arrays: pending, with a unique key at most. One job, lane
 -- or priority may stand for all; a due time left out is that of the creation. `low` and `high` are the smallest and
 -- the greatest id.
-CREATE TYPE mainspring.bare AS (
+CREATE TYPE mainspring.fresh AS (
     ids uuid[], created bigint[], bodies text[], job_ids text[], jobs text[], lanes text[], priorities integer[],
     dues bigint[], foreign_traces text[], unique_keys text[], low uuid, high uuid
 );
@@ -407,7 +407,7 @@ CREATE TYPE mainspring.changes AS (
 
 -- First attempts that completed, all of one owner: nearly all endings. One token may stand for all. `tries` is when
 -- each attempt began.
-CREATE TYPE mainspring.endings AS (
+CREATE TYPE mainspring.completions AS (
     ids uuid[], tokens integer[], owner text, ats bigint[], tries bigint[], cpus double precision[],
     results text[]
 );

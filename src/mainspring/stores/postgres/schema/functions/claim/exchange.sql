@@ -4,8 +4,10 @@
 -- its front; or takes its rows lane by lane.
 -- A claim alone may be committed without waiting for the disk: should it be lost, the row waits as before, and the
 -- fence holds the claimer's identity besides the number.
+-- First attempts that completed come in `completed`, all other changes in `batch`: settling the former by themselves
+-- costs 4 to 16 % less, and nearly all changes are of that kind.
 CREATE OR REPLACE FUNCTION mainspring.exchange(
-    usual mainspring.endings, batch mainspring.changes, new_owner text, handlers text[], queues text[], lease_for bigint,
+    completed mainspring.completions, batch mainspring.changes, new_owner text, handlers text[], queues text[], lease_for bigint,
     wanted integer, turn integer, only_alone boolean,
     OUT applied text, OUT freed boolean, OUT claimed text, OUT blocked text, OUT taken integer,
     OUT alone_waiting boolean, OUT next_due bigint, OUT now bigint
@@ -30,9 +32,9 @@ DECLARE
     last_lane text;
 BEGIN
     now := mainspring.now_micros();
-    IF usual.ids IS NOT NULL THEN
-        SELECT s.applied, s.freed, s.fair, s.woken INTO done, freed, fair, woken FROM mainspring.settle_usual(usual, now) s;
-        IF cardinality(done) IS DISTINCT FROM cardinality(usual.ids) THEN
+    IF completed.ids IS NOT NULL THEN
+        SELECT s.applied, s.freed, s.fair, s.woken INTO done, freed, fair, woken FROM mainspring.settle_completed(completed, now) s;
+        IF cardinality(done) IS DISTINCT FROM cardinality(completed.ids) THEN
             applied := coalesce(array_to_string(done, ','), '');
         END IF;
     ELSIF batch.ids IS NULL THEN

@@ -6,7 +6,7 @@
 -- queue, tenant, by, metadata, traceparent. The answer is {"id", "outcome", "holder"}; the outcome is added,
 -- unique_taken, or skipped by the job's overlap policy. An array enqueues many and answers with an array.
 -- A key that is taken is an answer, never an error: the transaction goes on.
--- Rows the client has rendered come as {"plain": [...], "others": [...]}.
+-- Rows the client has rendered come as {"keyless": [...], "others": [...]}.
 CREATE OR REPLACE FUNCTION mainspring.enqueue(request json) RETURNS json LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
@@ -23,14 +23,14 @@ DECLARE
     special uuid[];
 BEGIN
     PERFORM pg_notify(split_part('mainspring.', '.', 1), 'work');
-    IF json_typeof(request) = 'object' AND (request->'plain' IS NOT NULL OR request->'others' IS NOT NULL) THEN
-        SELECT * INTO done FROM mainspring.add(request->'plain', request->'others', NULL);
+    IF json_typeof(request) = 'object' AND (request->'keyless' IS NOT NULL OR request->'others' IS NOT NULL) THEN
+        SELECT * INTO done FROM mainspring.insert_rows(request->'keyless', request->'others', NULL);
         RETURN json_build_object('known', done.known, 'outcomes', done.outcomes);
     END IF;
     many := CASE WHEN json_typeof(request) = 'array' THEN request ELSE json_build_array(request) END;
     FOR one IN SELECT * FROM json_array_elements(many) LOOP
         r := mainspring.row_of(one, now);
-        SELECT * INTO done FROM mainspring.add_one(r, now);
+        SELECT * INTO done FROM mainspring.insert_one(r, now);
         IF done.outcome = 'added' AND (r.share IS NOT NULL OR r.limits IS NOT NULL) THEN
             special := special || r.id;
         END IF;

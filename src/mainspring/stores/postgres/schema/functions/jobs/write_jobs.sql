@@ -1,4 +1,4 @@
--- `writes` are [{job, seen, audit, plain, others}, ...] in the order of names, no name twice. Returns one
+-- `writes` are [{job, seen, audit, keyless, others}, ...] in the order of names, no name twice. Returns one
 -- {known, outcomes} for each write that won, null for the others.
 CREATE OR REPLACE FUNCTION mainspring.write_jobs(writes json) RETURNS json LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
@@ -14,8 +14,8 @@ DECLARE
     special uuid[];
 BEGIN
     FOR one IN
-        SELECT x.job, x.seen, x.audit, x.plain, x.others FROM json_to_recordset(writes) AS x (
-            job mainspring.job, seen bigint, audit json, plain mainspring.incoming[], others mainspring.incoming[]
+        SELECT x.job, x.seen, x.audit, x.keyless, x.others FROM json_to_recordset(writes) AS x (
+            job mainspring.job, seen bigint, audit json, keyless mainspring.incoming[], others mainspring.incoming[]
         )
     LOOP
         IF NOT mainspring.write_job(one.job, one.seen) THEN
@@ -25,11 +25,11 @@ BEGIN
         IF one.audit IS NOT NULL THEN
             PERFORM mainspring.write_audits(json_build_array(one.audit));
         END IF;
-        answer := mainspring.add_ticks((one.job).id, one.plain, one.others, now);
+        answer := mainspring.insert_tick_rows((one.job).id, one.keyless, one.others, now);
         answers := answers || answer;
-        IF one.plain IS NOT NULL OR one.others IS NOT NULL THEN
+        IF one.keyless IS NOT NULL OR one.others IS NOT NULL THEN
             special := special || mainspring.special(
-                one.plain, ARRAY(SELECT json_array_elements_text(nullif(answer->>'known', '')::json))::uuid[],
+                one.keyless, ARRAY(SELECT json_array_elements_text(nullif(answer->>'known', '')::json))::uuid[],
                 one.others, nullif(answer->>'outcomes', '')::json
             );
         END IF;

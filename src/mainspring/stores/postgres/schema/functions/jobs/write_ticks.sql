@@ -53,7 +53,7 @@ BEGIN
     INTO won, numbers, added FROM numbered n;
     ended := mainspring.take_back(added);
     IF ended IS NOT NULL OR coalesce(cardinality(added), 0) < cardinality(won) THEN
-        others := mainspring.add_refused(t, won, numbers, added, ended, now);
+        others := mainspring.insert_refused_ticks(t, won, numbers, added, ended, now);
     END IF;
 END
 $$;

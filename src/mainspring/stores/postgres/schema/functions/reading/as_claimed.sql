@@ -7,6 +7,6 @@ AS $$
         CASE WHEN r.failures = 0 AND r.crashes = 0 AND NOT r.alone AND NOT r.staged AND num_nonnulls(
             r.number, r.unique_key, r.overlap_key, r.running_unique_key, r.running_overlap_key, r.cancel_requested,
             r.cancel_reason, r.reason, r.error, r.attempts, r.result, r.counters, r.metadata, r.progress
-        ) = 0 THEN '}' ELSE mainspring.rarely_told(r) END
+        ) = 0 THEN '}' ELSE mainspring.rare_fields(r) END
     )
 $$;

@@ -1,5 +1,5 @@
 -- Executions of ticks that could not be added with the others, one by one: most of them are skipped.
-CREATE OR REPLACE FUNCTION mainspring.add_refused(
+CREATE OR REPLACE FUNCTION mainspring.insert_refused_ticks(
     t mainspring.ticks, won bigint[], numbers bigint[], added uuid[], ended uuid[], now bigint
 ) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
@@ -24,7 +24,7 @@ BEGIN
         row.priority := one.priority; row.created := one.created; row.due := one.due; row.body := one.body;
         row.number := one.number; row.staged := one.staged; row.overlap_key := one.overlap_key;
         row.running_overlap_key := one.running_key;
-        SELECT * INTO added_as FROM mainspring.add_one(row, now);
+        SELECT * INTO added_as FROM mainspring.insert_one(row, now);
         answers := answers || json_build_array(one.place, added_as.outcome, added_as.holder);
     END LOOP;
     RETURN array_to_json(answers);

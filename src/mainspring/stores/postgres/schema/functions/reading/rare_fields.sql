@@ -1,5 +1,5 @@
 -- `rest_of`, but not put into the query that calls it: to prepare so long an expression costs more than a row.
-CREATE OR REPLACE FUNCTION mainspring.rarely_told(r mainspring.live) RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE
+CREATE OR REPLACE FUNCTION mainspring.rare_fields(r mainspring.live) RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 BEGIN
     RETURN mainspring.rest_of(r);

@@ -1,5 +1,5 @@
--- The same for one row, without the cost of arrays: half of what an enqueue costs the server.
-CREATE OR REPLACE FUNCTION mainspring.add_single(
+-- insert_fresh for one row, without arrays: a fifth cheaper, and most enqueues are of one row.
+CREATE OR REPLACE FUNCTION mainspring.insert_single(
     wanted uuid, at bigint, its_body text, its_job_id text, its_job text, its_lane text, its_priority integer,
     its_due bigint, trace text, its_key text, news text
 ) RETURNS json LANGUAGE plpgsql
@@ -16,10 +16,10 @@ BEGIN
     FROM mainspring.incarnation i WHERE i.job_id = its_job_id
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
-        RETURN mainspring.add_bare(ROW(
+        RETURN mainspring.insert_fresh(ROW(
             ARRAY[wanted], ARRAY[at], ARRAY[its_body], ARRAY[its_job_id], ARRAY[its_job], ARRAY[its_lane],
             ARRAY[its_priority], ARRAY[later], ARRAY[trace], ARRAY[its_key], wanted, wanted
-        )::mainspring.bare, news);
+        )::mainspring.fresh, '', news);
     END IF;
     IF EXISTS (SELECT FROM mainspring.history h WHERE h.id = wanted) THEN
         DELETE FROM mainspring.live l WHERE l.id = wanted;

@@ -1,5 +1,5 @@
--- `known` are the ids of plain rows that were known already, `outcomes` what became of the others.
-CREATE OR REPLACE FUNCTION mainspring.add(plain json, others json, audits json, OUT known uuid[], OUT outcomes json)
+-- `known` are the ids of keyless rows that were known already, `outcomes` what became of the others.
+CREATE OR REPLACE FUNCTION mainspring.insert_rows(keyless json, others json, audits json, OUT known uuid[], OUT outcomes json)
 LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
@@ -8,22 +8,22 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     now bigint := mainspring.now_micros();
-    plain_rows mainspring.incoming[] := mainspring.incoming(plain);
+    keyless_rows mainspring.incoming[] := mainspring.incoming(keyless);
     other_rows mainspring.incoming[] := mainspring.incoming(others);
     special uuid[];
 BEGIN
-    IF plain IS NOT NULL THEN
-        known := mainspring.add_plain(plain_rows, now);
+    IF keyless IS NOT NULL THEN
+        known := mainspring.insert_keyless(keyless_rows, now);
     END IF;
     IF others IS NOT NULL THEN
-        outcomes := mainspring.add_each(other_rows, now);
+        outcomes := mainspring.insert_each(other_rows, now);
     END IF;
-    special := mainspring.special(plain_rows, known, other_rows, outcomes);
+    special := mainspring.special(keyless_rows, known, other_rows, outcomes);
     IF special IS NOT NULL THEN
         PERFORM mainspring.enter(special);
     END IF;
     IF audits IS NOT NULL AND (
-        json_array_length(plain) > coalesce(cardinality(known), 0)
+        json_array_length(keyless) > coalesce(cardinality(known), 0)
         OR EXISTS (SELECT FROM json_array_elements(outcomes) one WHERE one->>0 IN ('added', 'skipped'))
     ) THEN
         PERFORM mainspring.write_audits(audits);

@@ -1,6 +1,6 @@
 -- One execution, by the rules of the port: duplicate, unique_taken, skipped or added. The unique indexes decide who
 -- gets a key; what they refuse is looked at again, and once more if the holder has vanished meanwhile.
-CREATE OR REPLACE FUNCTION mainspring.add_one(r mainspring.incoming, now bigint, OUT outcome text, OUT holder uuid)
+CREATE OR REPLACE FUNCTION mainspring.insert_one(r mainspring.incoming, now bigint, OUT outcome text, OUT holder uuid)
 LANGUAGE plpgsql AS $$
 DECLARE
     job integer := (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = r.job_id);
@@ -16,7 +16,7 @@ BEGIN
         RETURN;
     END IF;
     IF r.state NOT IN ('pending', 'running', 'waiting') THEN
-        outcome := CASE WHEN mainspring.record(r, job) THEN 'added' ELSE 'duplicate' END;
+        outcome := CASE WHEN mainspring.insert_finished(r, job) THEN 'added' ELSE 'duplicate' END;
         RETURN;
     END IF;
     FOR try IN 1..100 * slots LOOP
@@ -56,7 +56,7 @@ BEGIN
     r.state := 'skipped'; r.reason := 'overlap'; r.finished := r.created;
     r.owner := NULL; r.lease := NULL; r.claimed := NULL; r.started := NULL; r.staged := false;
     outcome := 'skipped';
-    IF NOT mainspring.record(r, job) THEN
+    IF NOT mainspring.insert_finished(r, job) THEN
         outcome := 'duplicate';
         holder := NULL;
     END IF;

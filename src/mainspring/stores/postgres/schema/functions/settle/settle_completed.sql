@@ -1,6 +1,6 @@
 -- As settle_final, with a third of the work left out.
-CREATE OR REPLACE FUNCTION mainspring.settle_usual(
-    batch mainspring.endings, now bigint, OUT applied integer[], OUT freed boolean, OUT fair uuid[], OUT woken uuid[]
+CREATE OR REPLACE FUNCTION mainspring.settle_completed(
+    batch mainspring.completions, now bigint, OUT applied integer[], OUT freed boolean, OUT fair uuid[], OUT woken uuid[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     unique_keys text[];

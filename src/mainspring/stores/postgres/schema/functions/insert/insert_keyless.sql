@@ -1,5 +1,5 @@
 -- Live rows that ask for no key: all in one statement. Returns the ids that were known already.
-CREATE OR REPLACE FUNCTION mainspring.add_plain(rows mainspring.incoming[], now bigint) RETURNS uuid[] LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION mainspring.insert_keyless(rows mainspring.incoming[], now bigint) RETURNS uuid[] LANGUAGE plpgsql
 AS $$
 DECLARE
     added uuid[];

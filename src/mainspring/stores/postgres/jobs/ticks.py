@@ -1,7 +1,7 @@
-"""The usual ticks as arrays: the plan of a job moves on, and one execution is due that asks for its job's key at most.
+"""Simple ticks as arrays: the plan of a job moves on, and one execution is made that has its job's overlap key at most.
 
-The arrays of many ticks are read by the server in a third of the time of the same as JSON, and written by one
-statement. What is not usual goes the long way, through `write_jobs`.
+The server reads the arrays of many ticks in a third of the time it takes for the same as JSON, and writes them in one
+statement. All other writes of jobs travel as JSON, through `write_jobs`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..executions.rows import body, lane_of
 from ..statements import sql
 
 _FIELDS = ExecutionRow.__struct_fields__
-_FATE = slice(_FIELDS.index("overlap_slots"), _FIELDS.index("todo"))  # what happens to an execution
+_FATE = slice(_FIELDS.index("overlap_slots"), _FIELDS.index("todo"))  # changed by what happens to an execution
 _UNTOUCHED = astuple(ExecutionRow(id="", job="", job_id="", handler=""))[_FATE]
 
 
-def is_usual(write: JobWrite) -> bool:
+def is_simple(write: JobWrite) -> bool:
     if not write.only_plan or write.audit is not None or len(write.executions) != 1:
         return False
     [tick] = write.executions
@@ -34,7 +34,7 @@ def is_usual(write: JobWrite) -> bool:
 
 
 async def write_ticks(db: Database, writes: Sequence[JobWrite]) -> list[JobWritten]:
-    """In the order of names. A lost one may still be due: whoever was writing its job at the moment may fail."""
+    """In the order of names. The tick of a write that lost may still be due: the process that held its job may fail."""
     [(won, others)] = await db.query(sql("write_ticks", db.schema), _literals(writes), patient=False)
     written = [JobWritten(won=False)] * len(writes)
     for place in msgspec.json.decode(won or "[]"):

@@ -1,6 +1,6 @@
 -- `writes` are [{entry, seen, remove, audit, n}, ...]. Returns the positions of those that won. Entries are written in the
 -- order of their keys, whoever writes, so that two never wait for each other; writes of one entry in the order given.
-CREATE OR REPLACE FUNCTION mainspring.shelve(writes json) RETURNS integer[] LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION mainspring.write_entries(writes json) RETURNS integer[] LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -13,11 +13,11 @@ BEGIN
     FOR one IN
         SELECT x.*
         FROM json_to_recordset(writes) AS x (
-            entry mainspring.shelf, seen bigint, remove boolean, audit json, n integer
+            entry mainspring.entry, seen bigint, remove boolean, audit json, n integer
         )
         ORDER BY (x.entry).kind, (x.entry).scope, (x.entry).key, x.n
     LOOP
-        CONTINUE WHEN NOT mainspring.shelve_one(one.entry, one.seen, one.remove);
+        CONTINUE WHEN NOT mainspring.write_entry(one.entry, one.seen, one.remove);
         won := won || one.n;
         IF one.audit IS NOT NULL THEN
             PERFORM mainspring.write_audits(json_build_array(one.audit));

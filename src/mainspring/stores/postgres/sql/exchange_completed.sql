@@ -4,7 +4,7 @@ FROM mainspring.exchange(
     ROW(
         $1::text::uuid[], $2::text::integer[], $3::text, $4::text::bigint[], $5::text::bigint[],
         $6::text::double precision[], string_to_array($7::text, chr(30), '')
-    )::mainspring.endings,
+    )::mainspring.completions,
     NULL,
     $8::text, $9::text::text[], $10::text::text[], $11::bigint, $12::integer, $13::integer, $14::boolean
 )

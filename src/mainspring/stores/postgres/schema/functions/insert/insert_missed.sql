@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION mainspring.add_missed(rows mainspring.bare, added uuid[], ended uuid[], now bigint) RETURNS json
+CREATE OR REPLACE FUNCTION mainspring.insert_missed(rows mainspring.fresh, added uuid[], ended uuid[], now bigint) RETURNS json
 LANGUAGE plpgsql AS $$
 DECLARE
     r mainspring.incoming;
@@ -19,7 +19,7 @@ BEGIN
         r.priority := coalesce(rows.priorities[n], rows.priorities[1]);
         r.foreign_trace := rows.foreign_traces[n];
         r.unique_key := rows.unique_keys[n];
-        SELECT * INTO one FROM mainspring.add_one(r, now);
+        SELECT * INTO one FROM mainspring.insert_one(r, now);
         IF one.outcome <> 'added' THEN
             refused := refused || json_build_array(n, one.outcome, one.holder);
         END IF;

@@ -1,0 +1,9 @@
+-- The bodies come as one text, split at a separator that no body contains; all of them begin with `opening` ($5).
+SELECT mainspring.insert_fresh(
+    ROW(
+        $1::text::uuid[], $2::text::bigint[], string_to_array($3::text, $4::text), $6::text::text[], $7::text::text[],
+        $8::text::text[], $9::text::integer[], $10::text::bigint[], $11::text::text[], $12::text::text[],
+        $13::text::uuid, $14::text::uuid
+    )::mainspring.fresh,
+    $5::text, $15::text
+)::text
