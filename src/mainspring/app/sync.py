@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..core.commands.enqueue import Enqueuer
-from ..core.declaring.context import JobContext
+from ..core.declaring.context import JobContext, running_in
 from ..core.views.execution import Execution, executions_of
 from ..model.execution import ExecutionRow
 from .blocking import Caller
@@ -106,5 +106,5 @@ class SyncMainspring(SyncMethods):
         manager = self._target.track(
             name, trigger=trigger, triggered_by=triggered_by, params=params, traceparent=traceparent
         )
-        with self._caller.entered(manager) as context, context.here():
+        with self._caller.entered(manager) as context, running_in(context):
             yield context

@@ -31,7 +31,7 @@ def textual_parameters(app: Mainspring, handler: str) -> Mapping[str, Any]:
     """The parameters of a handler that take text or None, as far as this process knows the handler."""
     if handler not in app._runtime.registry.names:
         return _UNKNOWN
-    hints = {item.name: item.hint for item in app._runtime.registry.get(handler).signature.shape.parameters}
+    hints = {item.name: item.hint for item in app._runtime.registry.get(handler).signature.parameters.fields}
     return {name: hint for name, hint in hints.items() if hint is str or set(get_args(hint)) == _TEXT_OR_NONE}
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mainspring.app.adapters import SystemClock
-from mainspring.core.declaring.context import JobContext
+from mainspring.core.declaring.context import JobContext, running_in
 from mainspring.model.events import AttemptEnded, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.logs.background import BackgroundHandler
@@ -209,7 +209,7 @@ async def test_lines_below_a_handler_carry_its_execution(formatter: logging.Form
         library = logging.Logger("library", logging.INFO)
         library.addHandler(handler)
         library.info("before")
-        with JobContext(TENANT, clock=SystemClock()).here():
+        with running_in(JobContext(TENANT, clock=SystemClock())):
             library.info("in a call")
             await asyncio.to_thread(library.info, "in a thread")
             await asyncio.create_task(_log(library))
@@ -242,7 +242,7 @@ def test_a_handler_of_the_application_has_the_fields_by_a_filter() -> None:
     library = logging.Logger("library", logging.INFO)
     library.addHandler(handler)
     library.info("outside")
-    with JobContext(RUN, clock=SystemClock()).here():
+    with running_in(JobContext(RUN, clock=SystemClock())):
         library.info("inside")
         library.info("its own", extra={"job": "mine"})
     assert stream.getvalue() == "- outside\ne1 inside\ne1 its own\n"

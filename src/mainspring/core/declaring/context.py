@@ -1,6 +1,6 @@
-"""What a handler is given: who and why, its window and parameters, and the ways to report back.
+"""The context of a running execution: `JobContext` is what handlers hold, `RunningContext` what the engine holds.
 
-One context belongs to one try of one execution. It is cheap to make: most of it is worked out when asked for.
+One context belongs to one attempt of one execution. It is cheap to make: most values are computed on first use.
 Handlers may use it from any thread; the worker collects what they report with `drain`.
 """
 
@@ -30,19 +30,19 @@ from .execution_log import MAX_LINE_LENGTH, JobLogger
 MAX_LOG_LINES = 1_000
 MAX_COUNTERS = 100
 MAX_MESSAGE_LENGTH = 1_000
-NOTES_LIMIT = 65_536
+REPORT_LIMIT = 65_536
 """Bytes of JSON kept of the counters and of the metadata of one execution."""
 
 current_context: ContextVar[JobContext] = ContextVar("mainspring_context")
-"""The context of the execution that runs here: set around every handler, in its task or thread."""
+"""The context of the execution that runs in this task or thread. The engine sets it around every handler."""
 
 
 class ExecutionCancelled(MainspringError):
-    """Raised by `ctx.check()` in an execution that was asked to stop. Let it pass: it is how the handler ends."""
+    """Raised by `ctx.check()` in an execution that was asked to stop. Do not catch it: it ends the handler."""
 
 
 class Resources(Mapping[str, Any]):
-    """What the application provides to its handlers, by item or by attribute.
+    """The resources that the application provides to its handlers, by item or by attribute.
 
     >>> resources = Resources({"db": "a connection pool"})
     >>> resources.db is resources["db"]
@@ -94,6 +94,7 @@ class JobContext:
 
     __slots__ = (
         "__weakref__",
+        "_began",
         "_cancel_reason",
         "_channel",
         "_clock",
@@ -109,10 +110,9 @@ class JobContext:
         "_progress",
         "_resources",
         "_row",
+        "_trace",
         "_username",
         "_window",
-        "began",
-        "trace",
     )
 
     def __init__(
@@ -126,7 +126,7 @@ class JobContext:
     ) -> None:
         self._row = row
         self._clock = clock
-        self.began = clock.monotonic()
+        self._began = clock.monotonic()
         self._resources = resources
         self._username = username
         self._channel = channel
@@ -142,11 +142,14 @@ class JobContext:
         self._window: Window | None = None
         self._log: JobLogger | None = None
         self._cancel_reason: str | None = None
-        self.trace: TracedAttempt | None = None
-        """Of work that runs inline in its caller; a worker keeps those of its handlers itself."""
+        self._trace: TracedAttempt | None = None
 
     def __repr__(self) -> str:
         return f"<JobContext {self.job} {self.execution_id} attempt {self.attempt}>"
+
+    def __dir__(self) -> list[str]:
+        """Completion offers what handlers use, and nothing of the engine's side."""
+        return [name for name in dir(JobContext) if not name.startswith("_")]
 
     # --- who and why --------------------------------------------------------------------------------------
     @property
@@ -161,6 +164,7 @@ class JobContext:
 
     @property
     def execution_id(self) -> str:
+        """The id of this execution, the same for all its attempts."""
         return self._row.id
 
     @property
@@ -170,7 +174,7 @@ class JobContext:
 
     @property
     def attempt(self) -> int:
-        """1 for the first try; failures so far plus one."""
+        """The number of this attempt: failures so far plus one."""
         return self._row.attempt
 
     @property
@@ -185,11 +189,12 @@ class JobContext:
 
     @property
     def trace_id(self) -> str:
+        """The id that this execution shares with everything it causes: follow-ups, retries, tenants, log lines."""
         return self._row.trace_id
 
     @property
     def traceparent(self) -> str | None:
-        """The W3C trace context of whoever made this execution, if there was one."""
+        """The W3C trace context of the caller that created this execution, if it had one."""
         return None if self._row.traceparent is None else split(self._row.traceparent)[0]
 
     @property
@@ -199,17 +204,18 @@ class JobContext:
 
     @property
     def tenant(self) -> str | None:
+        """The tenant that this execution runs for, if its job has tenants."""
         return self._row.tenant
 
     @property
     def username(self) -> str:
-        """The user who asked for it; "scheduled", or what the settings say, when nobody did."""
+        """The user who asked for it; the setting `username` when no user did."""
         by = self._row.triggered_by
         return self._username if by in ("", "system") else by
 
     @property
     def channel(self) -> str:
-        """The channel of the settings; without one, the way this execution was triggered."""
+        """The setting `channel`; without one, the same as `trigger`."""
         return self._channel or self._row.trigger
 
     @property
@@ -221,7 +227,7 @@ class JobContext:
 
     @property
     def resources(self) -> Resources:
-        """What the application provides: `ctx.resources.db` or `ctx.resources["db"]`."""
+        """The resources that the application provides: `ctx.resources.db` or `ctx.resources["db"]`."""
         if not isinstance(self._resources, Resources):
             self._resources = Resources(self._resources)
         return self._resources
@@ -237,35 +243,37 @@ class JobContext:
 
     @property
     def begin_date(self) -> datetime | None:
+        """The begin of the window, if there is one."""
         return self.window.begin if self.window else None
 
     @property
     def end_date(self) -> datetime | None:
+        """The end of the window, which is not part of it."""
         return self.window.end if self.window else None
 
     # --- reporting back -----------------------------------------------------------------------------------
     @property
     def logger(self) -> JobLogger:
-        """Lines written here reach your logging set-up with the execution's fields, and the execution's own log."""
+        """A logger whose lines carry the execution's fields, and are also kept in the execution's own log."""
         if self._log is None:
             self._log = JobLogger(self, self._log_to or logging.getLogger("mainspring.job"))
         return self._log
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict of your own, stored with the execution when it ends; begins with what the caller gave."""
+        """A dict of your own, stored with the execution when it ends. It starts with the caller's metadata."""
         if self._metadata is None:
             self._metadata = self._row.metadata
         return self._metadata
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Say how far the work is: `ctx.progress(250, 1000, "page 25 of 100")`."""
+        """Report how far the work is: `ctx.progress(250, 1000, "page 25 of 100")`."""
         report = {"done": _number("progress.done", done)}
         if total is not None:
             report["total"] = _number("progress.total", total)
         text = safe_text(message, MAX_MESSAGE_LENGTH)
         with self._lock:
-            self._progress = safe_json({**report, "message": text} if text else report, NOTES_LIMIT)
+            self._progress = safe_json({**report, "message": text} if text else report, REPORT_LIMIT)
 
     def count(self, **counters: float) -> None:
         """Add to the counters of this execution: `ctx.count(items_crawled=25, items_indexed=20)`."""
@@ -281,18 +289,18 @@ class JobContext:
 
     @property
     def counters(self) -> dict[str, float]:
-        """What was counted so far."""
+        """The totals of `count` so far."""
         with self._lock:
             return dict(self._counters or {})
 
     # --- stopping -----------------------------------------------------------------------------------------
     @property
     def cancelled(self) -> bool:
-        """Whether this execution was asked to stop: cancelled, out of time, or its worker is leaving."""
+        """Whether this execution was asked to stop: it was cancelled, its time is up, or its worker stops."""
         return self._cancel_reason is not None
 
     def check(self) -> None:
-        """Stop here if asked to: call it now and then in plain functions, which nothing else can interrupt."""
+        """Raise `ExecutionCancelled` if asked to stop. Plain functions call it often: nothing else stops them."""
         if self._cancel_reason is not None:
             raise ExecutionCancelled(self._cancel_reason)
 
@@ -300,28 +308,60 @@ class JobContext:
     def remaining(self) -> float | None:
         """Seconds left until the timeout, never below 0; None without a timeout."""
         timeout = self._row.rules.timeout
-        return None if timeout is None else max(0.0, self.began + timeout - self._clock.monotonic())
+        return None if timeout is None else max(0.0, self._began + timeout - self._clock.monotonic())
 
-    # --- for the worker -----------------------------------------------------------------------------------
+    def _keep_line(self, level: int, message: str) -> None:
+        """Add a line to the execution's own log; past the limit, one line says that the rest is not kept."""
+        with self._lock:
+            self._lines_taken += 1
+            if self._lines_taken > MAX_LOG_LINES + 1:
+                return
+            if self._lines_taken > MAX_LOG_LINES:
+                level, message = logging.WARNING, f"further lines are not kept: the limit is {MAX_LOG_LINES}"
+            line = LogLine(self._clock.now(), logging.getLevelName(level), safe_text(message, MAX_LINE_LENGTH))
+            if self._lines is None:
+                self._lines = []
+            self._lines.append(line)
+
+
+class RunningContext(JobContext):
+    """A context as the engine holds it: with the means to stop the handler and to collect what it reports."""
+
+    __slots__ = ()
+
+    @property
+    def began(self) -> float:
+        """When the attempt began, on the monotonic clock."""
+        return self._began
+
+    @property
+    def trace(self) -> TracedAttempt | None:
+        """The spans of work that runs inline in its caller. The worker keeps those of its handlers itself."""
+        return self._trace
+
+    @trace.setter
+    def trace(self, trace: TracedAttempt | None) -> None:
+        self._trace = trace
+
     def cancel(self, reason: str) -> None:
-        """Ask the handler to stop. The first reason stays."""
+        """Ask the handler to stop. The first reason wins."""
         if self._cancel_reason is None:
             self._cancel_reason = reason or "cancelled"
 
     def drain(self) -> tuple[str | None, str | None, tuple[LogLine, ...]] | None:
-        """What was reported since the last call: progress, counter totals, log lines; None if there is nothing."""
+        """What the handler reported since the last call: progress, counters, log lines; None if nothing."""
         if not (self._progress or self._counted or self._lines):
             return None
         with self._lock:
             progress, self._progress = self._progress, None
-            counters = safe_json(self._counters, NOTES_LIMIT) if self._counted else None
+            counters = safe_json(self._counters, REPORT_LIMIT) if self._counted else None
             self._counted = False
             lines = tuple(self._lines or ())
             self._lines = None
         return progress, counters, lines
 
     def undrain(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
-        """Take back what could not be stored; what was reported since stands."""
+        """Take back a report that could not be stored. Newer progress wins."""
         with self._lock:
             self._progress = self._progress or progress
             self._counted = self._counted or counters is not None
@@ -338,38 +378,26 @@ class JobContext:
         if self._counters is None:
             return None
         with self._lock:
-            return safe_json(self._counters, NOTES_LIMIT)
+            return safe_json(self._counters, REPORT_LIMIT)
 
     def metadata_json(self) -> str | None:
         """The metadata, for the record; None when nothing was set. Never fails, whatever the handler put there."""
-        return safe_json(self._metadata, NOTES_LIMIT) if self._metadata else None
+        return safe_json(self._metadata, REPORT_LIMIT) if self._metadata else None
 
-    @contextmanager
-    def here(self) -> Iterator[None]:
-        """What this task or thread does in here belongs to this execution: its log lines, and its spans."""
-        trace = self.trace
-        entered = None if trace is None else trace.enter()
-        token = current_context.set(self)
-        try:
-            yield
-        finally:
-            with suppress(ValueError):  # entered in one task and left in another, as some fixtures do
-                current_context.reset(token)
-            if trace is not None:
-                trace.leave(entered)
 
-    def keep_line(self, level: int, message: str) -> None:
-        """Add a line to the execution's own log; past the limit, one line says that the rest is not kept."""
-        with self._lock:
-            self._lines_taken += 1
-            if self._lines_taken > MAX_LOG_LINES + 1:
-                return
-            if self._lines_taken > MAX_LOG_LINES:
-                level, message = logging.WARNING, f"further lines are not kept: the limit is {MAX_LOG_LINES}"
-            line = LogLine(self._clock.now(), logging.getLevelName(level), safe_text(message, MAX_LINE_LENGTH))
-            if self._lines is None:
-                self._lines = []
-            self._lines.append(line)
+@contextmanager
+def running_in(context: JobContext) -> Iterator[None]:
+    """Within this block, log lines and spans of this task or thread belong to the execution."""
+    trace = context._trace
+    entered = None if trace is None else trace.enter()
+    token = current_context.set(context)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # entered in one task and left in another, as some fixtures do
+            current_context.reset(token)
+        if trace is not None:
+            trace.leave(entered)
 
 
 def _number(field: str, value: Any) -> float:

@@ -40,7 +40,7 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if level >= self.keep_from:
-            self._context.keep_line(level, _rendered(msg, args, kwargs.get("exc_info")))
+            self._context._keep_line(level, _rendered(msg, args, kwargs.get("exc_info")))
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the caller's line, not this one
         try:
             super().log(level, msg, *args, **kwargs)

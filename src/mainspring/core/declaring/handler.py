@@ -1,4 +1,4 @@
-"""Handlers: what was registered under a name, as the engine calls it, and how one is made from what code gives."""
+"""Handlers: the code registered under a name, in the form in which the engine calls it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INHERITED = inherited_options(by="code")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Handler:
-    """Code under a name: a function, or the method of an object that serves all executions."""
+    """Code under a name: a function, or a method of one object that serves all executions."""
 
     name: str
     target: Callable[..., Any]
@@ -28,10 +28,10 @@ class Handler:
     is_async: bool
     where: str
     given: Any
-    """What was registered: the function, class or object itself."""
+    """The function, class or object that was registered."""
     instance: Any = None
     defaults: dict[str, Any] = field(default_factory=dict)
-    """Policy its own declaration gave, which its further jobs follow."""
+    """The options of its own declaration that its further jobs inherit."""
 
     @property
     def isolation(self) -> Literal["async", "thread"]:
@@ -47,11 +47,11 @@ class Handler:
         return None if self.instance is None else type(self.instance)
 
     def call(self, context: JobContext, params: str) -> Callable[[], Any]:
-        """The call to make, with the stored payload as typed arguments; `PayloadMismatch` when it does not fit."""
+        """The call with the stored payload as typed arguments. `PayloadMismatch` when it does not fit."""
         arguments = self.signature.bind(params)
-        shape = self.signature.shape
-        if shape.context is not None:
-            arguments[shape.context] = context.execution if shape.record else context
+        parameters = self.signature.parameters
+        if parameters.context is not None:
+            arguments[parameters.context] = context.execution if parameters.record else context
         return partial(self.target, **arguments)
 
 
@@ -70,7 +70,7 @@ def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | No
         raise InvalidValue(
             f"handler {name!r}", presentable(given), "a function, or an object with perform or execute", remedy
         )
-    _refuse_odd(name, target)
+    _refuse_unusable(name, target)
     return Handler(
         name=name,
         target=target,
@@ -89,9 +89,9 @@ def documentation(handler: Handler) -> str:
         function = handler.target.func if isinstance(handler.target, partial) else handler.target
         return first_line(function)
     cls = type(handler.instance)
-    made_up = f"{cls.__name__}("  # what @dataclass writes into a class without a docstring
+    generated = f"{cls.__name__}("  # @dataclass writes it into a class without a docstring
     line = first_line(cls)
-    return first_line(handler.target) if not line or line.startswith(made_up) else line
+    return first_line(handler.target) if not line or line.startswith(generated) else line
 
 
 def first_line(documented: Any) -> str:
@@ -106,7 +106,7 @@ def method_of(given: Any) -> Style | None:
 
 
 def _constructed(cls: type) -> Any:
-    """The one object of a class that was registered without one."""
+    """The object that serves a class which was registered without one."""
     try:
         needed = [item.name for item in inspect.signature(cls).parameters.values() if _must_be_given(item)]
     except (TypeError, ValueError):
@@ -123,8 +123,8 @@ def _must_be_given(item: inspect.Parameter) -> bool:
     return item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
 
 
-def _refuse_odd(name: str, target: Any) -> None:
-    """Refuse what could only fail when it runs: generators, and plain wrappers around coroutine functions."""
+def _refuse_unusable(name: str, target: Any) -> None:
+    """Refuse what could only fail at run time: generators, and plain wrappers around coroutine functions."""
     function = target.func if isinstance(target, partial) else target
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidValue(f"handler {name!r}", presentable(target), "a function that returns", "Remove its yield")

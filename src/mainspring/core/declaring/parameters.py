@@ -1,4 +1,4 @@
-"""What a callable takes: which parameter is the context, which are fields of the payload, and of what types."""
+"""Reads the parameters of a callable: which one is the context, which are fields of the payload, and their types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DOTTED = re.compile(r"'[^']*'|(?:[A-Za-z_]\w*\.|<locals>\.)+([A-Za-z_]\w*)")
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One field of the payload. `converts` tells that its annotation turns values such as datetimes into JSON."""
+    """One field of the payload. `converts`: its annotation turns values such as datetimes into JSON."""
 
     name: str
     hint: Any
@@ -41,35 +41,39 @@ class Parameter(msgspec.Struct, frozen=True):
     converts: bool
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """`context` names the parameter for the context (`record`: it wants the execution record instead), `whole` the one
-    that receives the payload as a whole, of type `hint`; `extra` is the type of `**kwargs`, if there are any."""
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    """All parameters of a callable."""
 
     context: str | None = None
+    """The name of the parameter that receives the context."""
     record: bool = False
+    """That parameter wants the `Execution` instead."""
     whole: str | None = None
+    """The name of the parameter that receives the payload as a whole, of the type `hint`."""
     hint: Any = None
     extra: Any = None
-    parameters: tuple[Parameter, ...] = ()
+    """The type of `**kwargs`, if there are any."""
+    fields: tuple[Parameter, ...] = ()
+    """The fields of the payload."""
 
     @property
     def open(self) -> bool:
         """Whether names that are not listed are accepted."""
-        return self.extra is not None or (self.whole is not None and not self.parameters)
+        return self.extra is not None or (self.whole is not None and not self.fields)
 
     def __str__(self) -> str:
-        parts = [parameter.text for parameter in self.parameters]
+        parts = [parameter.text for parameter in self.fields]
         return f"({', '.join([*parts, '**anything'] if self.open else parts)})"
 
 
-def read_shape(handler: str, call: Callable[..., Any], style: Style = "function") -> Shape:
-    """The shape of a callable, or `InvalidValue` naming the handler and the parameter that cannot be filled."""
+def read_parameters(handler: str, call: Callable[..., Any], style: Style = "function") -> Parameters:
+    """The parameters of a callable, or `InvalidValue` naming the handler and the parameter that cannot be filled."""
     found = _named_parameters(handler, call)
     rest = next((item for item in found if item.kind is item.VAR_KEYWORD), None)
     named = [item for item in found if item is not rest]
     context = _context_of(named, style)
     fields = [item for item in named if item is not context]
-    shape = Shape(
+    read = Parameters(
         context=context.name if context else None,
         record=context is not None and _names_type(context.annotation, _RECORD_TYPES),
         extra=_hint(handler, call, rest) if rest else None,
@@ -77,17 +81,17 @@ def read_shape(handler: str, call: Callable[..., Any], style: Style = "function"
     if style == "perform" and fields and _is_whole(fields[0], _hint(handler, call, fields[0])):
         _refuse_required(handler, call, fields[1:])
         hint = _whole_type(_hint(handler, call, fields[0]))
-        return msgspec.structs.replace(shape, whole=fields[0].name, hint=hint, parameters=tuple(_fields_of(hint)))
-    return msgspec.structs.replace(shape, parameters=tuple(_parameter(handler, call, item) for item in fields))
+        return msgspec.structs.replace(read, whole=fields[0].name, hint=hint, fields=tuple(_fields_of(hint)))
+    return msgspec.structs.replace(read, fields=tuple(_parameter(handler, call, item) for item in fields))
 
 
 def is_async(call: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: partials, callable objects and bound methods included."""
+    """Whether calling it gives a coroutine. Looks through partials, callable objects and bound methods."""
     return inspect.iscoroutinefunction(_function_of(call))
 
 
 def read_model(kind: Any, value: Any) -> Any:
-    """msgspec's hook for types it does not know: pydantic models, which are never imported here."""
+    """The hook of msgspec for types it does not know: pydantic models, which this module never imports."""
     return value if isinstance(value, kind) else kind.model_validate(value)
 
 
@@ -258,7 +262,7 @@ def _is_unknown(kind: Any) -> bool:
 
 
 def _converts(hint: Any) -> bool:
-    """Whether a value that is not JSON may be turned into it: the type says what comes back, without any `Any`."""
+    """Whether values of this type may be converted to JSON: the type is exact enough to read them back."""
     if hint is Any:
         return False
     kinds = list(_kinds(msgspec.inspect.type_info(hint)))

@@ -1,7 +1,8 @@
-"""The handler's signature is the type of its payload.
+"""The signature of a handler is the type of its payload.
 
 Each parameter besides the context is a field of the payload. One decoder per handler reads the stored JSON straight
-into typed values, without coercion: "42" is no int. What `encode` accepts, `bind` reads: both use that decoder.
+into typed values, without coercion: "42" is not an int. `encode` and `bind` use the same decoder, so that every payload
+that is accepted can be read.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from msgspec import UNSET
 from ...model.defaults import PAYLOAD_LIMIT
 from ...model.errors import InvalidValue, nearest, one_of, shown
 from ...model.values.payload import encode_payload, plainly, presentable
-from .parameters import Parameter, Shape, Style, choices_text, read_model, read_shape, write_model
+from .parameters import Parameter, Parameters, Style, choices_text, read_model, read_parameters, write_model
 
 __all__ = ["PayloadMismatch", "Signature", "Style"]
 
 _PAYLOAD = "Payload"
-_NO_LIMIT = 2**40  # `validate` checks types; how large a payload may be is for whoever stores it
+_NO_LIMIT = 2**40  # `validate` checks types; `encode` checks the size
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _PLACE = re.compile(r"(?s)(?P<message>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?")
 _MISSING = re.compile(r"Object missing required field `(.+)`")
@@ -32,7 +33,7 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 
 
 class PayloadMismatch(InvalidValue):
-    """A payload that does not fit the handler's signature: names the parameter and what the handler takes."""
+    """A payload does not fit the handler's signature. Names the parameter and what the handler takes."""
 
     def __init__(self, field: str, value: Any, allowed: str, remedy: str = "", message: str = "") -> None:
         super().__init__(field, value, allowed, remedy)
@@ -47,7 +48,7 @@ class PayloadMismatch(InvalidValue):
 
 
 class Signature:
-    """What a handler takes, and how its payload is checked and read.
+    """The parameters of a handler. Checks payloads, encodes them for the store and reads them back.
 
     >>> def remind(ctx, shift_id: str, urgent: bool = False): ...
     >>> signature = Signature("remind", remind)
@@ -59,15 +60,15 @@ class Signature:
 
     def __init__(self, handler: str, call: Callable[..., Any], style: Style = "function") -> None:
         self.handler = handler
-        self.shape: Shape = read_shape(handler, call, style)
-        self._by_name: dict[str, Parameter] = {item.name: item for item in self.shape.parameters}
-        self._optional = any(not item.required for item in self.shape.parameters)
-        self._closed = not self.shape.open and self.shape.whole is None and self.shape.extra is None
+        self.parameters: Parameters = read_parameters(handler, call, style)
+        self._by_name: dict[str, Parameter] = {item.name: item for item in self.parameters.fields}
+        self._optional = any(not item.required for item in self.parameters.fields)
+        self._closed = not self.parameters.open and self.parameters.whole is None and self.parameters.extra is None
         self._decoder = self._make_decoder()
 
     @property
     def wants_context(self) -> bool:
-        return self.shape.context is not None
+        return self.parameters.context is not None
 
     @property
     def payload_type(self) -> Any:
@@ -82,10 +83,10 @@ class Signature:
     @property
     def required(self) -> tuple[str, ...]:
         """The names of the parameters that have no default."""
-        return tuple(item.name for item in self.shape.parameters if item.required)
+        return tuple(item.name for item in self.parameters.fields if item.required)
 
     def __str__(self) -> str:
-        return str(self.shape)
+        return str(self.parameters)
 
     # --- enqueue ------------------------------------------------------------------------------------------
     def validate(self, params: Any, *, partial: bool = False) -> dict[str, Any]:
@@ -102,44 +103,44 @@ class Signature:
             try:
                 self._decoder.decode(text)
             except msgspec.ValidationError:
-                pass  # said below, in terms of the handler's parameters
+                pass  # reported below, in terms of the handler's parameters
             else:
                 return text.decode()
         return self._checked(params, limit, False)[1]
 
     def _checked(self, params: Any, limit: int, partial: bool) -> tuple[dict[str, Any], str]:
-        plain = params if self._as_it_is(params) else self._made_plain(params)
+        plain = params if self._is_plain(params) else self._to_plain(params)
         text = encode_payload("params", plain, limit)
         try:
             (self._partial_decoder if partial else self._decoder).decode(text)
-            if self.shape.extra is not None:
+            if self.parameters.extra is not None:
                 self._extras(text)
         except msgspec.ValidationError as error:
             raise self._mismatch(error, plain) from None
         return plain, text
 
-    def _as_it_is(self, params: Any) -> bool:
-        """The usual case: known names and plain scalars, of which nothing has to be converted."""
-        known = type(params) is dict and not self.shape.whole and params.keys() <= self._by_name.keys()
+    def _is_plain(self, params: Any) -> bool:
+        """The usual case: known names and scalars, which need no conversion."""
+        known = type(params) is dict and not self.parameters.whole and params.keys() <= self._by_name.keys()
         return known and _SCALARS.issuperset(map(type, params.values()))
 
-    def _made_plain(self, params: Any) -> dict[str, Any]:
-        plain = self._plain_whole(params) if self.shape.whole else params
+    def _to_plain(self, params: Any) -> dict[str, Any]:
+        plain = self._plain_whole(params) if self.parameters.whole else params
         if not isinstance(plain, Mapping):
             raise PayloadMismatch("params", presentable(params), "an object (dict) of parameters", self._usage)
         return {name: self._plain(name, value) for name, value in plain.items()}
 
     def _plain(self, name: Any, value: Any) -> Any:
         parameter = self._by_name.get(name) if isinstance(name, str) else None
-        if parameter is None and not self.shape.open:
+        if parameter is None and not self.parameters.open:
             raise self._unknown(name)
-        if parameter is None or type(value) in _SCALARS or not parameter.converts or self.shape.whole:
+        if parameter is None or type(value) in _SCALARS or not parameter.converts or self.parameters.whole:
             return value
         return self._converted(value, parameter.hint, f".{name}")
 
     def _plain_whole(self, params: Any) -> Any:
-        """A record of the annotated type may be passed as it is, or as a mapping of its fields."""
-        return params if self.shape.open else self._converted(params, self.shape.hint, "", partial=True)
+        """A payload that one parameter receives whole: an object of its type, or a mapping of its fields."""
+        return params if self.parameters.open else self._converted(params, self.parameters.hint, "", partial=True)
 
     def _converted(self, value: Any, hint: Any, path: str, partial: bool = False) -> Any:
         try:
@@ -149,17 +150,17 @@ class Signature:
         except msgspec.ValidationError as error:
             raise self._mismatch(error, value, path) from None
         except (TypeError, ValueError, RecursionError):
-            return value  # `encode_payload` says what is wrong with it, and where
+            return value  # `encode_payload` reports what is wrong with it, and where
 
     # --- worker -------------------------------------------------------------------------------------------
     def bind(self, params: str) -> dict[str, Any]:
         """Typed keyword arguments from a stored payload, or `PayloadMismatch`."""
         try:
             value = self._decoder.decode(params)
-            if self.shape.whole is not None:
-                return {self.shape.whole: value}
+            if self.parameters.whole is not None:
+                return {self.parameters.whole: value}
             arguments = msgspec.structs.asdict(value)
-            if self.shape.extra is not None:
+            if self.parameters.extra is not None:
                 arguments |= self._extras(params)
         except msgspec.ValidationError as error:
             raise self._mismatch(error, _as_data(params)) from None
@@ -170,24 +171,24 @@ class Signature:
         return arguments
 
     def _extras(self, params: str) -> dict[str, Any]:
-        """What `**kwargs` receives."""
+        """The arguments for `**kwargs`."""
         found = {name: value for name, value in msgspec.json.decode(params).items() if name not in self._by_name}
         return {name: self._extra(name, value) for name, value in found.items()}
 
     def _extra(self, name: str, value: Any) -> Any:
         try:
-            return msgspec.convert(value, self.shape.extra, str_keys=True, dec_hook=read_model)
+            return msgspec.convert(value, self.parameters.extra, str_keys=True, dec_hook=read_model)
         except msgspec.ValidationError as error:
             raise self._mismatch(error, value, f".{name}") from None
 
     def _make_decoder(self, partial: bool = False) -> msgspec.json.Decoder[Any]:
-        if self.shape.whole is not None:
-            return msgspec.json.Decoder(dict[str, Any] if partial else self.shape.hint, dec_hook=read_model)
+        if self.parameters.whole is not None:
+            return msgspec.json.Decoder(dict[str, Any] if partial else self.parameters.hint, dec_hook=read_model)
         fields = [
             (item.name, item.hint) if item.required and not partial else (item.name, item.hint, UNSET)
-            for item in self.shape.parameters
+            for item in self.parameters.fields
         ]
-        payload = msgspec.defstruct(_PAYLOAD, fields, kw_only=True, forbid_unknown_fields=not self.shape.open)
+        payload = msgspec.defstruct(_PAYLOAD, fields, kw_only=True, forbid_unknown_fields=not self.parameters.open)
         return msgspec.json.Decoder(payload, dec_hook=read_model)
 
     @cached_property
@@ -200,7 +201,7 @@ class Signature:
         return f"Handler {self.handler!r} takes {self}"
 
     def _mismatch(self, error: msgspec.ValidationError, payload: Any, path: str = "") -> PayloadMismatch:
-        """msgspec's message, told in terms of the handler's parameters."""
+        """An error of msgspec, in terms of the handler's parameters."""
         match = _PLACE.fullmatch(str(error))
         message, inner = (match["message"], match["path"] or "") if match else (str(error), "")
         if found := _MISSING.fullmatch(message):
@@ -242,13 +243,13 @@ def json_schema(signature: Signature, place: str) -> tuple[dict[str, Any], dict[
     if schema.get("$ref", "").endswith(f"{prefix}{_PAYLOAD}"):
         schema = others.pop(_PAYLOAD)
     schema.pop("title", None)
-    if signature.shape.open:
+    if signature.parameters.open:
         schema["additionalProperties"] = True
     return schema, {prefix + name: each for name, each in others.items()}
 
 
 def _model_schema(kind: Any) -> dict[str, Any]:
-    """Of types that msgspec does not know: pydantic models describe themselves, but for the types inside them."""
+    """The schema of a type that msgspec does not know."""
     return {"type": "object", "title": kind.__name__}
 
 

@@ -19,7 +19,7 @@ from ...model.time.instants import seconds_to_micros
 from ...model.values.ids import Chance
 from ...model.values.payload import encode_payload, presentable
 from ...model.values.reading import choice, words
-from ..declaring.context import JobContext
+from ..declaring.context import JobContext, RunningContext, running_in
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Clock, Store, Tracing
@@ -61,11 +61,11 @@ class Tracker:
         job = await self._job(name)
         leases = self._leases()
         execution = await self._begin(job, leases, trigger, triggered_by, params, traceparent)
-        context = JobContext(execution, clock=self._clock, **self._context)
+        context = RunningContext(execution, clock=self._clock, **self._context)
         context.trace = None if self._tracing is None else self._tracing.begin(execution, leases.info.id)
         self._emit(Started(execution, execution.created))
         try:
-            with context.here():
+            with running_in(context):
                 yield context
         except BaseException as error:
             await self._end(execution, context, leases, error)
@@ -106,7 +106,7 @@ class Tracker:
         return added.execution or execution
 
     async def _end(
-        self, execution: ExecutionRow, context: JobContext, leases: Leases, error: BaseException | None
+        self, execution: ExecutionRow, context: RunningContext, leases: Leases, error: BaseException | None
     ) -> None:
         cancelled = isinstance(error, asyncio.CancelledError)
         outcome = Outcome(
@@ -136,7 +136,7 @@ class Tracker:
         ended = msgspec.structs.replace(execution, finished=outcome.ended)
         self._emit(AttemptEnded(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason))
 
-    async def _settle(self, execution: ExecutionRow, change: Change, context: JobContext) -> bool:
+    async def _settle(self, execution: ExecutionRow, change: Change, context: RunningContext) -> bool:
         """The reports, then the ending: the store takes reports only of running executions."""
         if (report := report_of(execution, context)) is not None:
             await self._store.report([report])

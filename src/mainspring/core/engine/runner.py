@@ -23,7 +23,7 @@ from ...model.execution import AttemptEnd, ExecutionRow, Outcome
 from ...model.store.messages import ProgressReport
 from ...model.time.instants import SECOND, Micros
 from ...model.values.payload import safe_json, safe_text
-from ..declaring.context import ExecutionCancelled, JobContext, current_context
+from ..declaring.context import ExecutionCancelled, RunningContext, current_context
 from ..declaring.registry import Handler
 from ..declaring.signature import PayloadMismatch
 from ..ports import Clock, TracedAttempt, Tracing
@@ -60,7 +60,7 @@ class Run:
     )
 
     def __init__(
-        self, execution: ExecutionRow, handler: Handler, context: JobContext, started: Micros, began: float
+        self, execution: ExecutionRow, handler: Handler, context: RunningContext, started: Micros, began: float
     ) -> None:
         self.execution = execution
         self.handler = handler
@@ -100,7 +100,7 @@ class Run:
         self.stop("cancelled", reason)
 
 
-def report_of(execution: ExecutionRow, context: JobContext) -> ProgressReport | None:
+def report_of(execution: ExecutionRow, context: RunningContext) -> ProgressReport | None:
     """Progress, counters and log lines since the last call; None if there are none."""
     drained = context.drain()
     if drained is None:
@@ -151,7 +151,7 @@ class Runner:
         self._home = contextvars.copy_context()  # endings run in this context, not in what a handler left behind
 
     def prepare(self, execution: ExecutionRow, handler: Handler) -> Run:
-        context = JobContext(execution, *self._for_contexts)
+        context = RunningContext(execution, *self._for_contexts)
         started, claimed = self._clock.now(), execution.claimed
         if claimed is not None and claimed > started:
             started = claimed

@@ -17,6 +17,7 @@ from mainspring.core.declaring.context import (
     ExecutionCancelled,
     JobContext,
     Resources,
+    RunningContext,
 )
 from mainspring.model.errors import InvalidValue, MainspringError
 from mainspring.model.execution import ExecutionRow, encode_policy
@@ -31,15 +32,22 @@ pytestmark = pytest.mark.req("EXE-7")
 BEGIN, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def context(clock: FakeClock | None = None, **fields: Any) -> JobContext:
+def context(clock: FakeClock | None = None, **fields: Any) -> RunningContext:
     options = {key: fields.pop(key) for key in ("resources", "username", "channel", "logger") if key in fields}
     execution = ExecutionRow(**{"id": "e1", "job": "crawl", "job_id": "j1", "handler": "crawl", **fields})
-    return JobContext(execution, clock=clock or FakeClock(), **options)
+    return RunningContext(execution, clock=clock or FakeClock(), **options)
 
 
-def lines(ctx: JobContext) -> list[tuple[str, str]]:
+def lines(ctx: RunningContext) -> list[tuple[str, str]]:
     drained = ctx.drain()
     return [(line.level, line.message) for line in drained[2]] if drained else []
+
+
+def test_completion_shows_documented_members_and_nothing_of_the_engine() -> None:
+    shown = dir(context())
+    assert {"cancel", "drain", "undrain", "began", "trace"} & set(shown) == set()
+    assert {"params", "progress", "check", "logger"} <= set(shown)
+    assert [name for name in shown if not getattr(JobContext, name).__doc__] == []
 
 
 def test_it_tells_who_and_why() -> None:

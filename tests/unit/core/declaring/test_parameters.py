@@ -45,7 +45,7 @@ def test_the_context_is_known_by_name_or_type() -> None:
     def none_at_all() -> None: ...
     def second(url: str, ctx: str) -> None: ...
 
-    contexts = [Signature("x", call).shape.context for call in (by_name, by_long_name, by_type, by_optional_type)]
+    contexts = [Signature("x", call).parameters.context for call in (by_name, by_long_name, by_type, by_optional_type)]
     assert contexts == ["ctx", "context", "run", "run"]
     assert not Signature("x", none_at_all).wants_context
     assert Signature("x", second).required == ("url", "ctx")
@@ -55,7 +55,7 @@ def test_a_context_type_imported_for_the_type_checker_only_is_enough() -> None:
     scope: dict[str, Any] = {}
     exec("from __future__ import annotations\ndef handler(run: JobContext, n: int) -> Missing: ...", scope)
     signature = Signature("x", scope["handler"])
-    assert (signature.shape.context, signature.required) == ("run", ("n",))
+    assert (signature.parameters.context, signature.required) == ("run", ("n",))
 
 
 def test_an_unresolvable_annotation_names_handler_parameter_and_remedy() -> None:
@@ -116,7 +116,7 @@ class TestClassHandlers:
     def test_data_is_the_whole_payload(self) -> None:
         signature = Signature("x", self.Untyped().perform, "perform")
         assert signature.bind('{"a":1}') == {"data": {"a": 1}}
-        assert signature.shape.context == "execution"
+        assert signature.parameters.context == "execution"
         assert signature.encode({"a": [1]}) == '{"a":[1]}'
 
     def test_data_may_be_typed(self) -> None:
@@ -130,12 +130,12 @@ class TestClassHandlers:
         assert "params: 5 is not valid" in refusal(signature, 5)
 
     def test_the_second_argument_may_be_the_record(self) -> None:
-        shape = Signature("x", self.WithRecord().perform, "perform").shape
-        assert (shape.whole, shape.context, shape.record) == ("address", "run", True)
+        read = Signature("x", self.WithRecord().perform, "perform").parameters
+        assert (read.whole, read.context, read.record) == ("address", "run", True)
 
     def test_plain_parameters_are_fields(self) -> None:
-        shape = Signature("x", self.Fields().perform, "perform").shape
-        assert (shape.whole, shape.context, [item.name for item in shape.parameters]) == (
+        read = Signature("x", self.Fields().perform, "perform").parameters
+        assert (read.whole, read.context, [item.name for item in read.fields]) == (
             None,
             "execution",
             ["shift_id"],
@@ -151,7 +151,7 @@ def test_execute_takes_the_context_whatever_its_name() -> None:
     class Job:
         def execute(self, run): ...  # type: ignore[no-untyped-def]
 
-    assert Signature("x", Job().execute, "execute").shape.context == "run"
+    assert Signature("x", Job().execute, "execute").parameters.context == "run"
 
 
 def test_coroutine_functions_are_recognised_in_every_wrapping() -> None:
