@@ -5,7 +5,6 @@ from __future__ import annotations
 from mainspring.core.commands.enqueue import Enqueuer
 from mainspring.core.commands.steering import Steering
 from mainspring.core.commands.trigger import ManualRuns
-from mainspring.core.engine.heartbeat import HeartbeatTask
 from mainspring.core.engine.node import Node, NodeSettings
 from mainspring.core.jobs.job_cache import JobCache
 from mainspring.core.queries.queries import Queries
@@ -14,6 +13,7 @@ from mainspring.model.errors import StoreError
 from mainspring.model.events import AttemptEnded, ClockJumped, SkewNoticed, Trouble
 from mainspring.model.job import JobSpec
 from tests.simulator.handlers import registry
+from tests.simulator.heartbeat import HeartbeatTask
 from tests.simulator.judge import short
 from tests.simulator.process import Process
 from tests.simulator.proxy import FaultyStore, Network

@@ -1,16 +1,16 @@
-"""Heartbeats: leases are renewed from a thread of their own, so that a handler that blocks the event loop, or a
-long drain, never costs a lease.
+"""Heartbeats renew leases from a thread of their own: a handler that blocks the event loop, or a long drain, never
+costs a lease.
 
-A process whose beats have failed, or hung, for a whole lease must assume that its work belongs to others by now:
-it is cut off, and stops its own handlers.
+A process whose heartbeats have failed, or hung, for a whole lease must assume that its work belongs to other workers by
+now. It is cut off, and stops its own handlers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sized
-from typing import Protocol
+from collections.abc import Callable, Sized
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -20,11 +20,14 @@ from ...model.time.instants import seconds_to_micros
 from ..ports import Clock
 
 LAST_BEAT = 5.0
-"""Seconds a stopping heart waits for the beat under way."""
+"""Seconds that a stop waits for the heartbeat under way."""
+
+OnReply: TypeAlias = Callable[[HeartbeatReply], None]
+OnCutOff: TypeAlias = Callable[[], None]
 
 
 class Leases:
-    """What this process holds right now, and who it is. Shared by the worker, inline tracking and the heart."""
+    """The executions that this process holds, by id and token. Shared by the worker, inline tracking and the heartbeat."""
 
     def __init__(self, info: WorkerInfo, lease: float) -> None:
         self.info = info
@@ -41,45 +44,37 @@ class Leases:
         )
 
     def give_up(self, execution: ExecutionRow) -> None:
-        """Hold it no longer, unless it is held by a later claim."""
+        """Hold it no longer, unless a later claim holds it."""
         if self.held.get(execution.id) == execution.token:
             del self.held[execution.id]
 
-    def news(self, beat: HeartbeatRequest, reply: HeartbeatReply) -> HeartbeatReply:
-        """The reply to this beat without losses that are no news: given up since, or held by a later claim."""
-        sent = dict(beat.leases)
-        lost = frozenset(id for id in reply.lost if self.held.get(id) == sent[id])
+    def still_held(self, sent: HeartbeatRequest, reply: HeartbeatReply) -> HeartbeatReply:
+        """The reply without losses of leases that were given up since, or that a later claim holds."""
+        tokens = dict(sent.leases)
+        lost = frozenset(id for id in reply.lost if self.held.get(id) == tokens[id])
         return msgspec.structs.replace(reply, lost=lost)
+
+
+class Silence:
+    """How long no heartbeat has got through. The lease runs from the moment at which one was sent."""
+
+    def __init__(self, clock: Clock, lease: float) -> None:
+        self._clock, self._lease = clock, lease
+        self.last_sent = clock.monotonic()
+        """Monotonic time at which the last heartbeat that got through was sent."""
+
+    def outlasts_lease(self) -> bool:
+        return self._clock.monotonic() - self.last_sent >= self._lease
 
 
 class Heartbeat(Protocol):
     def start(self) -> None: ...
     def wake(self) -> None: ...
-    async def stop(self, timeout: float = 5.0) -> None: ...
-
-
-OnReply = Callable[[HeartbeatReply], None]
-OnCutOff = Callable[[], None]
-
-
-class Pulse:
-    """The arithmetic of beating: when the last one got through, and whether that is a lease ago."""
-
-    def __init__(self, clock: Clock, lease: float) -> None:
-        self._clock = clock
-        self._lease = lease
-        self._last = clock.monotonic()
-
-    def heard(self, sent: float) -> None:
-        """A beat sent at that monotonic time got through: the lease runs from then."""
-        self._last = sent
-
-    def cut_off(self) -> bool:
-        return self._clock.monotonic() - self._last >= self._lease
+    async def stop(self) -> None: ...
 
 
 class HeartbeatThread:
-    """Beats on its own thread through the store's blocking `beat`."""
+    """Calls the store's blocking `heartbeat` from its own thread."""
 
     def __init__(
         self,
@@ -92,7 +87,7 @@ class HeartbeatThread:
     ) -> None:
         self._send, self.leases, self._clock, self._interval = send, leases, clock, interval
         self._on_reply, self._on_cut_off = on_reply, on_cut_off
-        self._pulse = Pulse(clock, leases.lease)
+        self._silence = Silence(clock, leases.lease)
         self._nudge = threading.Event()
         self._stopping = False
         self._ended = asyncio.Event()
@@ -102,13 +97,12 @@ class HeartbeatThread:
 
     def start(self) -> None:
         self._thread.start()
-        self._watch = asyncio.create_task(self._watch_pulse(), name="mainspring-pulse")
+        self._watch = asyncio.create_task(self._watch_silence(), name="mainspring-heartbeat-watch")
 
     def wake(self) -> None:
         self._nudge.set()
 
-    async def stop(self, timeout: float = 5.0) -> None:
-        """A beat that hangs is not waited for beyond the timeout: its thread ends with the process."""
+    async def stop(self) -> None:
         self._stopping = True
         self._nudge.set()
         if self._thread.is_alive():
@@ -117,10 +111,10 @@ class HeartbeatThread:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
         elif self._watch is not None:  # started on another loop, which may be closed by now
-            self._tell(self._watch.cancel)
+            self._on_loop(self._watch.cancel)
 
     async def _until_ended(self) -> None:
-        """A beat that hangs is not waited for: its thread is a daemon."""
+        """A heartbeat that hangs is not waited for: its thread is a daemon, and ends with the process."""
         try:
             async with asyncio.timeout(LAST_BEAT):
                 await self._ended.wait()
@@ -133,86 +127,34 @@ class HeartbeatThread:
             self._beat()
             self._nudge.wait(self._interval)
             self._nudge.clear()
-        self._tell(self._ended.set)
+        self._on_loop(self._ended.set)
 
     def _beat(self) -> None:
         sent = self._clock.monotonic()
-        beat = self.leases.heartbeat()
+        request = self.leases.heartbeat()
         try:
-            reply = self._send(beat)
+            reply = self._send(request)
         except Exception:
-            return  # the watch counts the silence
-        self._pulse.heard(sent)
-        self._tell(self._heard, beat, reply, self._clock.monotonic())
+            return  # the watch measures the silence
+        self._silence.last_sent = sent
+        self._on_loop(self._received, request, reply, self._clock.monotonic())
 
-    async def _watch_pulse(self) -> None:
-        """From the event loop, because a beat may hang. A process just woken from a pause gets time for a beat: only
-        a silence seen twice is one."""
+    async def _watch_silence(self) -> None:
+        """On the event loop, because a heartbeat may hang. A process that wakes from a pause gets time for a heartbeat:
+        only a silence that is seen twice counts."""
         suspected = False
         while True:
             await asyncio.sleep(self._interval / 2)
-            silent = self._pulse.cut_off()
+            silent = self._silence.outlasts_lease()
             if silent and suspected:
                 self._on_cut_off()
             suspected = silent
 
-    def _heard(self, beat: HeartbeatRequest, reply: HeartbeatReply, received: float) -> None:
+    def _received(self, request: HeartbeatRequest, reply: HeartbeatReply, received: float) -> None:
         """On the event loop, which may have been blocked since: the store's clock has gone on meanwhile."""
         now = reply.now + seconds_to_micros(self._clock.monotonic() - received)
-        self._on_reply(self.leases.news(beat, msgspec.structs.replace(reply, now=now)))
+        self._on_reply(self.leases.still_held(request, msgspec.structs.replace(reply, now=now)))
 
-    def _tell(self, callback: Callable[..., object], *arguments: object) -> None:
+    def _on_loop(self, callback: Callable[..., object], *arguments: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *arguments)
-
-
-class HeartbeatTask:
-    """Beats as a task of the event loop: for virtual time, where there are no threads."""
-
-    def __init__(
-        self,
-        send: Callable[[HeartbeatRequest], Awaitable[HeartbeatReply]],
-        leases: Leases,
-        clock: Clock,
-        interval: float,
-        on_reply: OnReply,
-        on_cut_off: OnCutOff,
-    ) -> None:
-        self._send, self._leases, self._clock, self._interval = send, leases, clock, interval
-        self._on_reply, self._on_cut_off = on_reply, on_cut_off
-        self._pulse = Pulse(clock, leases.lease)
-        self._nudge = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="mainspring-heartbeat")
-
-    def wake(self) -> None:
-        self._nudge.set()
-
-    async def stop(self, timeout: float = 5.0) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            await self._beat()
-            try:
-                async with asyncio.timeout(self._interval):
-                    await self._nudge.wait()
-            except TimeoutError:
-                pass
-            self._nudge.clear()
-
-    async def _beat(self) -> None:
-        sent = self._clock.monotonic()
-        beat = self._leases.heartbeat()
-        try:
-            reply = await self._send(beat)
-        except Exception:
-            if self._pulse.cut_off():
-                self._on_cut_off()
-            return
-        self._pulse.heard(sent)
-        self._on_reply(self._leases.news(beat, reply))

@@ -1,6 +1,6 @@
-"""The janitor: take work back from dead workers, finish what a crash left half done, keep history small.
+"""The janitor: take work back from dead workers, finish what a crash left undone, delete old history.
 
-Every node runs one. All of it is idempotent, so janitors need not know of each other.
+Every node runs one. Every step is idempotent, so janitors need not know of each other.
 """
 
 from __future__ import annotations
@@ -8,12 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import msgspec
-
 from ...model import defaults
 from ...model.events import Rescued
-from ...model.execution import LIVE, ExecutionRow, State
-from ...model.job import Job, JobStats
+from ...model.execution import ExecutionRow, State
 from ...model.store.messages import Change, PruneRule
 from ...model.time.instants import SECOND, Micros, seconds_to_micros
 from ...model.values.ids import Chance, first_id
@@ -23,6 +20,7 @@ from ..dependencies.links import LinkUpkeep
 from ..loops import Emit, Loop, one_by_one, stop_all
 from ..ports import Clock, Store
 from ..rules import transitions
+from ..rules.retention import prune_rules, sparing_tenants
 from ..tenants import rosters
 from ..tenants.endings import look_at_open
 from .follow_ups import FollowUps
@@ -33,13 +31,11 @@ PRUNE_BATCH = 500
 AUDIT_BATCHES = 20
 JOBS_AT_ONCE = 200
 CLOCK_TOLERANCE = 2.0
-DAY = 86_400.0
 WORKER_SILENCE = 3_600.0
 FAN_OUT_POLL = 10.0
 PRUNE_LISTS_EVERY = 60
-SPARED = 3_600.0
 HEAD_START = 2.0
-"""Seconds that whoever cancelled a job has for sweeping it: the reason is told by that process alone."""
+"""Seconds that the process which cancelled a job has for sweeping it: only that process knows the reason."""
 
 
 class Janitor:
@@ -66,7 +62,7 @@ class Janitor:
         self._endings = FollowUps(store, emit)
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
-        self._looks = 0
+        self._fan_out_checks = 0
         self._loops = [
             self._follow_ups,
             self._fan_outs,
@@ -96,7 +92,7 @@ class Janitor:
                 return wait
             expired = await self._store.expired(BATCH)
             if expired and (wait := self._trust.wait(await self._store.now())) > 0:
-                return wait  # this process was paused between the two looks: its own heart may just not have beaten yet
+                return wait  # this process was paused in between: its own heartbeat may just not have been sent yet
             taken = await self._take_back(expired)
         return self._rescue_interval
 
@@ -108,14 +104,14 @@ class Janitor:
         if not expired:
             return 0
         now = await self._store.now()
-        lost = one_by_one("rescue", expired, lambda each: self._taken_back(each, now), self._emit)
+        lost = one_by_one("rescue", expired, lambda each: self._after_loss(each, now), self._emit)
         reply = await self._store.exchange([change for _, change in lost], None)
         for (execution, change), applied in zip(lost, reply.applied, strict=True):
             if applied:
                 self._rescued(execution, change, now)
         return len(lost)
 
-    def _taken_back(self, execution: ExecutionRow, now: Micros) -> Change:
+    def _after_loss(self, execution: ExecutionRow, now: Micros) -> Change:
         return transitions.after_attempt(execution, transitions.lost(execution, now), self._chance.random())
 
     def _rescued(self, execution: ExecutionRow, change: Change, now: Micros) -> None:
@@ -131,13 +127,14 @@ class Janitor:
         return 0.0 if self._endings.more else self._sweep_interval
 
     async def _look_at_fan_outs(self) -> float:
-        """Mostly the follow-up of its last tenant ends a parent. This is the net, and one read where there is none."""
+        """A parent is mostly ended by the follow-up of its last tenant. This is the safety net: one read where no
+        parent is open."""
         now = await self._store.now()
         if await look_at_open(self._store, now, self._emit):
             self.wake_follow_ups()
-        if self._looks % PRUNE_LISTS_EVERY == 0:
+        if self._fan_out_checks % PRUNE_LISTS_EVERY == 0:
             await rosters.prune_closed(self._store, now)
-        self._looks += 1
+        self._fan_out_checks += 1
         return FAN_OUT_POLL
 
     async def _sweep(self) -> float:
@@ -155,7 +152,7 @@ class Janitor:
         return self._retention_interval
 
     async def retain_once(self) -> int:
-        """Prune the history of the next jobs by their own rules: a bounded number of jobs each pass, in turn."""
+        """Prune the history of the next jobs by their own rules: a bounded number of jobs in each pass, in turn."""
         now = await self._store.now()
         jobs = await self._store.jobs_after(self._pruned_up_to, JOBS_AT_ONCE)
         self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
@@ -165,7 +162,7 @@ class Janitor:
         oldest = await self._oldest_parents()
         for job, rules in planned:
             for rule in rules:
-                pruned += await self._prune(spared(rule, oldest.get(job.id)))
+                pruned += await self._prune(sparing_tenants(rule, oldest.get(job.id)))
             if len(job.spec.after) > 1:
                 self._joins_up_to[job.id] = await prune_joins(
                     self._store, job, self._joins_up_to.get(job.id, ""), now, self._emit
@@ -185,7 +182,8 @@ class Janitor:
                 return
 
     async def _oldest_parents(self) -> dict[str, Micros]:
-        """Since when jobs have had tenants whose parent has not ended. A job may have lost its `tenants=` since."""
+        """For each job, since when it has had tenants whose parent has not ended. The job itself may have lost its
+        `tenants=` since."""
         oldest: dict[str, Micros] = {}
         for _, parent in await rosters.open_parents(self._store):
             oldest[parent.job_id] = min(parent.at, oldest.get(parent.job_id, parent.at))
@@ -200,11 +198,11 @@ class Janitor:
 
 
 class ClockTrust:
-    """When the store's clock can be trusted to judge leases.
+    """Whether the store's clock can be trusted to judge leases.
 
-    A janitor that has just started, that was kept from looking (its process was paused, its event loop blocked), or
-    that sees store time and monotonic time part (a clock was set, the machine slept), gives living workers one
-    heartbeat to renew before it takes anything from them.
+    A janitor that has just started, that was delayed (its process was paused, its event loop blocked), or that sees
+    store time and monotonic time diverge (a clock was set, the machine slept), gives live workers one heartbeat to
+    renew their leases before it takes anything from them.
     """
 
     def __init__(self, clock: Clock, heartbeat: float, interval: float) -> None:
@@ -225,38 +223,6 @@ class ClockTrust:
         return wait
 
     def _disturbed(self, by_store: float, by_monotonic: float) -> bool:
-        """Whether the last look was much longer ago than planned, or how long ago depends on the clock."""
+        """Whether the last check was much longer ago than planned, or the two clocks disagree on how long ago."""
         late = by_monotonic - self._planned > min(CLOCK_TOLERANCE, self._heartbeat / 2)
         return late or abs(by_store - by_monotonic) > CLOCK_TOLERANCE
-
-
-def spared(rule: PruneRule, since: Micros | None) -> PruneRule:
-    """The rule, but for what ended since then, or an hour before: a parent counts its tenants when it ends, however
-    little is kept."""
-    if since is None:
-        return rule
-    before = since - seconds_to_micros(SPARED)
-    return msgspec.structs.replace(rule, older_than=min(before, rule.older_than or before))
-
-
-def prune_rules(job: Job, ended: JobStats | None, now: Micros) -> list[PruneRule]:
-    """The rules of retention for one job, state by state, and the hard cap: those by which something may have to go. Of
-    most states, and of jobs that never ran, nothing has ever ended."""
-    if ended is None:
-        return []
-    keep, on_demand = job.spec.retention, job.trigger is None
-    days = dict.fromkeys((State.PARTIAL, State.FAILED, State.CANCELLED), keep.days)
-    days[State.COMPLETED] = min(keep.days, keep.on_demand_success_days) if on_demand else keep.days
-    days[State.SKIPPED] = keep.skipped_days
-    days |= {State(state): value for state, value in keep.by_state.items()}
-
-    def rule(state: State) -> PruneRule:
-        newest = 0 if state is State.SKIPPED or (state is State.COMPLETED and on_demand) else keep.newest
-        old = now - seconds_to_micros(days[state] * DAY)
-        return PruneRule(job_id=job.id, states=frozenset({state}), older_than=old, newest=newest)
-
-    rules = [rule(state) for state in days if getattr(ended, state.value)]
-    if keep.at_most is not None and ended.total > keep.at_most:
-        finished = frozenset(State) - LIVE - {State.SKIPPED}
-        rules.append(PruneRule(job_id=job.id, states=finished, older_than=None, newest=keep.at_most))
-    return rules

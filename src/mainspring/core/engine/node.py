@@ -109,7 +109,7 @@ class Node:
             self.janitor,
         )
         self._heartbeat = heartbeat(
-            send or store.heartbeat, self.leases, time, settings.heartbeat, self._beaten, self.worker.on_cut_off
+            send or store.heartbeat, self.leases, time, settings.heartbeat, self._on_beat, self.worker.on_cut_off
         )
         self._unsubscribe: Callable[[], None] | None = None
         self._known = asyncio.Event()
@@ -153,8 +153,8 @@ class Node:
             return
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Leave in good order within `stop_timeout` in all: ticks first, then work, the heart last. Who gives a shorter
-        `timeout` gives at most half of it to what comes after the handlers' own time."""
+        """Leave in good order within `stop_timeout` in all: ticks first, then work, the heartbeat last. Of a shorter
+        `timeout` at most half is left for what comes after the handlers. own time."""
         timeout = self._settings.stop_timeout if timeout is None else timeout
         reserve = reserve_of(self._settings, timeout)
         began = self._time.monotonic()
@@ -173,7 +173,7 @@ class Node:
 
     async def _leave(self, timeout: float) -> None:
         await self.janitor.stop(timeout)
-        await self._heartbeat.stop(timeout)
+        await self._heartbeat.stop()
         self._threads.close()
         try:
             async with asyncio.timeout(timeout):
@@ -181,7 +181,7 @@ class Node:
         except Exception:
             return  # the row expires by itself
 
-    def _beaten(self, reply: HeartbeatReply) -> None:
+    def _on_beat(self, reply: HeartbeatReply) -> None:
         self._time.observe(reply.now)
         self._known.set()
         self.worker.on_beat(reply)

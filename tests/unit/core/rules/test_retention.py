@@ -10,7 +10,8 @@ from mainspring import InvalidValue, Retention, every
 from mainspring.app.parts import node_settings
 from mainspring.config.load import load
 from mainspring.core.engine import janitor
-from mainspring.core.engine.janitor import DAY, Janitor, prune_rules
+from mainspring.core.engine.janitor import Janitor
+from mainspring.core.rules.retention import DAY, prune_rules
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, JobStats, encode_spec
 from mainspring.model.store.entries import Entry, EntryWrite

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mainspring import InvalidValue, Limit, Mainspring, Retry, State
 from mainspring.core.declaring.job_specs import edited_fields
 from mainspring.core.declaring.tenant_options import context_wanted, tenant_names
-from mainspring.core.engine.janitor import spared
 from mainspring.core.rules import new_execution, transitions
+from mainspring.core.rules.retention import sparing_tenants
 from mainspring.core.rules.window_ledger import is_entered
 from mainspring.core.tenants.fan_out import Tenants
 from mainspring.model.execution import FINAL, ExecutionRow, Outcome, encode_policy
@@ -201,7 +201,7 @@ def test_a_parent_waits_unless_it_was_asked_to_stop(asked: int | None) -> None:
 def test_retention_spares_what_a_living_parent_will_count() -> None:
     hour = 3_600_000_000
     rule = PruneRule(job_id="j", states=frozenset({State.COMPLETED}), older_than=None, newest=5)
-    assert spared(rule, None) is rule
-    assert spared(rule, 10 * hour).older_than == 9 * hour
+    assert sparing_tenants(rule, None) is rule
+    assert sparing_tenants(rule, 10 * hour).older_than == 9 * hour
     old = msgspec.structs.replace(rule, older_than=3 * hour)
-    assert spared(old, 10 * hour).older_than == 3 * hour
+    assert sparing_tenants(old, 10 * hour).older_than == 3 * hour
