@@ -12,7 +12,7 @@ import msgspec
 
 from .calendars.hours import Hours, Outside, hours_of
 from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
-from .errors import InvalidValue
+from .errors import InvalidValue, MainspringError
 from .execution import State, encode_policy
 from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
@@ -147,6 +147,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def hours(self) -> Hours | None:
         """When its ticks may run; None for a job that may always."""
         return _hours(self.declared, self.overrides)
+
+    @property
+    def readable(self) -> bool:
+        """False if a newer release wrote this job and this one cannot read it. Such a job is left to nodes that can."""
+        try:
+            return self.spec is not None and (self.trigger, self.hours) is not None
+        except (MainspringError, msgspec.MsgspecError):
+            return False
 
     @property
     def occurrences(self) -> tuple[Occurrence, ...]:

@@ -207,11 +207,8 @@ def _life(expires: Any) -> float:
 
 def _decoded(entry: Entry) -> Token | None:
     """None for a token that this release cannot read, such as one with an unknown role: it grants nothing."""
-    try:
-        token = msgspec.json.decode(entry.body, type=Token)
-    except msgspec.MsgspecError:
-        return None
-    return msgspec.structs.replace(token, version=entry.version)
+    token = entry.read(Token)
+    return None if token is None else msgspec.structs.replace(token, version=entry.version)
 
 
 def _summary(token: Token) -> str:

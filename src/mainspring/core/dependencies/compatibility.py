@@ -11,8 +11,7 @@ from itertools import combinations
 
 import msgspec
 
-from ...model.errors import InvalidValue
-from ...model.job import Job, JobSpec
+from ...model.job import JobSpec
 from ..ports import Store
 
 
@@ -75,15 +74,7 @@ async def ancestry(store: Store, known: Mapping[str, JobSpec], names: Iterable[s
         missing = sorted(wanted - known.keys())
         new = {name: known[name] for name in wanted & known.keys()}
         stored = await store.jobs(missing) if missing else []
-        new |= {job.name: spec for job in stored if (spec := _readable(job)) is not None}
+        new |= {job.name: job.spec for job in stored if job.readable}
         found |= new
         wanted = {parent for spec in new.values() for parent in spec.after} - asked
     return found
-
-
-def _readable(job: Job) -> JobSpec | None:
-    """None for a job of a newer release: it counts as unknown."""
-    try:
-        return job.spec
-    except InvalidValue:
-        return None

@@ -207,14 +207,6 @@ def _decoded(entry: Entry) -> Join:
     return msgspec.json.decode(entry.body, type=Join)
 
 
-def readable(entry: Entry) -> Join | None:
-    """For readers: None for a record of a newer release."""
-    try:
-        return _decoded(entry)
-    except msgspec.MsgspecError:
-        return None
-
-
 async def prune_joins(store: Store, job: Job, up_to: str, now: Micros, emit: Emit) -> str:
     """Remove records that have waited too long, one batch at a time; returns the key to continue from. Records that
     this release cannot read stay and block nothing."""
@@ -234,7 +226,7 @@ async def forget_joins(store: Store, name: str, before: Micros) -> None:
     """Remove the records of a job that no longer has several parents. Recent ones stay: the job may come back."""
     after = ""
     while page := await store.list_entries(KIND, name, after=after, limit=PAGE):
-        known = [(entry, readable(entry)) for entry in page]
+        known = [(entry, entry.read(Join)) for entry in page]
         old = [entry for entry, join in known if join is not None and join.moved < before]
         if old:
             await store.write_entries([EntryWrite(entry=each, seen_version=each.version, remove=True) for each in old])

@@ -305,10 +305,7 @@ class LinkUpkeep:
 
 def _parents(job: Job) -> tuple[str, ...] | None:
     """None for a job that this release cannot read."""
-    try:
-        return job.spec.after
-    except Exception:
-        return None
+    return job.spec.after if job.readable else None
 
 
 def _needs(child: Job | None, parent: str) -> bool:

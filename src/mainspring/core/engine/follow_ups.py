@@ -190,7 +190,7 @@ async def _enter(store: Store, job: str, ended: list[ExecutionRow], emit: Emit) 
     for key, runs in windows.items():
         try:
             write = _entry_write(job, key, stored.get(key), runs)
-        except Exception as error:  # an entry of a newer release stays as it is
+        except Exception as error:  # an unreadable entry stays as it is
             emit(trouble(f"ledger of {job}", error))
         else:
             writes += [] if write is None else [write]

@@ -27,7 +27,7 @@ OnCutOff: TypeAlias = Callable[[], None]
 
 
 class Leases:
-    """The executions that this process holds, by id and token. Shared by the worker, inline tracking and the heartbeat."""
+    """The executions that this process holds, for the worker, for inline tracking and for the heartbeat."""
 
     def __init__(self, info: WorkerInfo, lease: float) -> None:
         self.info = info

@@ -24,14 +24,14 @@ from ..ports import Clock, Store, Topic
 from ..rules import opening_hours, ticks
 
 FIRST_PAGE, PAGE = 100, 1_000
-"""Jobs read at once: few at first, nearly always all there are, and many once there are many."""
+"""Jobs read at once: few at first, which nearly always is all, and many once there are many."""
 FIRST_BATCH = 100
 """Jobs written at once: few to begin with, so that the first of many start soon, and then twice as many each time, so
 that the last do not wait for many commits."""
 AT_ONCE = 2
 LOST_PAUSE = 0.25
-"""Seconds after which ticks that others were making are looked at again: they may have failed."""
-UNREADABLE_PAUSE = 60.0
+"""Seconds after which ticks that other schedulers were making are checked again: those may have failed."""
+RETRY_PAUSE = 60.0
 
 
 _Made: TypeAlias = tuple[JobWrite, OutsideHours | None]
@@ -56,13 +56,13 @@ class Scheduler:
         poll_interval: float,
         observe: Callable[[Micros, float], None] = lambda now, asked: None,
     ) -> None:
-        """`observe` is told the store's time, and when it was asked for by the monotonic clock."""
+        """`observe` gets the store's time, and the monotonic time at which the store was asked."""
         self._store, self._clock, self._chance, self._emit, self._observe = store, clock, chance, emit, observe
         self._poll_interval = poll_interval
         self._loop = Loop("scheduler", self.step, emit)
         self.last_check: Micros | None = None
         self._page = FIRST_PAGE
-        self._unreadable: dict[tuple[str, int], float] = {}
+        self._left_for_later: dict[tuple[str, int], float] = {}
         self._calendars = Calendars(store, clock, chance, {})
 
     def start(self) -> None:
@@ -77,13 +77,13 @@ class Scheduler:
         await stop_all([self._loop], timeout)
 
     async def step(self) -> float:
-        """One pass; returns the seconds until the next one is needed. They are counted from what the store says its
-        time is now, never from an earlier plan: where its clock was set, or this machine slept, the plan follows."""
+        """One pass; returns the seconds until the next one is needed. They are counted from the store's time now, never
+        from an earlier plan: the plan follows a clock that was set, or a machine that slept."""
         asked = self._clock.monotonic()
-        page = await self._store.due_jobs(self._page + len(self._unreadable))
+        page = await self._store.due_jobs(self._page + len(self._left_for_later))
         self._observe(page.now, asked)
         self.last_check = page.now
-        wanted = self._readable(page)
+        wanted = self._wanted(page)
         lost = await self._make(wanted, page.now) if wanted else 0
         full = len(wanted) >= self._page
         self._page = PAGE if full else FIRST_PAGE
@@ -92,15 +92,16 @@ class Scheduler:
         delay = self._until(page.next_due, page.now)
         return min(delay, LOST_PAUSE) if lost else delay
 
-    def _readable(self, page: DuePage) -> list[Job]:
-        """Without the jobs that this release could not read: they are left to nodes that can, and tried again later."""
+    def _wanted(self, page: DuePage) -> list[Job]:
+        """Without the jobs that failed a moment ago, which other nodes may be able to read: they are tried again
+        later."""
         again = self._clock.monotonic()
-        self._unreadable = {job: until for job, until in self._unreadable.items() if until > again}
-        return [job for job in page.jobs if (job.id, job.version) not in self._unreadable]
+        self._left_for_later = {job: until for job, until in self._left_for_later.items() if until > again}
+        return [job for job in page.jobs if (job.id, job.version) not in self._left_for_later]
 
     async def _make(self, jobs: list[Job], now: Micros) -> int:
-        """Make what these jobs are due, batch by batch: while the store writes one, the next is computed. Returns how
-        many were lost to others; who takes a tick may still fail to make it."""
+        """Make the due ticks of these jobs, batch by batch: while the store writes one batch, the next is computed.
+        Returns how many were lost to other schedulers, which may still fail to make them."""
         writing = _Writing()
         calendars = await self._calendars.of(jobs)
         async with asyncio.TaskGroup() as group:
@@ -113,7 +114,7 @@ class Scheduler:
         return writing.lost
 
     def _made(self, jobs: list[Job], now: Micros, calendars: Mapping[str, Calendar]) -> list[_Made]:
-        """What each job's ticks ask for, and what to tell of it if it is closed."""
+        """The write of each job, and the event to emit if its hours are closed."""
 
         def one(job: Job) -> _Made:
             return ticks.materialise(job, now, self._chance, calendars), opening_hours.news(job, calendars, now)
@@ -124,8 +125,8 @@ class Scheduler:
         return [each for _, each in made]
 
     def _with_calendars(self, jobs: list[Job], calendars: Mapping[str, Calendar]) -> list[Job]:
-        """Without the jobs that name a calendar which does not exist: nobody knows whether they may run. They are told
-        of and looked at again later; what they missed until then follows their own rule."""
+        """Without the jobs that name a calendar which does not exist: nobody knows whether they may run. An event names
+        them, and they are tried again later; what they missed until then follows their own rule."""
         held = [job for job in jobs if any(name not in calendars for name in opening_hours.named_by(job))]
         for missing in sorted({name for job in held for name in opening_hours.named_by(job)} - calendars.keys()):
             names = [job.name for job in held if missing in opening_hours.named_by(job)]
@@ -136,11 +137,11 @@ class Scheduler:
         return [job for job in jobs if job not in held] if held else jobs
 
     def _leave_for_later(self, jobs: list[Job]) -> None:
-        until = self._clock.monotonic() + UNREADABLE_PAUSE
-        self._unreadable |= {(job.id, job.version): until for job in jobs}
+        until = self._clock.monotonic() + RETRY_PAUSE
+        self._left_for_later |= {(job.id, job.version): until for job in jobs}
 
     async def _write(self, made: list[_Made], now: Micros, writing: _Writing) -> None:
-        """What fails is told when all batches have ended: one of them must not cut short the others."""
+        """Errors are raised when all batches have ended: one batch must not cut short the others."""
         try:
             results = await self._store.write_jobs([write for write, _ in made])
             for (write, news), written in zip(made, results, strict=True):
@@ -158,11 +159,11 @@ class Scheduler:
             return
         for planned, added in zip(write.executions, written.added, strict=True):
             execution = added.execution or planned
-            self._tell(execution, added, now)
+            self._emit_tick(execution, added, now)
             if added.outcome == "added" and _supersedes(execution, now):
                 await cancel_superseded(self._store, execution, self._emit)
 
-    def _tell(self, execution: ExecutionRow, added: Added, now: Micros) -> None:
+    def _emit_tick(self, execution: ExecutionRow, added: Added, now: Micros) -> None:
         if execution.state.final or added.outcome == "skipped":
             self._emit(Skipped(execution, execution.reason or "overlap", added.holder))
         elif added.outcome == "added":
@@ -175,7 +176,7 @@ class Scheduler:
 
 
 def _supersedes(execution: ExecutionRow, now: Micros) -> bool:
-    """Whether what runs has to make way for it: not for the record of a run that does not happen, nor too early."""
+    """Whether what runs has to make way for it: not for the record of a missed tick, and not before it is due."""
     return not execution.state.final and execution.due <= now and execution.rules.overlap == "cancel_running"
 
 

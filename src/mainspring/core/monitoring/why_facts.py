@@ -13,7 +13,7 @@ from ...model.limits import decode_limits
 from ...model.store.messages import ExecutionQuery, WorkerInfo
 from ...model.time.instants import Micros
 from ..dependencies.compatibility import ancestry, never_meet
-from ..dependencies.joins import KIND, Join, readable
+from ..dependencies.joins import KIND, Join
 from ..dependencies.rules import is_whole
 from ..ports import Store
 from ..queries.queries import Queries
@@ -158,7 +158,7 @@ async def waiting_for(store: Store, job: Job) -> WaitingFor:
     if len(after) < 2:
         return WaitingFor(alive, gone=gone, cancelled=cancelled, paused=paused)
     entries = await store.list_entries(KIND, job.name, limit=PARENTS_READ)
-    joins = [(entry.key, join) for entry in entries if (join := readable(entry)) is not None]
+    joins = [(entry.key, join) for entry in entries if (join := entry.read(Join)) is not None]
     half = [(key, join) for key, join in joins if join.job_id == job.id and _waits(join, after)]
     half.sort(key=lambda each: each[1].moved, reverse=True)
     pair = never_meet(job.name, await ancestry(store, {job.name: job.spec}, [job.name]))

@@ -15,7 +15,6 @@ import msgspec
 
 from ...model.calendars.calendar import Calendar
 from ...model.calendars.timetable import OpenHours
-from ...model.errors import MainspringError
 from ...model.events import OutsideHours
 from ...model.job import Job
 from ...model.time.instants import Micros, to_datetime, to_micros
@@ -116,16 +115,12 @@ class OpenTicks:
 
 
 def has_hours(job: Job) -> bool:
-    """False also for a job whose hours this release cannot read: its scheduler tells of that, and leaves it alone."""
-    try:
-        return job.hours is not None
-    except (MainspringError, msgspec.MsgspecError):
-        return False
+    return job.readable and job.hours is not None
 
 
 def named_by(job: Job) -> tuple[str, ...]:
     """The calendars that the hours of a job name."""
-    return job.hours.calendars if has_hours(job) and job.hours is not None else ()
+    return job.hours.calendars if job.readable and job.hours is not None else ()
 
 
 def open_hours(job: Job, calendars: Mapping[str, Calendar]) -> OpenHours | None:

@@ -74,7 +74,7 @@ async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:
     found: list[tuple[str, OpenParent]] = []
     after = ""
     while page := await store.list_entries(KIND, OPEN, after=after, limit=PAGE):
-        found += [(entry.key, known) for entry in page if (known := _readable(entry)) is not None]
+        found += [(entry.key, known) for entry in page if (known := entry.read(OpenParent)) is not None]
         after = page[-1].key
     return found
 
@@ -106,19 +106,11 @@ async def prune_closed(store: Store, now: Micros) -> int:
     while page := await store.list_entries(KIND, CLOSED, after=after, limit=PAGE):
         after = page[-1].key
         for entry in page:
-            known = _readable(entry)
+            known = entry.read(OpenParent)
             if known is not None and known.at < now - KEPT_CLOSED:
                 await forget(store, entry.key)
                 forgotten += 1
     return forgotten
-
-
-def _readable(entry: Entry) -> OpenParent | None:
-    """A record that this release cannot read is left to those that can, and holds up no other."""
-    try:
-        return msgspec.json.decode(entry.body, type=OpenParent)
-    except msgspec.MsgspecError:
-        return None
 
 
 def _opened(parent: ExecutionRow, now: Micros) -> EntryWrite:

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from ...model.calendars.calendar import Calendar
-from ...model.errors import MainspringError
 from ...model.execution import ExecutionRow
 from ...model.job import Job, JobState, JobStats, LiveCounts, Origin
 from ...model.occurrences import Occurrence
@@ -357,7 +356,4 @@ def with_dependents(views: list[JobView]) -> list[JobView]:
 
 def _after(view: JobView) -> tuple[str, ...]:
     """Nothing for a job that this release cannot read: it is listed all the same."""
-    try:
-        return view.after
-    except (MainspringError, msgspec.MsgspecError):
-        return ()
+    return view.after if view._job.readable else ()

@@ -6,11 +6,13 @@ key. The body is JSON text that only core reads.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from .messages import Audit
+
+T = TypeVar("T")
 
 EntryKind: TypeAlias = Literal[
     "window",
@@ -38,6 +40,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     version: int = 0
     body: str = "{}"
+
+    def read(self, kind: type[T]) -> T | None:
+        """The body; None if a newer release wrote it and this one cannot read it. Such an entry is left to nodes that
+        can."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except msgspec.MsgspecError:
+            return None
 
 
 class EntryWrite(msgspec.Struct, frozen=True, kw_only=True):
