@@ -10,8 +10,8 @@ from mainspring.core.ports import Clock, Store, Topic, Unsubscribe
 from mainspring.redis.announcing_store import AnnouncingStore
 from mainspring.redis.wakeups import RedisWakeups
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing.conformance.adding import Adding
 from mainspring.testing.conformance.cancelling import Cancelling
+from mainspring.testing.conformance.insert import Inserts
 from mainspring.testing.conformance.jobs import JobDeletion, JobWrites
 from mainspring.testing.conformance.settling import Settling
 from mainspring.testing.conformance.wakeups import WakeUps
@@ -31,7 +31,7 @@ class Deaf:
         return lambda: None
 
 
-class TestAnnouncing(JobWrites, JobDeletion, Adding, Settling, Cancelling, WakeUps):
+class TestAnnouncing(JobWrites, JobDeletion, Inserts, Settling, Cancelling, WakeUps):
     @asynccontextmanager
     async def open_store(self, clock: Clock) -> AsyncIterator[Store]:
         self.memory, self.prefix = MemoryStore(clock), valkey().new_prefix()

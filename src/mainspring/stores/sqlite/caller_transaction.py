@@ -19,7 +19,7 @@ from .transaction import Transaction
 
 
 def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added]:
-    """As `add`, through the caller's connection. Nothing is committed; on an error nothing of it stays."""
+    """As `add`, through the caller's connection. Nothing is committed; on an error, nothing is inserted."""
     if not isinstance(connection, sqlite3.Connection):
         raise InvalidValue("connection", connection, "an open sqlite3.Connection")
     try:
@@ -49,13 +49,13 @@ def _check(path: str, connection: sqlite3.Connection) -> None:
 
 
 def _begins_by_itself(connection: sqlite3.Connection) -> bool:
-    """Whether Python opens a transaction before the first change, as it does unless told otherwise."""
+    """Whether Python opens a transaction before the first change, as it does by default."""
     return connection.isolation_level is not None and getattr(connection, "autocommit", -1) is not True
 
 
 @contextmanager
 def _text_as_str(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read text as text, whatever the caller has chosen for their own queries."""
+    """Read text as `str`, whatever the caller's own queries use."""
     chosen = connection.text_factory
     connection.text_factory = str
     try:

@@ -1,4 +1,4 @@
-"""Whole records out of the tables and into them: everything as it was, nothing counted anew."""
+"""Whole records, read from the tables and inserted as they are; nothing is counted again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...model.job import Job
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind, place_of
 from ...model.store.entries import Entry
 from ...model.store.messages import Audit, LogLine
-from . import entries
+from . import small_tables
 from .executions.lists import read
 from .executions.rows import execution_row, history_row, is_plain, live_row, plain_row
 from .jobs import jobs_after, restore_job, stats
@@ -35,7 +35,7 @@ def copy_out(tx: Transaction, kind: RecordKind, after: str, limit: int) -> list[
             rows = tx.rows("audits_after", after, limit)
             return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]
         case "entries":
-            return list(entries.entries_after(tx, place_of(after), limit))
+            return list(small_tables.entries_after(tx, place_of(after), limit))
         case "jobs":
             return list(jobs_after(tx, after, limit))
 
@@ -49,7 +49,7 @@ def copy_in(tx: Transaction, kind: RecordKind, records: Sequence[Record]) -> int
         case "audits":
             return sum(tx.run("audit_insert", *astuple(audit)) for audit in cast(Sequence[Audit], records))
         case "entries":
-            return sum(entries.restore(tx, entry) for entry in cast(Sequence[Entry], records))
+            return sum(small_tables.restore_entry(tx, entry) for entry in cast(Sequence[Entry], records))
         case "jobs":
             return sum(restore_job(tx, job) for job in cast(Sequence[Job], records))
 
@@ -86,7 +86,7 @@ def _add_incarnation(tx: Transaction, record: Incarnation) -> int:
 
 
 class _Batch:
-    """Executions that are not known yet, collected by table."""
+    """Executions that do not exist yet, collected by table."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -117,7 +117,7 @@ class _Batch:
         return execution_row(seq, row, self._numbered(row))
 
     def _numbered(self, row: ExecutionRow) -> int:
-        """Its number, or the next one; and one more or one less that has ended, as it is live or not."""
+        """Its number, or the next one. The incarnation's count of ended executions is kept right."""
         new = row.number is None
         if new is row.state.final:
             self._tx.ended(row.job_id, 1 if new else -1)

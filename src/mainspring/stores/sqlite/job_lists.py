@@ -1,7 +1,7 @@
-"""The job list: along an index that leaves few rows when few match, along the index of the order when many do.
+"""The job list: by an index of the filter when few jobs match, by the index of the order when many do.
 
-First as many as are to be counted are found by what is asked for. If those are all, they are sorted. Otherwise matches
-are frequent, and the first page of them is soon found by walking in the order that is wanted.
+First up to `cap` matches are found by the filter. If those are all, they are sorted. Otherwise matches are frequent,
+and walking in the order asked for soon finds the first page.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _KEYS = {
     "last_started": "totals.last_started",
 }
 _LOOKED_UP = ("next_run", "last_started")
-_TRIED = 20  # times as many totals as rows wanted are looked up at first, when sorting by what they hold
+_TRIED = 20  # sorting by totals looks at 20 times as many of them as rows wanted, at first
 
 Terms = list[tuple[str, tuple[Any, ...]]]
 
 
 class Walk(NamedTuple):
-    """Tables in the order they are read in, what to sort by, and what holds of the rows besides."""
+    """Tables in the order they are read in, what to sort by, and a further condition."""
 
     source: str
     key: str
@@ -57,7 +57,7 @@ def listed(job: Job) -> Row:
 
 
 def find_jobs(tx: Transaction, query: JobQuery, cap: int) -> JobsFound:
-    if query.order in _LOOKED_UP:  # which is done for those alone that are to be sorted
+    if query.order in _LOOKED_UP:  # looked up only for the jobs that have to be sorted
         count, names = _all_of_few(tx, msgspec.structs.replace(query, order="name", limit=0), cap)
         if 0 < count < cap and query.limit > 0:
             count, names = _all_of_few(tx, query, cap)
@@ -72,7 +72,7 @@ def find_jobs(tx: Transaction, query: JobQuery, cap: int) -> JobsFound:
 
 
 def _all_of_few(tx: Transaction, query: JobQuery, cap: int) -> tuple[int, list[str]]:
-    """How many there are up to the cap, and the page, which holds if they are fewer than that."""
+    """The number of matches up to the cap, and the page, which is right if there are fewer than the cap."""
     parts, values = [], []
     for facts in query.any_of or (JobFacts(),):
         source, driven = _driver(query, facts)
@@ -93,7 +93,7 @@ def _all_of_few(tx: Transaction, query: JobQuery, cap: int) -> tuple[int, list[s
 
 
 def _driver(query: JobQuery, facts: JobFacts) -> tuple[str, str]:
-    """Where to begin: with what is true of the fewest jobs as a rule; and the term that holds because of it."""
+    """The source to start from, which has the fewest jobs as a rule, and the term that it implies."""
     for wanted, index in ((facts.paused, "paused"), (facts.cancelled, "cancelled")):
         if wanted:
             return f"{_LIST} INDEXED BY mainspring_job_list_{index}", index
@@ -150,7 +150,7 @@ def _by_last_started(bound: str) -> Walk:
 
 
 def _bound(tx: Transaction, query: JobQuery, enough: int) -> str:
-    """So many totals lie on this side of it: only those are looked up in the list, at first."""
+    """A condition that about `enough` totals meet: only those are looked up in the list, at first."""
     down, sign = (" DESC", ">=") if query.backwards else ("", "<=")
     text = (
         f"SELECT last_started FROM mainspring_totals WHERE last_started IS NOT NULL ORDER BY 1{down} LIMIT 1 OFFSET ?"
@@ -160,7 +160,7 @@ def _bound(tx: Transaction, query: JobQuery, enough: int) -> str:
 
 
 def _walked(tx: Transaction, query: JobQuery, walk: Walk, most: int) -> list[str]:
-    """The first so many, in the order of the walk: SQLite is kept from using any other index."""
+    """The first `most` names in the order of the walk. Plus signs keep SQLite from using another index."""
     parts, values = [], []
     down = " DESC" if query.backwards else ""
     order = f"ORDER BY key{down}" if walk.key == "job.name" else f"ORDER BY key{down}, name"
@@ -182,7 +182,7 @@ def _walked(tx: Transaction, query: JobQuery, walk: Walk, most: int) -> list[str
 
 
 def _terms(query: JobQuery, facts: JobFacts, driven: str) -> Terms:
-    """What must hold. The plus keeps SQLite from choosing an index by it, but for the one that drives the search."""
+    """The conditions. A plus sign keeps SQLite from using an index for any but the one that drives the search."""
     columns = (
         ("handler", query.handler),
         ("queue", query.queue),

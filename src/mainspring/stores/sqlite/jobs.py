@@ -11,8 +11,8 @@ import msgspec
 from ...core.ports import Topic
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.messages import Audit, DuePage, JobWrite, JobWritten
+from .executions.history import delete_finished
 from .executions.insert import add
-from .executions.live import delete_finished
 from .executions.rows import Row
 from .job_lists import listed
 from .transaction import Transaction, as_json, stats_of
@@ -25,7 +25,7 @@ PURGED_AT_ONCE = 1_000
 
 
 def write_jobs(tx: Transaction, writes: Sequence[JobWrite]) -> list[JobWritten]:
-    """The executions of all writes that won are added together: a page of ticks shares its statements."""
+    """The executions of all writes that won are inserted together: a page of ticks shares its statements."""
     won = [_compare_and_set(tx, write) for write in writes]
     winners = [write for write, mine in zip(writes, won, strict=True) if mine]
     added = iter(add(tx, [execution for write in winners for execution in write.executions]))
@@ -53,7 +53,7 @@ def _compare_and_set(tx: Transaction, write: JobWrite) -> bool:
 
 
 def _plan(tx: Transaction, job: Job, seen: int) -> bool:
-    """Nearly always a job goes on ticking: the list is left alone, and so is the time that would take."""
+    """Nearly always the job keeps ticking, and its row in the job list stays as it is."""
     plan = (job.name, job.id, seen, job.next_run, job.last_tick, job.due)
     if job.due is not None and tx.run("job_plan_on", *plan) == 1:
         return True
@@ -64,7 +64,7 @@ def _plan(tx: Transaction, job: Job, seen: int) -> bool:
 
 
 def restore_job(tx: Transaction, job: Job) -> int:
-    """As it was elsewhere, its version too; 0 when there is one of that name."""
+    """Insert the row as it is, with its version; 0 when there is a job of that name."""
     added = tx.run("job_restore", *values_of(job), job.version)
     if added:
         tx.run("job_listed", *listed(job))
@@ -120,7 +120,7 @@ def has_purges(tx: Transaction) -> bool:
 
 
 def purge_some(tx: Transaction) -> bool:
-    """Remove a part of the history of one job deleted with it; False when nothing is left to do."""
+    """Delete a part of the history of one purged job; False when nothing is left."""
     job_id = tx.value("purge_left")
     if job_id is None:
         return False
@@ -146,8 +146,8 @@ def count_jobs(tx: Transaction, cap: int) -> int:
 
 
 def due_jobs(tx: Transaction, limit: int) -> DuePage:
-    """One more row than asked for tells when to look again: by its column, because `Job.due` reads the specification,
-    and one that this release cannot read must not keep all others from being found."""
+    """One row more than asked for gives the next due time. It is read from the column: `Job.due` decodes the
+    specification, and a job that this release cannot decode must not hide the others."""
     found = tx.rows("jobs_due", tx.now, limit + 1)
     next_due = found[limit][0] if len(found) > limit else tx.value("jobs_next_due", tx.now)
     return DuePage(jobs=tuple(job_of(row[1:]) for row in found[:limit]), next_due=next_due, now=tx.now)

@@ -22,13 +22,12 @@ from ...model.store.messages import (
     PruneRule,
 )
 from ...model.time.instants import Micros
-from . import caller_transaction, copying, job_lists, locks_audit
-from . import entries as entry_rows
+from . import caller_transaction, copying, job_lists, small_tables
 from . import jobs as job_rows
 from .executions import claim as claiming
-from .executions import insert, live, pruning
+from .executions import history, insert, live
 from .executions import lists as execution_lists
-from .executions.claimed import ClaimedRows
+from .executions.usual_endings import ClaimedRows
 from .threads.calls import Call, Work
 from .threads.connection_thread import ConnectionThread
 from .threads.store_threads import StoreThreads
@@ -152,8 +151,8 @@ class SqliteStore:
     cancels = _reads(live.cancels)
     unserved_cancels = _reads(live.unserved_cancels)
     report = _writes(live.report)
-    todo = _reads(live.todo)
-    todo_done = _writes(live.todo_done)
+    todo = _reads(history.todo)
+    todo_done = _writes(history.todo_done)
     children = _reads(live.children)
     execution = _reads(execution_lists.execution)
     count = _lists(execution_lists.count)
@@ -180,11 +179,11 @@ class SqliteStore:
 
     # --- housekeeping -------------------------------------------------------------------------------------------
 
-    prune_workers = _writes(pruning.prune_workers)
-    workers = _lists(live.workers)
-    remove_worker = _writes(live.remove_worker)
-    audits = _lists(locks_audit.audits)
-    prune_audits = _writes(locks_audit.prune_audits)
+    prune_workers = _writes(small_tables.prune_workers)
+    workers = _lists(small_tables.workers)
+    remove_worker = _writes(small_tables.remove_worker)
+    audits = _lists(small_tables.audits)
+    prune_audits = _writes(small_tables.prune_audits)
 
     async def fold(self, limit: int) -> int:
         """Statistics and numbers are exact at every commit; only interrupted purges are left to finish."""
@@ -196,23 +195,23 @@ class SqliteStore:
         """A reader finds the rows and the writer deletes them: finished rows never change, except for their mark."""
         place = (rule.job_id, rule.states, rule.newest)
         cursor = self._pruned_up_to.pop(place, "")
-        found = await _run(self.threads.lists(), lambda tx: pruning.prunable(tx, rule, cursor, limit))
+        found = await _run(self.threads.lists(), lambda tx: history.prunable(tx, rule, cursor, limit))
         if found.cursor:
             self._pruned_up_to[place] = found.cursor
         if not found.ids:
             return 0
-        return await _run(self.threads.writer(), lambda tx: live.delete_finished(tx, found.ids))
+        return await _run(self.threads.writer(), lambda tx: history.delete_finished(tx, found.ids))
 
     # --- entries, copies, locks ---------------------------------------------------------------------------------
 
-    write_entries = _writes(entry_rows.write_entries)
-    list_entries = _reads(entry_rows.list_entries)
-    entries = _reads(entry_rows.entries)
+    write_entries = _writes(small_tables.write_entries)
+    list_entries = _reads(small_tables.list_entries)
+    entries = _reads(small_tables.entries)
 
     copy_out = _lists(copying.copy_out)
     copy_in = _writes(copying.copy_in)
 
-    lock_take = _writes(locks_audit.lock_take)
-    lock_renew = _writes(locks_audit.lock_renew)
-    lock_release = _writes(locks_audit.lock_release)
-    locks = _lists(locks_audit.locks)
+    lock_take = _writes(small_tables.lock_take)
+    lock_renew = _writes(small_tables.lock_renew)
+    lock_release = _writes(small_tables.lock_release)
+    locks = _lists(small_tables.locks)

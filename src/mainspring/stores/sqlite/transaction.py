@@ -1,7 +1,7 @@
-"""One open transaction: runs named statements, knows the store's time, and gathers what is written once at its end.
+"""One open transaction: runs named statements, and has the store's time.
 
-Execution numbers and statistics are gathered per job and saved by `flush`, so that a commit that carries the work
-of many callers writes each job's row once.
+Execution numbers and statistics are collected per job and saved by `flush`, so that a commit with the work of many
+callers writes each job's row once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Transaction:
     # --- statements -----------------------------------------------------------------------------------------------
 
     def run(self, name: str, *values: Any) -> int:
-        """How many rows were changed."""
+        """Returns the number of changed rows."""
         return self._cursor.execute(sql(name), values).rowcount
 
     def rows(self, name: str, *values: Any) -> list[Row]:
@@ -84,7 +84,7 @@ class Transaction:
             chunk = rest or list(islice(left, _CHUNKS[0]))
 
     def joined(self, name: str, rows: Sequence[Row], *values: Any) -> int:
-        """As `bulk`, for a statement that joins the rows given with those of a table; how many rows it changed.
+        """As `bulk`, for a statement that joins the given rows with a table. Returns the number of changed rows.
 
         Rows of NULLs, which match nothing, fill up the last statement, so that few sizes have to be prepared.
         """
@@ -101,7 +101,7 @@ class Transaction:
             if audit is not None:
                 self.run("audit_insert", *astuple(audit))
 
-    # --- gathered until the end -------------------------------------------------------------------------------------
+    # --- saved by flush ----------------------------------------------------------------------------------------------
 
     def next_seq(self) -> int:
         """The number of the next execution row. Used or not: only order and uniqueness matter."""
@@ -121,7 +121,7 @@ class Transaction:
         return last + 1
 
     def ended(self, job_id: str, count: int = 1) -> None:
-        """So many executions of this incarnation are live no longer, or never were."""
+        """Count executions of this incarnation that have ended, or were recorded as ended."""
         self._ended[job_id] += count
 
     def count(self, delta: JobStats | None) -> None:
@@ -142,7 +142,7 @@ class Transaction:
         self._numbers, self._deltas, self._ended = {}, {}, Counter()
 
     def save_totals(self, stats: JobStats) -> None:
-        """Instead of whatever was known before."""
+        """Replace the totals of a job."""
         self.run("totals_save", *_totals_row(stats))
         self._add_endings(stats)
 

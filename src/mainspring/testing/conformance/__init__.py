@@ -1,4 +1,4 @@
-"""One suite for every store: plug a store in, and it is finished when it passes.
+"""One suite for every store. A new store is finished when it passes:
 
     class TestMemory(StoreConformance):
         @asynccontextmanager
@@ -14,26 +14,26 @@ Tests are coroutine methods; the project's conftest runs them. Time is a FakeClo
 
 from __future__ import annotations
 
-from .adding import Adding, OverlapKeys, UniqueKeys
 from .base import StoreSuite
 from .cancelling import Cancelling, StoppedJobs
-from .claiming import Claiming, ClaimOrder, FutureWork, RunningAlone
+from .claiming import Claiming, ClaimOrder, ExclusiveExecutions, FutureWork
 from .content import Content
-from .copying import MovingHouse
+from .copying import Copying
+from .entries import ReadingEntries, WritingEntries
 from .equivalence import Equivalence
-from .fencing import Fencing, Heartbeats, Notes, Rescue
+from .execution_lists import Children, ExecutionLists
+from .fencing import Fencing, Heartbeats, ProgressReports, Rescue
 from .housekeeping import AuditTrail, Retention, Workers
-from .job_finding import JobFinding
+from .insert import Inserts, OverlapKeys, UniqueKeys
+from .job_lists import JobLists
 from .jobs import JobDeletion, JobReading, JobWrites
 from .limits import ConcurrencyLimits, RateLimits
-from .lines import ParkedLines
 from .locks import Locks, StoreLocks
-from .queries import Children, Finding
-from .settling import KeptOrNot, Settling
+from .settling import KeepingFinished, Settling
 from .shares import Shares
-from .shelf import ShelfReading, ShelfWrites
 from .staging import FreedKeys, Staging
 from .statistics import LiveCounting, Numbers, Statistics
+from .wait_lines import WaitLines
 from .wakeups import WakeUps
 
 __all__ = ["StoreConformance", "StoreSuite"]
@@ -43,8 +43,8 @@ class StoreConformance(
     JobWrites,
     JobReading,
     JobDeletion,
-    JobFinding,
-    Adding,
+    JobLists,
+    Inserts,
     UniqueKeys,
     OverlapKeys,
     Staging,
@@ -52,20 +52,20 @@ class StoreConformance(
     Claiming,
     ClaimOrder,
     FutureWork,
-    RunningAlone,
+    ExclusiveExecutions,
     Shares,
     ConcurrencyLimits,
     RateLimits,
-    ParkedLines,
+    WaitLines,
     Settling,
-    KeptOrNot,
+    KeepingFinished,
     Fencing,
     Rescue,
     Heartbeats,
-    Notes,
+    ProgressReports,
     Cancelling,
     StoppedJobs,
-    Finding,
+    ExecutionLists,
     Children,
     Statistics,
     LiveCounting,
@@ -75,11 +75,11 @@ class StoreConformance(
     AuditTrail,
     Locks,
     StoreLocks,
-    ShelfWrites,
-    ShelfReading,
+    WritingEntries,
+    ReadingEntries,
     Content,
     WakeUps,
-    MovingHouse,
+    Copying,
     Equivalence,
 ):
-    """Every sentence of the `Store` port, as a test."""
+    """What `core.ports.Store` says, as tests."""

@@ -1,4 +1,4 @@
-"""What the conformance tests stand on: the hooks a store plugs into, and a world of jobs, executions and workers."""
+"""The base of the conformance tests: the hooks a store plugs into, and a world of jobs, executions and workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from inspect import signature
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,17 +33,18 @@ from ..clock import FakeClock
 
 LEASE = 30.0
 
-Suite = TypeVar("Suite", bound="StoreSuite")
-
 
 class StoreSuite(ABC):
-    """The two hooks of the store under test."""
+    """The two hooks of the store under test. A test that takes a `world` gets one around a fresh store."""
 
     def __init_subclass__(cls) -> None:
         names = [name for base in cls.__bases__ for name in vars(base) if name.startswith("test_")]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise TypeError(f"{cls.__name__} would run only one of the tests of the same name: {', '.join(twice)}")
+        for name, test in list(vars(cls).items()):
+            if name.startswith("test_") and "world" in signature(test).parameters:
+                setattr(cls, name, _with_world(test))
 
     @abstractmethod
     def open_store(self, clock: Clock) -> AbstractAsyncContextManager[Store]:
@@ -53,25 +55,21 @@ class StoreSuite(ABC):
         """Another open handle onto the data of `store`, as another process would have."""
 
 
-def stored(
-    test: Callable[[Suite, World], Awaitable[None]],
-) -> Callable[[Suite], Awaitable[None]]:
-    """Give a test a world around a fresh store."""
-
-    async def run(self: Suite) -> None:
+def _with_world(test: Callable[[StoreSuite, World], Awaitable[None]]) -> Callable[[StoreSuite], Awaitable[None]]:
+    async def run(self: StoreSuite) -> None:
         clock = FakeClock()
         async with self.open_store(clock) as store:
             await test(self, World(self, store, clock))
 
-    for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__dict__"):
         setattr(run, attribute, getattr(test, attribute))
     return run
 
 
 class World:
-    """A store, its clock, and short ways to say what a test is about.
+    """A store, its clock, and short ways to write a test.
 
-    Ids ascend in the order in which executions are made; the clock stands still unless a test moves it.
+    Ids ascend in the order in which executions are created; the clock stands still unless a test moves it.
     """
 
     def __init__(self, suite: StoreSuite, store: Store, clock: FakeClock) -> None:
@@ -93,7 +91,7 @@ class World:
     def id(self) -> str:
         return f"019b7000-0000-7000-8000-{next(self._serial):012x}"
 
-    # --- things -------------------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------------
 
     def execution(self, **fields: Any) -> ExecutionRow:
         plain = {"id": self.id(), "job": "job", "job_id": "job-1", "handler": "work", "created": self.now}
@@ -115,7 +113,7 @@ class World:
         return WorkerInfo(**{"id": id, "host": "here", "pid": 7, "version": "1.0", **fields})
 
     def change(self, row: ExecutionRow, to: State = State.COMPLETED, **fields: Any) -> Change:
-        """The change of a row as it was seen."""
+        """A change of the row, expected as it is here."""
         seen = {"id": row.id, "expect": row.state, "token": row.token, "owner": row.owner, "to": to, "at": self.now}
         return Change(**{**seen, "failures": row.failures, "crashes": row.crashes, **fields})
 
@@ -136,7 +134,7 @@ class World:
         return job
 
     async def exchange(self, *changes: Change, **fields: Any) -> Exchanged:
-        """Settle these, then claim as worker w1 does."""
+        """Settle these changes, then claim as worker w1."""
         return await self.store.exchange(changes, self.request(**fields))
 
     def request(self, **fields: Any) -> ClaimRequest:
@@ -147,7 +145,7 @@ class World:
         return (await self.exchange(**fields)).claimed
 
     async def running(self, **fields: Any) -> ExecutionRow:
-        """One execution that worker w1 runs; there must be nothing else to claim."""
+        """An execution that worker w1 runs. There must be nothing else to claim."""
         await self.add(self.execution(**fields))
         [row] = await self.claim()
         return row
@@ -157,7 +155,7 @@ class World:
         return answer.applied == (True,)
 
     async def finished(self, to: State = State.COMPLETED, **fields: Any) -> ExecutionRow:
-        """One execution that ran and ended; there must be nothing else to claim."""
+        """An execution that ran and ended. There must be nothing else to claim."""
         row = await self.running(**fields)
         assert await self.settle(row, to)
         return await self.get(row.id)
@@ -186,7 +184,7 @@ def ids(rows: Iterable[ExecutionRow]) -> list[str]:
 
 
 def as_claimed(row: ExecutionRow, now: int, *, token: int = 1, owner: str = "w1", lease: float = LEASE) -> ExecutionRow:
-    """What a claim makes of a row that was never claimed before and is not staged."""
+    """The row after its first claim, if it is not staged."""
     until = now + seconds_to_micros(lease)
     fields = {"token": token, "owner": owner, "lease": until, "claimed": now, "started": now}
     return replace(row, state=State.RUNNING, **fields)

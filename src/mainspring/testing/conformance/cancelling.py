@@ -1,4 +1,4 @@
-"""Cancelling what runs: a request that travels with the row until its worker, or whoever finds it, obeys."""
+"""Cancelling running executions: the request stays with the row until it is served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ...model.execution import ExecutionRow, State
 from ...model.store.messages import Audit, CancelRequest
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 
 
 def request(row: ExecutionRow, at: int = 5, reason: str = "asked", audit: Audit | None = None) -> CancelRequest:
@@ -16,14 +16,12 @@ def request(row: ExecutionRow, at: int = 5, reason: str = "asked", audit: Audit 
 
 class Cancelling(StoreSuite):
     @pytest.mark.req("WRK-9")
-    @stored
     async def test_a_running_row_is_marked(self, world: World) -> None:
         row = await world.running()
         assert await world.store.request_cancel([request(row)]) == [True]
         assert await world.get(row.id) == replace(row, cancel_requested=5, cancel_reason="asked")
 
     @pytest.mark.req("WRK-9")
-    @stored
     async def test_the_first_request_stays(self, world: World) -> None:
         row = await world.running()
         await world.store.request_cancel([request(row)])
@@ -31,7 +29,6 @@ class Cancelling(StoreSuite):
         marked = await world.get(row.id)
         assert (marked.cancel_requested, marked.cancel_reason) == (5, "asked")
 
-    @stored
     async def test_only_running_rows_under_that_token(self, world: World) -> None:
         row = await world.running()
         pending = world.execution()
@@ -40,7 +37,6 @@ class Cancelling(StoreSuite):
         assert await world.store.request_cancel(requests) == [False, False, False, True]
         assert (await world.get(pending.id)).cancel_requested is None
 
-    @stored
     async def test_audit_is_stored_only_if_it_was_marked(self, world: World) -> None:
         row = await world.running()
         refused, taken = world.audit(row.id, "cancel"), world.audit(row.id, "cancel")
@@ -48,7 +44,6 @@ class Cancelling(StoreSuite):
         assert await world.store.audits(row.id) == [taken]
 
     @pytest.mark.req("SEC-3")
-    @stored
     async def test_audit_of_a_change_is_stored_only_if_it_was_applied(self, world: World) -> None:
         row = await world.running()
         refused, taken = world.audit(row.id, "cancel"), world.audit(row.id, "cancel")
@@ -59,7 +54,6 @@ class Cancelling(StoreSuite):
         assert await world.store.audits(row.id) == [taken]
 
     @pytest.mark.req("WRK-9")
-    @stored
     async def test_the_owner_learns_of_it(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(3)))
         first, second = await world.claim(limit=2)
@@ -73,14 +67,12 @@ class Cancelling(StoreSuite):
         assert await world.store.cancels("w1") == {}
 
     @pytest.mark.req("WRK-9")
-    @stored
     async def test_another_handle_makes_the_request(self, world: World) -> None:
         row = await world.running()
         async with world.second() as other:
             assert await other.request_cancel([request(row)]) == [True]
         assert (await world.heartbeat((row.id, 1))).cancels == {row.id: "asked"}
 
-    @stored
     async def test_strays_are_rows_handed_back_since(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(4)))
         back, waits, runs, plain = await world.claim()
@@ -96,7 +88,6 @@ class Cancelling(StoreSuite):
             assert await world.settle(row, State.CANCELLED)
         assert await world.store.unserved_cancels(10) == []
 
-    @stored
     async def test_the_request_survives_the_next_claim(self, world: World) -> None:
         row = await world.running()
         await world.store.request_cancel([request(row)])
@@ -108,7 +99,6 @@ class Cancelling(StoreSuite):
 
 class StoppedJobs(StoreSuite):
     @pytest.mark.req("API-4")
-    @stored
     async def test_whoever_claims_hears_that_the_job_was_cancelled_before(self, world: World) -> None:
         await world.write(world.job())
         await world.write(world.job("other"))
@@ -121,7 +111,6 @@ class StoppedJobs(StoreSuite):
         assert answer.stopped == {"job-1"}
         assert (await world.exchange()).stopped == frozenset()  # nothing was claimed
 
-    @stored
     async def test_a_job_that_came_to_life_again_is_not_stopped(self, world: World) -> None:
         await world.write(world.job(cancelled=world.now))
         await world.write(world.job(version=1), seen=1)
@@ -130,7 +119,6 @@ class StoppedJobs(StoreSuite):
         answer = await world.exchange()
         assert (len(answer.claimed), answer.stopped) == (1, frozenset())
 
-    @stored
     async def test_a_job_made_anew_is_another_job(self, world: World) -> None:
         await world.write(world.job(id="job-2", cancelled=world.now))
         await world.add(world.execution())

@@ -1,13 +1,14 @@
-"""Moving house: every record out of a store and into another, equal to the last field.
+"""Copying every record from one store into another (`Store.copy_out`, `Store.copy_in`).
 
-What is asked of a store, beside the two primitives themselves (`Store.copy_out`, `Store.copy_in`):
+What a store has to do:
 
 - pages come in the order of keys, by code points: job ids, execution ids, audit ids, entries by kind, scope and
   key, job names;
-- what goes in comes out the same: states, tokens, owners, leases, keys, numbers, attempts, log lines with their
-  sequence numbers, versions of jobs and entries, statistics, the mark of a row that goes when its follow-ups are done;
-- what is there stays as it is, so that a copy can be run again; nothing is counted, numbered or woken twice;
-- afterwards the engine goes on: pending rows are claimed under the next token, numbers continue, leases run out, keys
+- records are read back as they were inserted: states, tokens, owners, leases, keys, numbers, attempts, log lines with
+  their sequence numbers, versions of jobs and entries, statistics, the mark of a row that is deleted when its
+  follow-ups are done;
+- existing records stay as they are, so a copy can be repeated; nothing is counted, numbered or woken twice;
+- afterwards the engine continues: pending rows are claimed under the next token, numbers continue, leases expire, keys
   are held, versions are compared, live executions are counted.
 """
 
@@ -26,7 +27,7 @@ from ...model.store.copy_records import ExecutionRecord, RecordKind, key_of
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import CancelRequest, LogLine, ProgressReport
 from ...stores.memory import MemoryStore
-from .base import StoreSuite, World, stored
+from .base import StoreSuite, World
 
 ENTRIES = (
     *(
@@ -43,11 +44,10 @@ ENTRIES = (
         Entry(kind="backfill", key="2"),
     ),
 )
-"""Two of the same key make version 2; names of which one begins with another must not change places."""
+"""Two writes of one key make version 2; a name that begins with another must stay behind it."""
 
 
-class MovingHouse(StoreSuite):
-    @stored
+class Copying(StoreSuite):
     async def test_all_that_a_store_holds_goes_into_another_and_comes_back(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         moved = await copy(elsewhere.store, world.store, silent)
@@ -55,9 +55,8 @@ class MovingHouse(StoreSuite):
         assert await dumped(world.store) == await dumped(elsewhere.store)
         assert all(moved.copied.values())
 
-    @stored
     async def test_all_that_it_holds_itself_goes_into_another(self, world: World) -> None:
-        """Live executions that it has not numbered yet are numbered there: that is the one difference."""
+        """The only difference: live executions without a number get one in the target."""
         await furnish(world)
         elsewhere = MemoryStore(world.clock)
         moved = await copy(world.store, elsewhere, silent)
@@ -67,7 +66,6 @@ class MovingHouse(StoreSuite):
         numbers = [record.execution.number for record in await executions(elsewhere)]
         assert None not in numbers
 
-    @stored
     async def test_pages_in_the_order_of_keys(self, world: World) -> None:
         await furnish(world)
         for kind in KINDS:
@@ -81,7 +79,6 @@ class MovingHouse(StoreSuite):
                 after = paged[-1]
             assert paged == everything
 
-    @stored
     async def test_what_is_there_stays_as_it_is(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         await copy(elsewhere.store, world.store, silent)
@@ -96,7 +93,6 @@ class MovingHouse(StoreSuite):
         assert await world.store.copy_in("executions", []) == 0
         assert await dumped(world.store) == before
 
-    @stored
     async def test_only_what_is_missing_is_added(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         await world.store.copy_in("incarnations", await elsewhere.store.copy_out("incarnations", "", 1_000))
@@ -105,7 +101,6 @@ class MovingHouse(StoreSuite):
         assert await world.store.copy_in("executions", records) == len(records[1::2])
         assert await world.store.copy_out("executions", "", 1_000) == records
 
-    @stored
     async def test_the_engine_goes_on_where_it_was(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         was = {job.name: job for job in await elsewhere.store.jobs()}
@@ -128,7 +123,6 @@ class MovingHouse(StoreSuite):
         assert claimed[retried.id].token == retried.token + 1
         assert claimed[retried.id].failures == 1
 
-    @stored
     async def test_numbers_continue_and_live_executions_are_counted(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         await copy(elsewhere.store, world.store, silent)
@@ -145,23 +139,21 @@ class MovingHouse(StoreSuite):
         assert (await world.get(row.id)).number == job.last_number + 1
         assert (await world.store.live_counts(["job-1"]))["job-1"] == before
 
-    @stored
     async def test_leases_run_out_and_log_lines_go_on(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         await copy(elsewhere.store, world.store, silent)
         running = [record for record in await executions(world.store) if record.execution.state is State.RUNNING]
         [(logged, last)] = [(record.execution, record.logs[-1][0]) for record in running if record.logs]
-        note = ProgressReport(
+        report = ProgressReport(
             id=logged.id, token=logged.token, owner=logged.owner or "", logs=(LogLine(5, "INFO", "on"),)
         )
-        assert await world.store.report([note]) == [True]
+        assert await world.store.report([report]) == [True]
         assert (await world.store.logs(logged.id, last)) == [(last + 1, LogLine(5, "INFO", "on"))]
         assert await world.store.cancels(logged.owner or "") == {logged.id: "enough"}
         assert await world.store.expired(10) == []
         world.clock.advance(3_600)
         assert {row.id for row in await world.store.expired(10)} == {key_of(record) for record in running}
 
-    @stored
     async def test_keys_are_held_and_a_copy_never_breaks_one(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         await copy(elsewhere.store, world.store, silent)
@@ -171,7 +163,6 @@ class MovingHouse(StoreSuite):
             await world.store.copy_in("executions", [second])
         assert await world.store.execution(second.execution.id) is None
 
-    @stored
     async def test_what_was_not_to_be_kept_goes_after_its_follow_ups(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         await copy(elsewhere.store, world.store, silent)
@@ -180,7 +171,6 @@ class MovingHouse(StoreSuite):
         await world.store.todo_done([unkept.id])
         assert await world.store.execution(unkept.id) is None
 
-    @stored
     async def test_a_difference_is_found(self, world: World) -> None:
         elsewhere = await world_elsewhere(self, world)
         await copy(elsewhere.store, world.store, silent)
@@ -193,7 +183,7 @@ class MovingHouse(StoreSuite):
 
 
 async def world_elsewhere(suite: StoreSuite, world: World) -> World:
-    """Another store, furnished; its ids and those of this world are different ones."""
+    """Another store with data; its ids differ from those of this world."""
     elsewhere = World(suite, MemoryStore(world.clock), world.clock)
     elsewhere.id = world.id  # type: ignore[method-assign]  # one series for both
     await furnish(elsewhere)
@@ -201,7 +191,7 @@ async def world_elsewhere(suite: StoreSuite, world: World) -> World:
 
 
 async def furnish(world: World) -> None:
-    """Something of everything a store can hold."""
+    """Records of every kind a store can hold."""
     for name in ("job", "nightly", "über"):
         due = world.after(-1) if name == "nightly" else None
         await world.write(world.job(name, ticking=name == "nightly", next_run=due), audit=world.audit(name, "create"))
@@ -242,4 +232,4 @@ async def dumped(store: Store) -> list[bytes]:
 
 
 def silent(step: str, kind: RecordKind, count: int, key: str) -> None:
-    """Progress that nobody watches."""
+    """Ignores progress."""

@@ -1,4 +1,4 @@
-"""Random scripts for the equivalence test: how often which step is drawn, with which values."""
+"""Random scripts for the equivalence test: how often each step is drawn, and with which values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from random import Random
 
 from ...model.execution import FINAL, State
 from ...model.limits import Limit
-from .steps import Add, Advance, Claim, DeleteJob, Exchange, Lock, New, Settle, Shelve, Step, Tell, TidyUp, WriteJob
+from .steps import (
+    Add,
+    Advance,
+    Claim,
+    DeleteJob,
+    Exchange,
+    Lock,
+    New,
+    Settle,
+    Step,
+    TidyUp,
+    WorkerMessage,
+    WriteEntries,
+    WriteJob,
+)
 
 KEYS = (None, None, None, "k1", "k2")
 ENDINGS = (State.COMPLETED, State.COMPLETED, State.COMPLETED, *sorted(FINAL))
@@ -23,7 +37,7 @@ STALE = (*[None] * 6, "token", "owner")
 
 
 class Drawing:
-    """Draws steps from a seed: the same seed gives the same script."""
+    """Draws steps. The same seed gives the same script."""
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
@@ -34,12 +48,12 @@ class Drawing:
             self._claim_only: 5,
             self._exchange: 6,
             self._advance: 3,
-            self._tell: 3,
+            self._worker_message: 3,
             self._write_job: 2,
             self._tidy_up: 3,
             self._delete_job: 1,
             self._lock: 1,
-            self._shelve: 2,
+            self._write_entries: 2,
         }
         drawn = self._chance.choices(list(weights), list(weights.values()), k=length)
         return [draw() for draw in drawn]
@@ -57,9 +71,11 @@ class Drawing:
     def _advance(self) -> Step:
         return Advance(self._chance.choice((0.000_001, 1.3, 5.0, 31.7)))
 
-    def _tell(self) -> Step:
-        return Tell(
-            self._chance.choice(("beat", "beat", "note", "cancel")), self._position(), self._chance.choice(STALE)
+    def _worker_message(self) -> Step:
+        return WorkerMessage(
+            self._chance.choice(("heartbeat", "heartbeat", "report", "cancel")),
+            self._position(),
+            self._chance.choice(STALE),
         )
 
     def _write_job(self) -> Step:
@@ -87,11 +103,11 @@ class Drawing:
         kind = pick(("take", "take", "renew", "release"))
         return Lock(kind, pick(("l1", "l2")), pick(("w1", "w2")), stale=self._rarely(), seconds=pick((0.0, 7.7)))
 
-    def _shelve(self) -> Step:
+    def _write_entries(self) -> Step:
         pick = self._chance.choice
         offs = (None, 0, 0, 0, 1, -1)
         count = self._chance.randint(1, 4)
-        return Shelve(tuple((pick(("a", "b", "é")), pick(offs), self._rarely()) for _ in range(count)))
+        return WriteEntries(tuple((pick(("a", "b", "é")), pick(offs), self._rarely()) for _ in range(count)))
 
     def _news(self, fewest: int, most: int) -> tuple[New, ...]:
         return tuple(self._new() for _ in range(self._chance.randint(fewest, most)))

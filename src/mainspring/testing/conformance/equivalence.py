@@ -1,8 +1,8 @@
-"""Random sequences of primitives: the store under test and the memory store must show the same world at every step.
+"""Random sequences of primitives: the store under test and the memory store must agree after every step.
 
-What a store may choose for itself is left out of the comparison: when executions are numbered, lock tokens,
-whether `more` is cautious, how deltas are batched, whether a row that ends, or begins to wait for its children, in the
-very batch that frees its key is made due first. On top, rules that hold for every store are checked.
+The comparison leaves out what a store may choose: when executions are numbered, lock tokens, whether `more` is
+cautious, how deltas are batched, and whether a row that ends, or begins to wait for its children, in the very batch
+that frees its key is made due first. Invariants of every store are checked as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Equivalence(StoreSuite):
     scripts = 24
     script_length = 60
 
-    def test_random_sequences_show_the_same_world_as_the_memory_store(self) -> None:
+    def test_random_sequences_give_the_same_state_as_the_memory_store(self) -> None:
         for seed in range(self.scripts):
             script = Drawing(seed).script(self.script_length)
             if self._difference(script) is not None:
@@ -48,7 +48,7 @@ class Equivalence(StoreSuite):
         return None
 
     def _shortened(self, script: list[Step]) -> list[Step]:
-        """The script without the steps it can do without and still fail."""
+        """The script without steps that are not needed to make it fail."""
         size = len(script) // 2
         while size:
             start = 0
@@ -75,7 +75,7 @@ class Equivalence(StoreSuite):
 
 
 async def _take(step: Step, script: Script, tested: Side, reference: Side, seen_by: Side) -> None:
-    """One handle acts, the other one looks."""
+    """One handle acts, the other one reads."""
     action = step.action(script)
     answer, expected = await action(tested), await action(reference)
     shown, wanted = await view(seen_by.store, script), await view(reference.store, script)
@@ -88,12 +88,12 @@ async def _take(step: Step, script: Script, tested: Side, reference: Side, seen_
     _check_rows(shown["executions"])
     _check_moves(step, script.rows, shown["executions"])
     script.rows = shown["executions"]
-    script.shelf = {entry.key: entry.version for entry in shown["shelf"]}
+    script.entries = {entry.key: entry.version for entry in shown["list of entries"]}
     script.jobs = {job.name: job for job in shown["jobs"]}
 
 
 async def view(store: Store, script: Script) -> dict[str, Any]:
-    """Everything a store shows, without what it may choose for itself."""
+    """Everything a store can be asked, without what it may choose itself."""
     rows = await store.find(ExecutionQuery(limit=ALL))
     due = await store.due_jobs(ALL)
     return {
@@ -104,9 +104,9 @@ async def view(store: Store, script: Script) -> dict[str, Any]:
         "children": await store.children("p"),
         "todo": _rows(await store.todo(ALL)),
         "expired": _by_id(await store.expired(ALL)),
-        "strays": _by_id(await store.unserved_cancels(ALL)),
+        "unserved cancels": _by_id(await store.unserved_cancels(ALL)),
         "cancels": [await store.cancels(owner) for owner in ("w1", "w2")],
-        "logs": {id: await store.logs(id) for id in sorted(script.noted)},
+        "logs": {id: await store.logs(id) for id in sorted(script.reported)},
         "jobs": [job.with_changes(last_number=0) for job in await store.jobs()],
         "due": ([job.name for job in due.jobs], due.next_due, due.now),
         "swept": [job.name for job in await store.swept(ALL)],
@@ -114,14 +114,14 @@ async def view(store: Store, script: Script) -> dict[str, Any]:
         "live": await store.live_counts(),
         "workers": {worker.id: worker for worker in await store.workers()},
         "audits": await store.audits(limit=ALL),
-        "shelf": await store.list_entries("window", "s"),
+        "list of entries": await store.list_entries("window", "s"),
         "entries": await store.entries("window", "s", ["é", "a", "none"]),
         "locks": [replace(lock, token=0) for lock in await store.locks()],
     }
 
 
 def differences(shown: Any, expected: Any, where: str = "") -> list[str]:
-    """Where two views part, field by field."""
+    """The differences between two views, field by field."""
     if shown == expected:
         return []
     pairs: list[tuple[str, Any, Any]] = []
@@ -178,7 +178,7 @@ async def _fold_all(store: Store) -> None:
         pass
 
 
-# --- rules of every store -------------------------------------------------------------------------------------------
+# --- invariants of every store --------------------------------------------------------------------------------------
 
 
 def _check_rows(rows: list[ExecutionRow]) -> None:
@@ -205,7 +205,7 @@ def _check_moves(step: Step, before: list[ExecutionRow], after: list[ExecutionRo
 
 
 def _check_numbers(rows: list[ExecutionRow], script: Script) -> None:
-    """Once all is folded, every finished execution of a job that exists has a number, and no two have the same."""
+    """Once everything is folded, every finished execution of an existing job has a number of its own."""
     for job in script.jobs.values():
         mine = [row for row in rows if row.job_id == job.id]
         numbers = [row.number for row in mine if row.number is not None]

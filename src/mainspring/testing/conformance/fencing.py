@@ -1,4 +1,4 @@
-"""Fencing: every write of a worker counts only while the row runs under its owner and token, in store time."""
+"""Fencing: a worker's write counts only while the row runs under its owner and token, in store time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from ...model.execution import ExecutionRow, State
 from ...model.store.messages import CancelRequest, Exchanged, LogLine, ProgressReport
-from .base import LEASE, StoreSuite, World, ids, stored
+from .base import LEASE, StoreSuite, World, ids
 
 
 async def lost(world: World) -> tuple[ExecutionRow, ExecutionRow]:
-    """A row as a worker that lost it remembers it, and as its new owner has it."""
+    """A row as the worker that lost it last saw it, and as its new owner has it."""
     old = await world.running()
     world.clock.advance(LEASE + 1)
     assert await world.settle(old, State.PENDING, rescue=True, crashes=1)
@@ -24,7 +24,6 @@ async def lost(world: World) -> tuple[ExecutionRow, ExecutionRow]:
 
 class Fencing(StoreSuite):
     @pytest.mark.req("REL-1", "WRK-3")
-    @stored
     async def test_an_ending_needs_state_token_and_owner(self, world: World) -> None:
         row = await world.running()
         wrong: list[dict[str, Any]] = [
@@ -42,32 +41,29 @@ class Fencing(StoreSuite):
         assert await world.settle(row)
 
     @pytest.mark.req("REL-1", "WRK-3")
-    @stored
     async def test_a_worker_that_lost_its_lease_changes_nothing(self, world: World) -> None:
         old, new = await lost(world)
         for to in State:
             assert not await world.settle(old, to)
         assert (await world.heartbeat((old.id, old.token))).lost == {old.id}
-        note = ProgressReport(
+        report = ProgressReport(
             id=old.id, token=old.token, owner="w1", progress_json="{}", logs=(LogLine(1, "INFO", "x"),)
         )
-        assert await world.store.report([note]) == [False]
+        assert await world.store.report([report]) == [False]
         assert await world.get(new.id) == new
         assert await world.store.logs(new.id) == []
         assert await world.settle(new)
 
     @pytest.mark.req("WRK-3")
-    @stored
     async def test_the_same_token_under_another_owner_is_refused(self, world: World) -> None:
         row = await world.running()
-        note = ProgressReport(id=row.id, token=row.token, owner="w2", progress_json="{}")
-        assert await world.store.report([note]) == [False]
+        report = ProgressReport(id=row.id, token=row.token, owner="w2", progress_json="{}")
+        assert await world.store.report([report]) == [False]
         assert (await world.heartbeat((row.id, row.token), worker="w2")).lost == {row.id}
         assert not await world.settle(row, owner="w2")
         assert await world.get(row.id) == row
 
     @pytest.mark.req("WRK-8")
-    @stored
     async def test_a_zombie_cannot_write_to_a_finished_row(self, world: World) -> None:
         row = await world.running()
         await world.settle(row)
@@ -83,7 +79,6 @@ class Fencing(StoreSuite):
 
 class Rescue(StoreSuite):
     @pytest.mark.req("WRK-4")
-    @stored
     async def test_expired_are_running_rows_past_their_lease_in_store_time(self, world: World) -> None:
         await world.add(world.execution(), world.execution(due=world.after(99_999)))
         [row] = await world.claim()
@@ -93,7 +88,6 @@ class Rescue(StoreSuite):
         world.clock.advance(2)
         assert await world.store.expired(10) == [row]
 
-    @stored
     async def test_expired_no_more_than_the_limit(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(5)))
         await world.claim()
@@ -101,7 +95,6 @@ class Rescue(StoreSuite):
         assert len(await world.store.expired(3)) == 3
 
     @pytest.mark.req("WRK-4")
-    @stored
     async def test_only_when_the_lease_has_run_out(self, world: World) -> None:
         row = await world.running()
         assert not await world.settle(row, State.PENDING, rescue=True)
@@ -113,7 +106,6 @@ class Rescue(StoreSuite):
         assert (back.state, back.failures, back.crashes, back.due) == (State.PENDING, 1, 1, world.after(2))
 
     @pytest.mark.req("WRK-4")
-    @stored
     async def test_a_lease_extended_in_between_refuses(self, world: World) -> None:
         row = await world.running()
         world.clock.advance(LEASE + 1)
@@ -124,7 +116,6 @@ class Rescue(StoreSuite):
         assert await world.settle(row)
 
     @pytest.mark.req("WRK-4", "NUM-2")
-    @stored
     async def test_of_concurrent_rescues_one_is_accepted(self, world: World) -> None:
         row = await world.running()
         world.clock.advance(LEASE + 1)
@@ -135,7 +126,6 @@ class Rescue(StoreSuite):
             )
         assert [answer.applied[0] for answer in answers].count(True) == 1
 
-    @stored
     async def test_a_late_ending_before_the_rescue_still_counts(self, world: World) -> None:
         row = await world.running()
         world.clock.advance(10 * LEASE)
@@ -144,7 +134,6 @@ class Rescue(StoreSuite):
         assert await world.state(row.id) is State.COMPLETED
 
     @pytest.mark.req("TIM-7")
-    @stored
     async def test_leases_follow_the_stores_clock_when_it_jumps(self, world: World) -> None:
         await world.running()
         world.clock.jump(-3600)
@@ -153,7 +142,6 @@ class Rescue(StoreSuite):
         assert len(await world.store.expired(10)) == 1
 
     @pytest.mark.req("WRK-4")
-    @stored
     async def test_rescues_are_counted(self, world: World) -> None:
         row = await world.running()
         for _ in range(2):
@@ -170,7 +158,6 @@ class Rescue(StoreSuite):
 
 class Heartbeats(StoreSuite):
     @pytest.mark.req("WRK-3", "WRK-4")
-    @stored
     async def test_a_beat_renews_the_lease_from_the_stores_now(self, world: World) -> None:
         row = await world.running()
         for _ in range(5):
@@ -180,7 +167,6 @@ class Heartbeats(StoreSuite):
             assert await world.get(row.id) == replace(row, lease=world.after(LEASE))
         assert await world.store.expired(10) == []
 
-    @stored
     async def test_a_beat_tells_kept_from_lost(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(3)))
         rows = await world.claim()
@@ -189,7 +175,6 @@ class Heartbeats(StoreSuite):
         reply = await world.heartbeat(*((row.id, row.token) for row in rows), ("nobody", 1))
         assert reply.lost == {rows[0].id, rows[1].id, "nobody"}
 
-    @stored
     async def test_a_beat_renews_only_what_it_names(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(2)))
         first, second = await world.claim()
@@ -199,7 +184,6 @@ class Heartbeats(StoreSuite):
         assert ids(await world.store.expired(10)) == [second.id]
 
     @pytest.mark.req("WRK-7")
-    @stored
     async def test_a_beat_keeps_the_workers_row(self, world: World) -> None:
         info: dict[str, Any] = {"roles": ("worker",), "queues": ("a", "b"), "handlers": ("work",), "declares": ("job",)}
         await world.heartbeat(**info, concurrency=10, running=0, started=5, seen=1)
@@ -211,7 +195,6 @@ class Heartbeats(StoreSuite):
         [worker] = await world.store.workers()
         assert (worker.running, worker.seen, worker.queues) == (3, world.now, ("a", "b"))
 
-    @stored
     async def test_a_second_handle_sees_the_beat(self, world: World) -> None:
         row = await world.running()
         world.clock.advance(LEASE - 1)
@@ -222,9 +205,8 @@ class Heartbeats(StoreSuite):
             assert [worker.id for worker in await other.workers()] == ["w1"]
 
 
-class Notes(StoreSuite):
+class ProgressReports(StoreSuite):
     @pytest.mark.req("EXE-11")
-    @stored
     async def test_progress_and_counters_of_a_running_row(self, world: World) -> None:
         row = await world.running()
         first = ProgressReport(id=row.id, token=1, owner="w1", progress_json='{"done":1}')
@@ -236,22 +218,20 @@ class Notes(StoreSuite):
         done = await world.get(row.id)
         assert (done.counters, done.progress) == ({"n": 6}, {"done": 1})
 
-    @stored
-    async def test_each_note_is_judged_alone(self, world: World) -> None:
+    async def test_each_report_is_checked_on_its_own(self, world: World) -> None:
         row = await world.running()
         pending = world.execution()
         await world.add(pending)
-        notes = [
+        reports = [
             ProgressReport(id=row.id, token=0, owner="w1", progress_json="{}"),
             ProgressReport(id=pending.id, token=0, owner="w1", progress_json="{}"),
             ProgressReport(id="nobody", token=1, owner="w1", progress_json="{}"),
             ProgressReport(id=row.id, token=1, owner="w1", progress_json='{"done":2}'),
         ]
-        assert await world.store.report(notes) == [False, False, False, True]
+        assert await world.store.report(reports) == [False, False, False, True]
         assert (await world.get(row.id)).progress == {"done": 2}
 
     @pytest.mark.req("EXE-11")
-    @stored
     async def test_log_lines_are_numbered_from_one_over_all_tries(self, world: World) -> None:
         row = await world.running()
         lines = [LogLine(world.now + n, "INFO", f"line {n}") for n in range(4)]
@@ -266,7 +246,6 @@ class Notes(StoreSuite):
         assert await world.store.logs("nobody") == []
 
     @pytest.mark.req("EXE-11")
-    @stored
     async def test_the_newest_thousand_lines_are_kept(self, world: World) -> None:
         row = await world.running()
         lines = [LogLine(n, "INFO", str(n)) for n in range(1, 2301)]

@@ -1,4 +1,4 @@
-"""Housekeeping: retention, workers that fell silent, the audit trail."""
+"""Housekeeping: retention, silent workers, audit records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ...model.execution import FINAL, State
 from ...model.store.messages import Audit, LogLine, ProgressReport, PruneRule
-from .base import StoreSuite, World, stored
+from .base import StoreSuite, World
 
 
 def rule(**fields: Any) -> PruneRule:
@@ -26,7 +26,6 @@ class Retention(StoreSuite):
         return [row.id for row in rows]
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_by_state(self, world: World) -> None:
         _, failed, skipped = await self.history(world, State.COMPLETED, State.FAILED, State.SKIPPED)
         assert await world.store.prune(rule(states=frozenset({State.COMPLETED})), 100) == 1
@@ -34,7 +33,6 @@ class Retention(StoreSuite):
         assert await world.store.prune(rule(states=frozenset({State.FAILED, State.SKIPPED})), 100) == 2
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_by_age_only_what_ended_before(self, world: World) -> None:
         rows = await self.history(world, *[State.COMPLETED] * 4)
         assert await world.store.prune(rule(older_than=world.after(-1)), 100) == 2
@@ -42,7 +40,6 @@ class Retention(StoreSuite):
         assert await world.store.prune(rule(older_than=world.now + 1), 100) == 2
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_the_newest_stay_whatever_their_age(self, world: World) -> None:
         rows = await self.history(world, *[State.COMPLETED] * 5)
         assert await world.store.prune(rule(newest=2), 100) == 3
@@ -50,7 +47,6 @@ class Retention(StoreSuite):
         assert await world.store.prune(rule(newest=2), 100) == 0
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_an_execution_goes_only_if_old_and_not_among_the_newest(self, world: World) -> None:
         rows = await self.history(world, *[State.COMPLETED] * 5)
         assert await world.store.prune(rule(newest=1, older_than=world.after(-2)), 100) == 2
@@ -58,28 +54,24 @@ class Retention(StoreSuite):
         assert await world.all_ids() == rows[:1:-1]
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_skipped_ones_are_never_counted_among_the_newest(self, world: World) -> None:
         first, second, *_ = await self.history(world, State.FAILED, State.COMPLETED, *[State.SKIPPED] * 3)
         assert await world.store.prune(rule(newest=2), 100) == 3
         assert await world.all_ids() == [second, first]
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_the_newest_are_counted_over_all_states(self, world: World) -> None:
         _, failed, done = await self.history(world, State.COMPLETED, State.FAILED, State.COMPLETED)
         assert await world.store.prune(rule(states=frozenset({State.COMPLETED}), newest=2), 100) == 1
         assert await world.all_ids() == [done, failed]
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_in_batches_oldest_first(self, world: World) -> None:
         rows = await self.history(world, *[State.COMPLETED] * 5)
         assert await world.store.prune(rule(newest=1), 3) == 3
         assert await world.all_ids() == rows[:2:-1]
         assert await world.store.prune(rule(newest=1), 3) == 1
 
-    @stored
     async def test_only_finished_rows_of_this_job(self, world: World) -> None:
         live = world.execution(due=world.after(60))
         await world.add(live)
@@ -89,7 +81,6 @@ class Retention(StoreSuite):
         assert await world.store.prune(rule(), 100) == 1
         assert await world.all_ids() == [other, running.id, live.id]
 
-    @stored
     async def test_rows_with_follow_ups_to_do_stay(self, world: World) -> None:
         row = await world.running()
         await world.settle(row, todo=True)
@@ -97,7 +88,6 @@ class Retention(StoreSuite):
         await world.store.todo_done([row.id])
         assert await world.store.prune(rule(), 100) == 1
 
-    @stored
     async def test_log_lines_go_with_their_execution(self, world: World) -> None:
         row = await world.running()
         await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "x"),))])
@@ -107,7 +97,6 @@ class Retention(StoreSuite):
         assert await world.store.logs(row.id) == []
         assert await world.store.execution(row.id) is None
 
-    @stored
     async def test_a_pruned_child_is_counted_no_more(self, world: World) -> None:
         await self.history(world, State.COMPLETED, State.FAILED, parent_id="p")
         await world.store.prune(rule(states=frozenset({State.COMPLETED})), 100)
@@ -116,7 +105,6 @@ class Retention(StoreSuite):
 
 class Workers(StoreSuite):
     @pytest.mark.req("WRK-7")
-    @stored
     async def test_silent_ones_are_forgotten(self, world: World) -> None:
         await world.heartbeat(worker="old")
         world.clock.advance(60)
@@ -125,7 +113,6 @@ class Workers(StoreSuite):
         assert await world.store.prune_workers(30) == 1
         assert [worker.id for worker in await world.store.workers()] == ["young"]
 
-    @stored
     async def test_one_that_says_goodbye_is_removed(self, world: World) -> None:
         await world.heartbeat(worker="a")
         await world.heartbeat(worker="b")
@@ -134,7 +121,6 @@ class Workers(StoreSuite):
         assert [worker.id for worker in await world.store.workers()] == ["b"]
 
     @pytest.mark.req("WRK-4")
-    @stored
     async def test_forgetting_a_worker_leaves_its_leases_alone(self, world: World) -> None:
         row = await world.running()
         await world.heartbeat((row.id, row.token))
@@ -142,7 +128,6 @@ class Workers(StoreSuite):
         assert await world.get(row.id) == row
         assert (await world.heartbeat((row.id, row.token))).lost == frozenset()
 
-    @stored
     async def test_a_worker_of_all_queues_is_told_from_one_of_none(self, world: World) -> None:
         await world.heartbeat(worker="all", queues=None)
         await world.heartbeat(worker="none", queues=())
@@ -150,7 +135,6 @@ class Workers(StoreSuite):
 
 
 class AuditTrail(StoreSuite):
-    @stored
     async def test_newest_first_by_target_and_limit(self, world: World) -> None:
         audits = [world.audit(target=f"job-{n % 2}") for n in range(6)]
         await world.add(world.execution(), audit=audits)
@@ -163,7 +147,6 @@ class AuditTrail(StoreSuite):
         assert await world.store.audits("nobody") == []
 
     @pytest.mark.req("SEC-3", "HIS-2")
-    @stored
     async def test_the_oldest_are_pruned_a_few_at_a_time(self, world: World) -> None:
         audits = [world.audit() for _ in range(6)]
         await world.add(world.execution(), audit=audits)
@@ -174,7 +157,6 @@ class AuditTrail(StoreSuite):
         assert await world.store.prune_audits(audits[5].id, 10) == 3
         assert await world.store.audits() == [audits[5]]
 
-    @stored
     async def test_every_field_of_a_record_comes_back(self, world: World) -> None:
         audit = Audit(
             id="a1",

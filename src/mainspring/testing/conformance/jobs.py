@@ -1,4 +1,4 @@
-"""Job rows: compare-and-set, ticks that happen once, what is due, deletion."""
+"""Job rows: compare-and-set, ticks that happen once, due jobs, deletion."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ import pytest
 from ...model.execution import State
 from ...model.store.messages import ExecutionQuery, JobWrite
 from ...model.time.instants import SECOND
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 
 
 class JobWrites(StoreSuite):
-    @stored
     async def test_insert_only_if_no_such_job_exists(self, world: World) -> None:
         assert await world.write(world.job(release="1"))
         assert not await world.write(world.job(release="2"))
         job = await world.stored_job()
         assert (job.version, job.release) == (1, "1")
 
-    @stored
     async def test_update_only_at_the_version_seen(self, world: World) -> None:
         await world.write(world.job())
         assert await world.write(world.job(release="2"), seen=1)
@@ -30,12 +28,10 @@ class JobWrites(StoreSuite):
         job = await world.stored_job()
         assert (job.version, job.release) == (2, "2")
 
-    @stored
     async def test_update_of_a_job_that_does_not_exist_is_refused(self, world: World) -> None:
         assert not await world.write(world.job(), seen=1)
         assert await world.store.jobs() == []
 
-    @stored
     async def test_every_field_of_a_job_comes_back(self, world: World) -> None:
         job = world.job(
             origin="api",
@@ -54,7 +50,6 @@ class JobWrites(StoreSuite):
         await world.write(job)
         assert await world.stored_job() == job.with_changes(version=1)
 
-    @stored
     async def test_jobs_can_be_walked_over_in_steps(self, world: World) -> None:
         for name in ("b", "a", "C", "d"):
             await world.write(world.job(name))
@@ -62,7 +57,6 @@ class JobWrites(StoreSuite):
         rest = await world.store.jobs_after(first[-1].name, 3)
         assert [[job.name for job in page] for page in (first, rest)] == [["C", "a", "b"], ["d"]]
 
-    @stored
     async def test_jobs_are_counted_up_to_a_cap(self, world: World) -> None:
         assert await world.store.count_jobs(3) == 0
         for name in ("a", "b", "c"):
@@ -71,7 +65,6 @@ class JobWrites(StoreSuite):
         assert await world.store.delete_job("b", 1, purge=False, audit=world.audit())
         assert await world.store.count_jobs(3) == 2
 
-    @stored
     async def test_each_write_of_a_batch_stands_alone(self, world: World) -> None:
         await world.write(world.job("a"))
         writes = [
@@ -82,7 +75,6 @@ class JobWrites(StoreSuite):
         assert [written.won for written in await world.store.write_jobs(writes)] == [False, True, True]
 
     @pytest.mark.req("REL-1", "TIM-6")
-    @stored
     async def test_executions_are_inserted_only_if_the_write_won(self, world: World) -> None:
         await world.write(world.job())
         first, second = world.execution(), world.execution()
@@ -90,7 +82,6 @@ class JobWrites(StoreSuite):
         assert not await world.write(world.job(), seen=1, executions=(second,))
         assert await world.all_ids() == [first.id]
 
-    @stored
     async def test_executions_of_a_write_are_added_as_add_does(self, world: World) -> None:
         done = await world.finished()
         held = world.execution(unique_key="u", overlap_key="o")
@@ -107,7 +98,6 @@ class JobWrites(StoreSuite):
         assert await world.state(tick[2].id) is State.SKIPPED
 
     @pytest.mark.req("REL-1", "TIM-6")
-    @stored
     async def test_a_finished_tick_that_left_no_row_cannot_happen_again(self, world: World) -> None:
         await world.write(world.job())
         tick = world.execution()
@@ -118,7 +108,6 @@ class JobWrites(StoreSuite):
         assert await world.all_ids() == []
 
     @pytest.mark.req("TIM-6", "NUM-2")
-    @stored
     async def test_of_concurrent_writers_one_wins(self, world: World) -> None:
         await world.write(world.job())
         async with world.second() as other:
@@ -130,14 +119,12 @@ class JobWrites(StoreSuite):
             assert await world.all_ids() == ids(winner.executions)
             assert ids(await other.find(ExecutionQuery())) == ids(winner.executions)
 
-    @stored
     async def test_of_concurrent_inserts_one_wins(self, world: World) -> None:
         async with world.second() as other:
             write = JobWrite(job=world.job(), seen_version=None)
             tries = [store.write_jobs([write]) for store in (world.store, other) * 4]
             assert sum(answer.won for [answer] in await asyncio.gather(*tries)) == 1
 
-    @stored
     async def test_audit_is_stored_only_if_the_write_won(self, world: World) -> None:
         won, lost = world.audit(), world.audit()
         await world.write(world.job(), audit=won)
@@ -145,7 +132,6 @@ class JobWrites(StoreSuite):
         assert await world.store.audits() == [won]
 
     @pytest.mark.req("EXE-6")
-    @stored
     async def test_last_number_is_the_stores_own(self, world: World) -> None:
         await world.write(world.job(last_number=50), executions=(world.execution(), world.execution()))
         await world.store.fold(100)
@@ -156,7 +142,6 @@ class JobWrites(StoreSuite):
 
 
 class JobReading(StoreSuite):
-    @stored
     async def test_jobs_come_by_name(self, world: World) -> None:
         for name in ("b", "C", "a", "a-1"):
             await world.write(world.job(name))
@@ -164,7 +149,6 @@ class JobReading(StoreSuite):
         assert [job.name for job in await world.store.jobs(["b", "nobody", "a"])] == ["a", "b"]
         assert await world.store.jobs([]) == []
 
-    @stored
     async def test_due_jobs_earliest_first_and_when_the_next_comes(self, world: World) -> None:
         for name, seconds in (("late", 10), ("now", 0), ("past", -5), ("later", 20)):
             await world.write(world.job(name, ticking=True, next_run=world.after(seconds)))
@@ -172,7 +156,6 @@ class JobReading(StoreSuite):
         assert [job.name for job in page.jobs] == ["past", "now"]
         assert (page.next_due, page.now) == (world.after(10), world.now)
 
-    @stored
     async def test_due_jobs_beyond_the_limit_are_next(self, world: World) -> None:
         for name, seconds in (("a", -2), ("b", -1), ("c", 60)):
             await world.write(world.job(name, ticking=True, next_run=world.after(seconds)))
@@ -180,7 +163,6 @@ class JobReading(StoreSuite):
         assert ([job.name for job in page.jobs], page.next_due) == (["a"], world.after(-1))
 
     @pytest.mark.req("TIM-7")
-    @stored
     async def test_due_by_the_stores_clock_to_the_microsecond(self, world: World) -> None:
         await world.write(world.job(ticking=True, next_run=world.now + 1))
         assert (await world.store.due_jobs(10)).jobs == ()
@@ -188,7 +170,6 @@ class JobReading(StoreSuite):
         assert [job.name for job in (await world.store.due_jobs(10)).jobs] == ["job"]
 
     @pytest.mark.req("REG-13")
-    @stored
     async def test_jobs_that_do_not_tick_are_never_due(self, world: World) -> None:
         past: dict[str, Any] = {"next_run": world.after(-1), "ticking": True}
         await world.write(world.job("on-demand", next_run=world.after(-1)))
@@ -199,7 +180,6 @@ class JobReading(StoreSuite):
         page = await world.store.due_jobs(10)
         assert (page.jobs, page.next_due) == ((), None)
 
-    @stored
     async def test_a_pause_that_ends_by_itself_makes_the_job_due_then(self, world: World) -> None:
         job = world.job(ticking=True, next_run=world.after(-1), paused=world.now, resume=world.after(60))
         await world.write(job)
@@ -207,14 +187,12 @@ class JobReading(StoreSuite):
         world.clock.advance(60)
         assert [due.name for due in (await world.store.due_jobs(10)).jobs] == ["job"]
 
-    @stored
     async def test_due_follows_each_write(self, world: World) -> None:
         await world.write(world.job(ticking=True, next_run=world.after(-1)))
         await world.write(world.job(ticking=True, next_run=world.after(60)), seen=1)
         page = await world.store.due_jobs(10)
         assert (page.jobs, page.next_due) == ((), world.after(60))
 
-    @stored
     async def test_swept_lists_jobs_with_the_mark(self, world: World) -> None:
         for name in ("a", "b", "c"):
             await world.write(world.job(name, sweep=name != "b"))
@@ -225,7 +203,6 @@ class JobReading(StoreSuite):
 
 
 class JobDeletion(StoreSuite):
-    @stored
     async def test_only_at_the_version_seen(self, world: World) -> None:
         await world.write(world.job(ticking=True, next_run=world.now))
         refused, taken = world.audit(), world.audit()
@@ -237,7 +214,6 @@ class JobDeletion(StoreSuite):
         assert (await world.store.due_jobs(10)).jobs == ()
         assert await world.store.audits() == [taken]
 
-    @stored
     async def test_without_purge_the_record_stays(self, world: World) -> None:
         await world.write(world.job())
         done = await world.finished()
@@ -245,7 +221,6 @@ class JobDeletion(StoreSuite):
         assert await world.all_ids() == [done.id]
         assert (await world.store.stats())["job-1"].completed == 1
 
-    @stored
     async def test_purge_takes_finished_executions_and_statistics_of_this_job(self, world: World) -> None:
         await world.write(world.job())
         await world.finished()
@@ -259,7 +234,6 @@ class JobDeletion(StoreSuite):
         assert set(await world.store.stats()) == {"other-1"}
 
     @pytest.mark.req("REL-1")
-    @stored
     async def test_a_job_created_again_is_another_one(self, world: World) -> None:
         await world.write(world.job(), executions=(world.execution(),))
         await world.store.delete_job("job", 1, purge=False, audit=None)
@@ -271,7 +245,6 @@ class JobDeletion(StoreSuite):
         assert (await world.stored_job()).id == "job-2"
         assert await world.store.count(ExecutionQuery(), 10) == 2
 
-    @stored
     async def test_deletion_races_with_a_tick_and_one_wins(self, world: World) -> None:
         await world.write(world.job())
         tick = JobWrite(job=world.job(), seen_version=1, executions=(world.execution(created=world.now - SECOND),))

@@ -1,22 +1,22 @@
-"""Limits by key: slots and tokens, rows that are parked for one and woken, as `Store.exchange` says under "Limits".
+"""Limits by key: slots and tokens, rows parked for them and woken, as `Store.exchange` says under "Limits".
 
-What is asked of a store to the last detail, so that all do the same:
+Details, so that all stores do the same:
 
-- a running row holds a slot of every key its limits name, whatever kind of limit it is, once per key;
-- a parked row waits for a slot of its key (a limit with `concurrency`) or for a token (one with `rate`). Slots that
-  rows leave wake rows that wait for a slot, once all changes of the exchange are applied; only tokens wake rows that
-  wait for a token. A change to a row that is parked, or was woken, has both kinds of its key looked at;
-- room is what is left at that very moment: `concurrency` less the slots in use, or whole tokens, for each line by its
-  own numbers and as if the others got none;
-- each key and kind that rows wait for is looked at: 5 s after a row was parked, or as soon as its bucket holds a token
-  again, whatever comes first. So it costs the same however many are parked. While rows are left the next look is 5 s
-  later, or when the bucket will hold the next token, counted for each line as if all the tokens it has were taken;
-- woken rows are ready, no longer `parked`, keep their `due`, and those with a share get a tag; they are claimed by
-  later exchanges if a claim woke them, and may be parked again. An exchange wakes first, then promotes and gives
-  tags, then claims, then gives tags to what the claim woke: each time in the order of ids;
-- rows are parked one after another, in the order of claiming; that is how they get their places;
-- a level within a millionth of a whole token is that token: sums are rounded;
-- a record that is copied in comes as ready or future, never as parked.
+- a running row holds a slot of every key in its limits, whatever the kind of limit, once per key;
+- a parked row waits for a slot of its key (a limit with `concurrency`) or for a token (a limit with `rate`). Freed
+  slots wake rows that wait for a slot, once all changes of the exchange are applied; only tokens wake rows that wait
+  for a token. A change to a row that is parked, or was woken, has both kinds of its key checked;
+- room is what is left at that moment: `concurrency` less the slots in use, or whole tokens, for each wait line by its
+  own numbers and as if the other lines got none;
+- each key and kind that rows wait for is checked 5 s after a row was parked, or as soon as its bucket holds a token
+  again, whichever comes first, so the cost does not depend on the number of parked rows. While rows are left, the next
+  check is 5 s later, or when the bucket holds the next token, computed for each line as if it had taken all its tokens;
+- woken rows are ready, no longer `parked`, keep their `due`, and get a tag if they have a share; rows woken by a claim
+  are claimed by later exchanges, and may be parked again. An exchange wakes first, then promotes and gives tags, then
+  claims, then gives tags to the rows that the claim woke: each time in the order of ids;
+- rows are parked one after another, in the order of claiming; that gives them their places;
+- a level within a millionth of a whole token counts as that token, because sums are rounded;
+- a record that is copied in is ready or future, never parked.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ...model.execution import ExecutionRow, State
 from ...model.limits import Limit, encode_limits
 from ...model.store.copy_records import ExecutionRecord
 from ...model.store.messages import ExecutionQuery
-from .base import LEASE, StoreSuite, World, ids, stored
+from .base import LEASE, StoreSuite, World, ids
 
-LOOK = 5.0  # seconds after which a key is looked at in any case
+LOOK = 5.0  # seconds after which a key is checked in any case
 
 
 def limited(world: World, *limits: Limit, **fields: Any) -> ExecutionRow:
@@ -50,14 +50,13 @@ async def add_limited(world: World, count: int, *limits: Limit, **fields: Any) -
 
 
 async def parked(world: World) -> dict[str, str]:
-    """Ids of parked rows, and their keys."""
+    """Ids of parked rows, with their keys."""
     rows = await world.store.find(ExecutionQuery(limit=1_000))
     return {row.id: row.parked for row in rows if row.parked is not None}
 
 
 class ConcurrencyLimits(StoreSuite):
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_no_more_run_than_the_limit_and_the_rest_is_parked(self, world: World) -> None:
         batch = await add_limited(world, 5, at_once(2))
         answer = await world.exchange()
@@ -69,7 +68,6 @@ class ConcurrencyLimits(StoreSuite):
         assert await world.claim() == ()
 
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_whatever_a_row_becomes_its_slot_goes_to_the_next(self, world: World) -> None:
         for to in (State.COMPLETED, State.FAILED, State.CANCELLED, State.PENDING, State.WAITING):
             batch = await add_limited(world, 4, at_once(2, f"until {to}"))
@@ -81,7 +79,6 @@ class ConcurrencyLimits(StoreSuite):
             assert ids(answer.claimed) == [batch[3].id]
             assert answer.claimed[0].parked is None
 
-    @stored
     async def test_as_many_are_woken_as_slots_were_freed(self, world: World) -> None:
         batch = await add_limited(world, 9, at_once(3))
         running = await world.claim()
@@ -89,7 +86,6 @@ class ConcurrencyLimits(StoreSuite):
         assert await parked(world) == dict.fromkeys(ids(batch[5:]), "k")
         assert ids(await world.claim()) == ids(batch[3:5])
 
-    @stored
     async def test_the_first_by_priority_then_share_then_id_is_woken(self, world: World) -> None:
         [holder] = await add_limited(world, 1, at_once(1))
         [running] = await world.claim()
@@ -105,7 +101,6 @@ class ConcurrencyLimits(StoreSuite):
             order.append(running.id)
         assert order == [urgent.id, shared[0].id, shared[2].id, shared[1].id]
 
-    @stored
     async def test_a_parked_row_uses_up_one_of_the_limit(self, world: World) -> None:
         await add_limited(world, 4, at_once(1))
         later = world.execution()
@@ -114,7 +109,6 @@ class ConcurrencyLimits(StoreSuite):
         assert (len(first.claimed), len(await parked(world)), first.more) == (1, 2, True)
         assert ids(await world.claim(limit=3)) == [later.id]
 
-    @stored
     async def test_parked_rows_stand_in_nobodys_way(self, world: World) -> None:
         await add_limited(world, 6, at_once(1))
         await world.claim()
@@ -122,14 +116,12 @@ class ConcurrencyLimits(StoreSuite):
         await world.add(*batch)
         assert ids(await world.claim(limit=3)) == ids(batch)
 
-    @stored
     async def test_keys_are_limited_each_on_its_own(self, world: World) -> None:
         for key in ("a", "b"):
             await add_limited(world, 2, at_once(1, key))
         assert len(await world.claim()) == 2
         assert sorted((await parked(world)).values()) == ["a", "b"]
 
-    @stored
     async def test_of_several_limits_each_must_have_room_and_the_first_without_is_named(self, world: World) -> None:
         both = (at_once(2, "all"), at_once(1, "one"))
         batch = await add_limited(world, 2, *both)
@@ -141,7 +133,6 @@ class ConcurrencyLimits(StoreSuite):
         answer = await world.exchange(world.change(running))
         assert ids(answer.claimed) == [batch[1].id]
 
-    @stored
     async def test_room_that_a_woken_row_cannot_use_goes_to_the_next(self, world: World) -> None:
         await add_limited(world, 1, at_once(1, "all"))
         [running] = await world.claim()
@@ -159,7 +150,6 @@ class ConcurrencyLimits(StoreSuite):
         assert seen == [free[0].id]
         assert await parked(world) == dict.fromkeys(ids(first), "one")
 
-    @stored
     async def test_the_numbers_of_the_row_being_claimed_count(self, world: World) -> None:
         await add_limited(world, 2, at_once(2))
         assert len(await world.claim()) == 2
@@ -168,7 +158,6 @@ class ConcurrencyLimits(StoreSuite):
         assert ids(await world.claim()) == [wide.id]
         assert await parked(world) == {narrow.id: "k"}
 
-    @stored
     async def test_work_recorded_inline_holds_a_slot(self, world: World) -> None:
         inline = limited(
             world, at_once(1), state=State.RUNNING, owner="w9", token=1, lease=world.after(LEASE), claimed=world.now
@@ -178,7 +167,6 @@ class ConcurrencyLimits(StoreSuite):
         assert len((await world.exchange(world.change(inline))).claimed) == 1
 
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_a_rescue_frees_the_slot_of_a_lost_worker(self, world: World) -> None:
         batch = await add_limited(world, 2, at_once(1))
         [running] = await world.claim()
@@ -187,7 +175,6 @@ class ConcurrencyLimits(StoreSuite):
         answer = await world.exchange(world.change(running, State.PENDING, rescue=True, delay=60.0))
         assert ids(answer.claimed) == [batch[1].id]
 
-    @stored
     async def test_a_parked_row_can_be_cancelled_and_one_that_was_woken_too(self, world: World) -> None:
         batch = await add_limited(world, 4, at_once(1))
         [running] = await world.claim()
@@ -199,7 +186,6 @@ class ConcurrencyLimits(StoreSuite):
         assert await world.settle(woken, State.CANCELLED)
         assert ids(await world.claim()) == [batch[3].id]
 
-    @stored
     async def test_a_look_that_finds_no_room_leaves_all_parked(self, world: World) -> None:
         batch = await add_limited(world, 4, at_once(1))
         await world.claim(lease=600.0)
@@ -209,7 +195,6 @@ class ConcurrencyLimits(StoreSuite):
             assert (answer.claimed, answer.next_due) == ((), world.after(LOOK))
             assert await parked(world) == dict.fromkeys(ids(batch[1:]), "k")
 
-    @stored
     async def test_no_look_is_left_when_nobody_is_parked(self, world: World) -> None:
         await add_limited(world, 2, at_once(1))
         [running] = await world.claim()
@@ -221,7 +206,6 @@ class ConcurrencyLimits(StoreSuite):
         assert (await world.exchange()).next_due is None
 
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_a_staged_row_is_judged_by_its_limits_first(self, world: World) -> None:
         keyed = {"running_unique_key": "u", "staged": True}
         [holder] = await add_limited(world, 1, at_once(2), **keyed)
@@ -238,7 +222,6 @@ class ConcurrencyLimits(StoreSuite):
         assert await parked(world) == {last.id: "k"}
 
     @pytest.mark.req("FLW-3", "NUM-2")
-    @stored
     async def test_claims_at_the_same_time_never_exceed_the_limit(self, world: World) -> None:
         await add_limited(world, 40, at_once(3))
         async with world.second() as other:
@@ -254,7 +237,6 @@ class ConcurrencyLimits(StoreSuite):
                 )
         assert await parked(world) == {}
 
-    @stored
     async def test_a_copied_row_is_not_parked(self, world: World) -> None:
         await add_limited(world, 2, at_once(1))
         await world.claim()
@@ -269,7 +251,6 @@ class ConcurrencyLimits(StoreSuite):
             [row] = (await elsewhere.exchange([], world.request())).claimed
             assert (row.id, row.parked, row.limits) == (records[0].execution.id, None, records[0].execution.limits)
 
-    @stored
     async def test_a_running_row_that_is_copied_in_brings_its_slot(self, world: World) -> None:
         await add_limited(world, 1, at_once(1))
         [running] = await world.claim()
@@ -284,7 +265,6 @@ class ConcurrencyLimits(StoreSuite):
 
 class RateLimits(StoreSuite):
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_a_bucket_begins_full_and_fills_up_with_time(self, world: World) -> None:
         batch = await add_limited(world, 9, Limit("api", rate=2.0, burst=3))
         answer = await world.exchange()
@@ -300,21 +280,18 @@ class RateLimits(StoreSuite):
         world.clock.advance(60)
         assert ids(await world.claim()) == ids(batch[6:])
 
-    @stored
     async def test_no_more_than_the_burst_is_ever_saved_up(self, world: World) -> None:
         await add_limited(world, 10, Limit("api", rate=5.0, burst=2))
         assert len(await world.claim()) == 2
         world.clock.advance(3600)
         assert len(await world.claim()) == 2
 
-    @stored
     async def test_ends_bring_no_tokens(self, world: World) -> None:
         await add_limited(world, 3, Limit("api", rate=0.01, burst=1))
         [row] = await world.claim()
         answer = await world.exchange(world.change(row))
         assert (answer.claimed, len(await parked(world))) == ((), 2)
 
-    @stored
     async def test_only_as_many_are_woken_as_there_are_tokens(self, world: World) -> None:
         await add_limited(world, 8, Limit("api", rate=1.0, burst=4))
         await world.claim()
@@ -323,7 +300,6 @@ class RateLimits(StoreSuite):
         assert len(await parked(world)) == 2
         assert len(await world.claim()) == 2
 
-    @stored
     async def test_a_slow_bucket_is_looked_at_in_time_and_gives_its_token_when_it_has_one(self, world: World) -> None:
         await add_limited(world, 2, Limit("api", rate="1/m", burst=1))
         assert (await world.exchange()).next_due == world.after(LOOK)
@@ -335,7 +311,6 @@ class RateLimits(StoreSuite):
         answer = await world.exchange()
         assert (len(answer.claimed), answer.next_due) == (1, None)
 
-    @stored
     async def test_a_token_is_only_taken_by_a_row_that_is_claimed(self, world: World) -> None:
         rate = Limit("api", rate=0.001, burst=2)
         await add_limited(world, 3, rate, at_once(1))
@@ -347,7 +322,6 @@ class RateLimits(StoreSuite):
         assert answer.claimed == ()
         assert sorted((await parked(world)).values()) == ["api"]
 
-    @stored
     async def test_a_blocked_row_takes_no_token(self, world: World) -> None:
         await world.running(unique_key="u")
         rate = Limit("api", rate=0.001, burst=1)
@@ -356,7 +330,6 @@ class RateLimits(StoreSuite):
         await add_limited(world, 1, rate)
         assert len(await world.claim()) == 1
 
-    @stored
     async def test_one_bucket_for_all_handles(self, world: World) -> None:
         await add_limited(world, 20, Limit("api", rate=10.0, burst=4))
         async with world.second() as other:
@@ -368,7 +341,6 @@ class RateLimits(StoreSuite):
         assert counts[0] == 4
         assert sum(counts) == 4 + 7, "0.75 s at 10 a second: seven and a half tokens"
 
-    @stored
     async def test_a_clock_that_is_set_back_gives_nothing_and_takes_nothing(self, world: World) -> None:
         await add_limited(world, 5, Limit("api", rate=1.0, burst=2))
         await world.claim()
@@ -379,7 +351,6 @@ class RateLimits(StoreSuite):
         world.clock.advance(32)
         assert len(await world.claim()) == 2
 
-    @stored
     async def test_a_bucket_that_is_full_again_may_be_forgotten_and_another_may_not(self, world: World) -> None:
         await add_limited(world, 2, Limit("quick", rate=100.0, burst=1))
         await add_limited(world, 2, Limit("slow", rate=0.001, burst=1))

@@ -1,7 +1,6 @@
-"""Named locks with an owner, an end and a token that only grows.
+"""Named locks with an owner, an expiry and a token that only grows.
 
-`Locks` asks for nothing but the port `LockBackend`: whatever keeps locks besides a store is plugged into it as if it
-were one. `StoreLocks` is what only stores do.
+`Locks` tests the port `LockBackend` alone, so other lock backends pass it too. `StoreLocks` is for stores only.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import asyncio
 import pytest
 
 from ...model.store.messages import LockRow
-from .base import StoreSuite, World, stored
+from .base import StoreSuite, World
 
 
 async def take(world: World, name: str = "l", owner: str = "a", ttl: float = 60) -> LockRow:
@@ -22,7 +21,6 @@ async def take(world: World, name: str = "l", owner: str = "a", ttl: float = 60)
 
 class Locks(StoreSuite):
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_taken_once_by_anyone(self, world: World) -> None:
         row = await take(world)
         assert row == LockRow(name="l", owner="a", token=row.token, acquired=world.now, expires=world.after(60))
@@ -30,13 +28,11 @@ class Locks(StoreSuite):
         assert await world.store.lock_take("l", "a", 60) is None
         assert await world.store.locks() == [row]
 
-    @stored
     async def test_locks_are_listed_by_name(self, world: World) -> None:
         rows = [await take(world, name) for name in ("b", "a", "ü")]
         assert await world.store.locks() == [rows[1], rows[0], rows[2]]
 
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_of_concurrent_takers_one_gets_it(self, world: World) -> None:
         async with world.second() as other:
             tries = [(world.store, other)[n % 2].lock_take("l", f"o{n}", 60) for n in range(10)]
@@ -45,7 +41,6 @@ class Locks(StoreSuite):
         assert len(rows) == 1
 
     @pytest.mark.req("LCK-1", "LCK-2")
-    @stored
     async def test_its_time_runs_out_by_the_stores_clock(self, world: World) -> None:
         first = await take(world)
         world.clock.advance(59)
@@ -56,7 +51,6 @@ class Locks(StoreSuite):
         assert (second.owner, second.token > first.token) == ("b", True)
 
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_renewed_from_now_under_its_token(self, world: World) -> None:
         row = await take(world)
         world.clock.advance(50)
@@ -69,7 +63,6 @@ class Locks(StoreSuite):
         assert (held.expires, held.acquired, held.token) == (world.after(10), row.acquired, row.token)
 
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_what_is_over_cannot_be_renewed_or_released(self, world: World) -> None:
         row = await take(world)
         world.clock.advance(61)
@@ -81,7 +74,6 @@ class Locks(StoreSuite):
         assert await world.store.locks() == [taken]
 
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_released_under_its_token(self, world: World) -> None:
         row = await take(world)
         assert not await world.store.lock_release("l", row.token + 1)
@@ -91,7 +83,6 @@ class Locks(StoreSuite):
         assert (await take(world)).token > row.token
 
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_tokens_only_grow(self, world: World) -> None:
         tokens = []
         for n in range(5):
@@ -104,7 +95,6 @@ class Locks(StoreSuite):
         assert tokens == sorted(set(tokens))
 
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_kept_for_a_while_after_release(self, world: World) -> None:
         row = await take(world)
         assert await world.store.lock_release("l", row.token, keep_for=5)
@@ -114,7 +104,6 @@ class Locks(StoreSuite):
         world.clock.advance(6)
         assert (await take(world, owner="b")).token > row.token
 
-    @stored
     async def test_another_handle_respects_it(self, world: World) -> None:
         row = await take(world)
         async with world.second() as other:
@@ -125,7 +114,6 @@ class Locks(StoreSuite):
 
 class StoreLocks(StoreSuite):
     @pytest.mark.req("LCK-1")
-    @stored
     async def test_housekeeping_forgets_only_those_whose_time_is_over(self, world: World) -> None:
         over, held, kept = [await take(world, name, ttl=ttl) for name, ttl in (("o", 1), ("h", 60), ("k", 60))]
         assert await world.store.lock_release("k", kept.token, keep_for=5)
@@ -138,7 +126,6 @@ class StoreLocks(StoreSuite):
         assert await world.store.prune_workers(60) == 0
         assert (await take(world, "o")).token > max(over.token, held.token, kept.token)
 
-    @stored
     async def test_released_by_an_administrator_with_an_audit_record(self, world: World) -> None:
         await take(world)
         refused, taken = world.audit("l", "release"), world.audit("l", "release")

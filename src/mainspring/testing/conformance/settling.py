@@ -1,4 +1,4 @@
-"""Settling: what each transition does to a row, and that final is final."""
+"""Settling: what each transition does to a row; final states stay final."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from msgspec.structs import replace
 
 from ...model.execution import FINAL, AttemptRecord, State
 from ...model.store.messages import LogLine, ProgressReport
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 
 KEEP_NO_SUCCESS = '{"keep_success":false}'
 
 
 class Settling(StoreSuite):
     @pytest.mark.req("EXE-2", "EXE-6")
-    @stored
     async def test_a_final_change_makes_a_record(self, world: World) -> None:
         row = await world.running(unique_key="u")
         world.clock.advance(2)
@@ -31,7 +30,6 @@ class Settling(StoreSuite):
         assert (done.attempts, done.todo, done.unique_key) == ([attempt], False, "u")
 
     @pytest.mark.req("EXE-2")
-    @stored
     async def test_final_is_final(self, world: World) -> None:
         for to in sorted(FINAL):
             done = await world.finished(to)
@@ -43,7 +41,6 @@ class Settling(StoreSuite):
             assert await world.claim() == ()
 
     @pytest.mark.req("REL-1", "EXE-2")
-    @stored
     async def test_one_ending_is_accepted(self, world: World) -> None:
         row = await world.running()
         async with world.second() as other:
@@ -55,7 +52,6 @@ class Settling(StoreSuite):
         stats = (await world.store.stats())["job-1"]
         assert stats.total == 1
 
-    @stored
     async def test_changes_of_one_batch_are_judged_one_by_one(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(3)))
         first, second, third = await world.claim()
@@ -70,7 +66,6 @@ class Settling(StoreSuite):
         assert answer.applied == (True, False, False, True, False)
 
     @pytest.mark.req("EXE-3", "EXE-4")
-    @stored
     async def test_a_change_to_pending_clears_ownership_and_keeps_the_rest(self, world: World) -> None:
         row = await world.running(unique_key="u", overlap_key="o", due=world.after(-9))
         await world.store.report(
@@ -85,7 +80,6 @@ class Settling(StoreSuite):
         assert (back.error, back.reason, back.counters_json, back.finished) == ("boom", "r", '{"n":1}', None)
 
     @pytest.mark.req("EXE-4")
-    @stored
     async def test_the_delay_counts_from_the_stores_now(self, world: World) -> None:
         row = await world.running()
         await world.settle(row, State.PENDING, delay=10, at=world.after(-3600))
@@ -93,13 +87,11 @@ class Settling(StoreSuite):
         world.clock.advance(10)
         assert ids(await world.claim()) == [row.id]
 
-    @stored
     async def test_no_delay_is_due_at_once_even_in_the_same_exchange(self, world: World) -> None:
         row = await world.running(due=world.after(-60))
         answer = await world.exchange(world.change(row, State.PENDING))
         assert [(again.id, again.token, again.due) for again in answer.claimed] == [(row.id, 2, world.now)]
 
-    @stored
     async def test_waiting_is_owned_by_nobody_and_never_claimed(self, world: World) -> None:
         row = await world.running(overlap_key="o")
         assert await world.settle(row, State.WAITING, metadata_json='["a","b"]')
@@ -110,7 +102,6 @@ class Settling(StoreSuite):
         assert await world.store.expired(10) == []
         assert await world.settle(waiting, State.PARTIAL)
 
-    @stored
     async def test_a_pending_row_can_be_ended_without_running(self, world: World) -> None:
         for due in (world.now, world.after(60)):
             execution = world.execution(due=due)
@@ -122,7 +113,6 @@ class Settling(StoreSuite):
         assert (await world.exchange()).next_due is None
 
     @pytest.mark.req("EXE-5")
-    @stored
     async def test_attempts_are_appended_in_order(self, world: World) -> None:
         row = await world.running()
         tries = [AttemptRecord(n, "w", n, n + 1, "failed", f"e{n}", "trace\n" * n, 0.5, 12.5) for n in range(1, 6)]
@@ -133,7 +123,6 @@ class Settling(StoreSuite):
         await world.settle(row, State.FAILED, attempt=tries[-1])
         assert (await world.get(row.id)).attempts == tries
 
-    @stored
     async def test_no_attempt_adds_none(self, world: World) -> None:
         row = await world.running()
         await world.settle(row, State.PENDING, attempt=world.attempt())
@@ -141,7 +130,6 @@ class Settling(StoreSuite):
         await world.settle(row, State.CANCELLED)
         assert len((await world.get(row.id)).attempts) == 1
 
-    @stored
     async def test_texts_left_out_stay_but_reason_and_error_do_not(self, world: World) -> None:
         row = await world.running()
         texts: dict[str, Any] = {"result_json": '"r"', "counters_json": '{"c":1}', "metadata_json": '{"m":1}'}
@@ -152,16 +140,14 @@ class Settling(StoreSuite):
         assert (done.result_json, done.counters_json, done.metadata_json) == tuple(texts.values())
         assert (done.error, done.reason) == (None, None)
 
-    @stored
     async def test_started_is_set_by_a_change_that_says_so(self, world: World) -> None:
         row = await world.running()
         await world.settle(row, started=world.now + 17)
         assert (await world.get(row.id)).started == world.now + 17
 
 
-class KeptOrNot(StoreSuite):
+class KeepingFinished(StoreSuite):
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_not_kept_leaves_no_row_but_counts(self, world: World) -> None:
         row = await world.running(unique_key="u", policy=KEEP_NO_SUCCESS)
         await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "hello"),))])
@@ -175,7 +161,6 @@ class KeptOrNot(StoreSuite):
         assert not await world.settle(row, State.FAILED)
 
     @pytest.mark.req("HIS-2")
-    @stored
     async def test_not_kept_with_follow_ups_stays_until_they_are_done(self, world: World) -> None:
         row = await world.running(policy=KEEP_NO_SUCCESS)
         await world.settle(row, keep=False, todo=True)
@@ -186,7 +171,6 @@ class KeptOrNot(StoreSuite):
         assert await world.store.todo(10) == []
         assert (await world.store.stats())["job-1"].completed == 1
 
-    @stored
     async def test_what_is_kept_stays_when_its_follow_ups_are_done(self, world: World) -> None:
         row = await world.running(policy=KEEP_NO_SUCCESS)
         await world.settle(row, State.FAILED, todo=True)
@@ -194,7 +178,6 @@ class KeptOrNot(StoreSuite):
         done = await world.get(row.id)
         assert (done.state, done.todo) == (State.FAILED, False)
 
-    @stored
     async def test_todo_lists_the_oldest_first_up_to_the_limit(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(4)))
         rows = await world.claim()
@@ -208,7 +191,6 @@ class KeptOrNot(StoreSuite):
         assert await world.store.todo(10, marked[2]) == []
         assert all(row.todo for row in await world.store.todo(10))
 
-    @stored
     async def test_clearing_marks_is_idempotent_and_ignores_strangers(self, world: World) -> None:
         row = await world.running()
         await world.settle(row, todo=True)

@@ -1,13 +1,13 @@
 """Shares: rows of one lane take turns by share, as `Store.exchange` says under "Shares".
 
-What is asked of a store to the last detail, so that all give the same order:
+Details, so that all stores give the same order:
 
-- rows with a share are in a lane of their own, which comes right after the lane of the same queue and handler without
-  (`turn` counts both); limits make no difference to the lane a row is in;
-- one call of `add` or `write_jobs` is one batch, and so is all that an exchange makes ready before it claims (settled
-  back, made due by a freed key, promoted, woken): its rows get their tags in the order of their ids, once all of them
-  are in;
-- a parked row has no tag but a place in its line (see `limits`); it gets a tag when it is ready again.
+- rows with a share are in a lane of their own, right after the lane of the same queue and handler without shares
+  (`turn` counts both); limits do not change the lane of a row;
+- one call of `add` or `write_jobs` is one batch, and so are all rows that an exchange makes ready before it claims
+  (settled back, made due by a freed key, promoted, woken). The rows of a batch get their tags in the order of their
+  ids, once all of them are inserted;
+- a parked row has no tag but a place in its wait line (see `limits`); it gets a tag when it is ready again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ...model.execution import ExecutionRow, State
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 
 
 async def add_shares(world: World, names: str, **fields: Any) -> list[ExecutionRow]:
@@ -28,19 +28,17 @@ async def add_shares(world: World, names: str, **fields: Any) -> list[ExecutionR
 
 
 async def shares(world: World, limit: int = 100, **fields: Any) -> str:
-    """The shares of what is claimed, in order."""
+    """The shares of the claimed rows, in order."""
     return "".join(row.share or "-" for row in await world.claim(limit=limit, **fields))
 
 
 class Shares(StoreSuite):
     @pytest.mark.req("TEN-5")
-    @stored
     async def test_shares_with_a_backlog_take_turns(self, world: World) -> None:
         await add_shares(world, "aaaabbbc")
         assert await shares(world) == "abcababa"
 
     @pytest.mark.req("TEN-5")
-    @stored
     async def test_a_share_that_has_nothing_waiting_goes_to_the_front(self, world: World) -> None:
         heavy = await add_shares(world, "h" * 50)
         assert ids(await world.claim(limit=10)) == ids(heavy[:10])
@@ -48,7 +46,6 @@ class Shares(StoreSuite):
             await add_shares(world, name)
             assert await shares(world, limit=2) == f"h{name}", "only the row whose turn it was goes before"
 
-    @stored
     async def test_a_share_is_served_in_the_order_of_arrival(self, world: World) -> None:
         batch = [execution for _ in range(4) for execution in await add_shares(world, "ab")]
         claimed = await world.claim()
@@ -56,26 +53,22 @@ class Shares(StoreSuite):
             assert ids(r for r in claimed if r.share == name) == ids(e for e in batch if e.share == name)
 
     @pytest.mark.req("TEN-5")
-    @stored
     async def test_weights_say_how_many_for_one(self, world: World) -> None:
         await world.add(*(world.execution(share="a", weight=3) for _ in range(6)))
         await world.add(*(world.execution(share="b") for _ in range(3)))
         assert await shares(world) == "abaaabaab"
 
     @pytest.mark.req("FLW-2")
-    @stored
     async def test_priority_goes_before_the_turn_of_shares(self, world: World) -> None:
         await add_shares(world, "aab")
         await add_shares(world, "aaab", priority=5)
         assert await shares(world) == "abaa" + "aba"
 
-    @stored
     async def test_each_priority_has_turns_of_its_own(self, world: World) -> None:
         await add_shares(world, "aaaaa", priority=1)
         await add_shares(world, "ba", priority=0)
         assert await shares(world) == "aaaaa" + "ba"
 
-    @stored
     async def test_rows_without_a_share_are_a_lane_of_their_own_and_take_turns(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(4)))
         await add_shares(world, "aabb")
@@ -83,14 +76,12 @@ class Shares(StoreSuite):
         assert await shares(world, limit=2, turn=1) == "a-"
         assert await shares(world) == "-b"
 
-    @stored
     async def test_queues_and_handlers_have_lanes_of_their_own(self, world: World) -> None:
         for queue in ("p", "q"):
             await add_shares(world, "aab", queue=queue)
         rows = await world.claim()
         assert [f"{row.queue}{row.share}" for row in rows] == ["pa", "qa", "pb", "qb", "pa", "qa"]
 
-    @stored
     async def test_two_handles_see_one_order(self, world: World) -> None:
         await add_shares(world, "aaa")
         async with world.second() as other:
@@ -98,7 +89,6 @@ class Shares(StoreSuite):
             answers = [await store.exchange([], world.request(limit=1)) for store in (other, world.store) * 3]
         assert "".join(row.share or "-" for answer in answers for row in answer.claimed) == "ababa"
 
-    @stored
     async def test_a_batch_gets_its_tags_in_the_order_of_ids(self, world: World) -> None:
         first, second, third = (world.execution(share="a") for _ in range(3))
         await world.add(third, world.execution(share="b"), first, second)
@@ -106,7 +96,6 @@ class Shares(StoreSuite):
         assert await shares(world, limit=1) == "b"
         assert ids(await world.claim()) == [second.id, third.id]
 
-    @stored
     async def test_future_work_gets_its_tag_when_its_time_comes(self, world: World) -> None:
         await add_shares(world, "aaa", due=world.after(10))
         await add_shares(world, "bb")
@@ -114,7 +103,6 @@ class Shares(StoreSuite):
         world.clock.advance(10)
         assert await shares(world) == "abaa", "a had nothing waiting until now, and begins where b is"
 
-    @stored
     async def test_what_goes_back_to_pending_queues_up_again(self, world: World) -> None:
         await add_shares(world, "aabb")
         [first] = await world.claim(limit=1)
@@ -123,7 +111,6 @@ class Shares(StoreSuite):
         assert [row.share for row in rows] == ["b", "a", "b", "a"]
         assert rows[-1].id == first.id
 
-    @stored
     async def test_a_row_made_due_by_a_freed_key_gets_its_tag_then(self, world: World) -> None:
         holder = await world.running(unique_key="k", share="a")
         blocked = world.execution(share="a", running_unique_key="k", staged=True)
@@ -134,14 +121,12 @@ class Shares(StoreSuite):
         assert [row.share for row in answer.claimed] == ["a", "b", "a", "a"]
         assert answer.claimed[-1].id == blocked.id
 
-    @stored
     async def test_many_shares_are_all_served_before_one_is_served_twice(self, world: World) -> None:
         names = [f"tenant-{n}" for n in range(60)]
         await world.add(*(world.execution(share=name) for name in names for _ in range(3)))
         for _ in range(3):
             assert sorted(row.share or "" for row in await world.claim(limit=60)) == sorted(names)
 
-    @stored
     async def test_rows_that_run_alone_have_shares_too(self, world: World) -> None:
         await add_shares(world, "aab", alone=True)
         await add_shares(world, "c")
@@ -149,7 +134,6 @@ class Shares(StoreSuite):
         assert ([row.share for row in answer.claimed], answer.alone_waiting) == (["c"], True)
         assert "".join([await shares(world, alone=True) for _ in range(3)]) == "aba"
 
-    @stored
     async def test_share_weight_limits_and_flow_stay_with_the_row(self, world: World) -> None:
         text = '[{"key":"k \\"é\\"","concurrency":3}]'
         fields: dict[str, Any] = {"share": "t 'ü'", "weight": 7, "limits": text, "flow": "f1"}

@@ -1,4 +1,4 @@
-"""Two-stage keys: switched at first pick-up; a conflict defers that row only; an ending wakes those it held up."""
+"""Two-stage keys: switched at the first claim; a conflict defers only that row; an ending makes deferred rows due."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ...model.execution import ExecutionRow, State
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 
 HALF_STEP = 2.5
 
@@ -17,7 +17,6 @@ class Staging(StoreSuite):
         return world.execution(unique_key=enqueued, running_unique_key=running, staged=True, **fields)
 
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_the_key_switches_at_pick_up(self, world: World) -> None:
         await world.add(self.staged(world, "waits", "runs"))
         assert await world.outcomes(world.execution(unique_key="waits")) == ["unique_taken"]
@@ -27,7 +26,6 @@ class Staging(StoreSuite):
         assert await world.outcomes(world.execution(unique_key="waits")) == ["added"]
 
     @pytest.mark.req("ENQ-4", "WIN-1")
-    @stored
     async def test_the_overlap_key_switches_likewise(self, world: World) -> None:
         queue = {"overlap_key": "job:next", "running_overlap_key": "job", "staged": True}
         await world.add(world.execution(**queue))
@@ -36,7 +34,6 @@ class Staging(StoreSuite):
         assert await world.outcomes(world.execution(**queue), world.execution(**queue)) == ["added", "skipped"]
 
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_none_means_no_key_in_that_stage(self, world: World) -> None:
         await world.add(self.staged(world, "waits", None))
         [row] = await world.claim()
@@ -47,14 +44,12 @@ class Staging(StoreSuite):
         assert first.id in ids(await world.claim())
 
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_a_row_is_no_obstacle_to_itself(self, world: World) -> None:
         await world.add(self.staged(world, "same", "same", overlap_key="o", running_overlap_key="o"))
         [row] = await world.claim()
         assert (row.unique_key, row.overlap_key, row.staged) == ("same", "o", False)
 
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_the_running_key_stays_through_retries(self, world: World) -> None:
         await world.add(self.staged(world, "waits", "runs"))
         [row] = await world.claim()
@@ -63,7 +58,6 @@ class Staging(StoreSuite):
         assert await world.outcomes(world.execution(unique_key="runs")) == ["unique_taken"]
 
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_a_conflict_defers_by_five_seconds_and_names_the_holder(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
         waiter = self.staged(world, "waits", "runs")
@@ -78,7 +72,6 @@ class Staging(StoreSuite):
         assert row == blocked.execution
 
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_it_tries_again_after_the_deferral(self, world: World) -> None:
         await world.running(unique_key="runs")
         await world.add(self.staged(world, None, "runs"))
@@ -89,14 +82,12 @@ class Staging(StoreSuite):
             world.clock.advance(HALF_STEP)
 
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_a_conflict_of_the_overlap_key_defers_too(self, world: World) -> None:
         holder = await world.running(overlap_key="job")
         await world.add(world.execution(overlap_key="job:next", running_overlap_key="job", staged=True))
         answer = await world.exchange()
         assert [blocked.holder for blocked in answer.blocked] == [holder.id]
 
-    @stored
     async def test_a_conflict_defers_that_row_only(self, world: World) -> None:
         await world.running(unique_key="runs")
         batch = [
@@ -110,7 +101,6 @@ class Staging(StoreSuite):
         assert ids(answer.claimed) == [batch[1].id, batch[2].id]
         assert [(b.execution.id, b.holder) for b in answer.blocked][1] == (batch[3].id, batch[2].id)
 
-    @stored
     async def test_a_blocked_row_uses_up_one_of_the_limit(self, world: World) -> None:
         await world.running(unique_key="runs")
         await world.add(*(self.staged(world, None, "runs") for _ in range(3)), world.execution())
@@ -119,16 +109,14 @@ class Staging(StoreSuite):
             assert (len(answer.blocked), answer.claimed, answer.more) == (1, (), True)
         assert len(await world.claim(limit=1)) == 1
 
-    @stored
     async def test_staged_rows_obey_priority_and_turn_like_others(self, world: World) -> None:
         urgent, plain, last = self.staged(world, None, "a", priority=5), world.execution(), world.execution(priority=-1)
         await world.add(last, plain, urgent)
         assert ids(await world.claim(limit=1)) == [urgent.id]
         assert ids(await world.claim(limit=2)) == [plain.id, last.id]
 
-    @stored
     async def test_a_held_key_of_a_waiting_row_is_no_running_key(self, world: World) -> None:
-        """`Unique(enqueued="k")` while it waits blocks a second enqueue, and also whoever wants to run under it."""
+        """While it waits, `Unique(enqueued="k")` blocks a second enqueue, and rows that want to run under the key."""
         first = self.staged(world, "k", None, due=world.after(60))
         await world.add(first, self.staged(world, None, "k"))
         answer = await world.exchange()
@@ -137,7 +125,6 @@ class Staging(StoreSuite):
 
 class FreedKeys(StoreSuite):
     @pytest.mark.req("ENQ-4")
-    @stored
     async def test_an_ending_makes_its_waiters_due_at_once(self, world: World) -> None:
         for to in (State.COMPLETED, State.FAILED, State.CANCELLED):
             holder = await world.running(unique_key="runs")
@@ -152,7 +139,6 @@ class FreedKeys(StoreSuite):
             await world.settle(row)
 
     @pytest.mark.req("ENQ-4", "WIN-1")
-    @stored
     async def test_settle_then_claim_sees_the_freed_key_in_one_exchange(self, world: World) -> None:
         holder = await world.running(overlap_key="job")
         waiter = world.execution(overlap_key="job:next", running_overlap_key="job", staged=True)
@@ -161,7 +147,6 @@ class FreedKeys(StoreSuite):
         answer = await world.exchange(world.change(holder))
         assert (answer.applied, ids(answer.claimed), answer.blocked) == ((True,), [waiter.id], ())
 
-    @stored
     async def test_a_waiter_never_tried_before_is_claimed_in_the_same_exchange(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
         waiter = world.execution(running_unique_key="runs", staged=True)
@@ -169,7 +154,6 @@ class FreedKeys(StoreSuite):
         answer = await world.exchange(world.change(holder))
         assert ids(answer.claimed) == [waiter.id]
 
-    @stored
     async def test_genuinely_future_rows_are_left_alone(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
         future = world.execution(running_unique_key="runs", staged=True, due=world.after(60))
@@ -179,7 +163,6 @@ class FreedKeys(StoreSuite):
         assert (answer.claimed, answer.next_due) == ((), world.after(60))
         assert (await world.get(future.id)).due == world.after(60)
 
-    @stored
     async def test_waiters_for_other_keys_are_left_alone(self, world: World) -> None:
         holder = await world.running(unique_key="a", overlap_key="b")
         other = await world.running(unique_key="b", overlap_key="a")
@@ -189,7 +172,6 @@ class FreedKeys(StoreSuite):
         answer = await world.exchange(world.change(holder))
         assert (answer.claimed, answer.next_due) == ((), world.after(4))
 
-    @stored
     async def test_a_waiter_that_is_due_already_keeps_its_time(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
         waiter = world.execution(running_unique_key="runs", staged=True)
@@ -201,7 +183,6 @@ class FreedKeys(StoreSuite):
         assert (await world.get(waiter.id)).due == deferred_to
         assert ids(await world.claim()) == [waiter.id]
 
-    @stored
     async def test_of_several_waiters_one_gets_the_key(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
         batch = [world.execution(running_unique_key="runs", staged=True) for _ in range(3)]
@@ -211,7 +192,6 @@ class FreedKeys(StoreSuite):
         assert ids(answer.claimed) == [batch[0].id]
         assert [blocked.holder for blocked in answer.blocked] == [batch[0].id] * 2
 
-    @stored
     async def test_going_back_to_pending_frees_nothing(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
         await world.add(world.execution(running_unique_key="runs", staged=True))
@@ -219,7 +199,6 @@ class FreedKeys(StoreSuite):
         answer = await world.exchange(world.change(holder, State.PENDING, delay=60))
         assert (answer.claimed, answer.next_due) == ((), world.after(5))
 
-    @stored
     async def test_a_refused_change_frees_nothing(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
         await world.add(world.execution(running_unique_key="runs", staged=True))
@@ -227,7 +206,6 @@ class FreedKeys(StoreSuite):
         answer = await world.exchange(world.change(holder, token=99))
         assert (answer.applied, answer.claimed) == ((False,), ())
 
-    @stored
     async def test_cancelling_a_blocked_row_works_as_on_any_pending_row(self, world: World) -> None:
         await world.running(unique_key="runs")
         waiter = world.execution(unique_key="waits", running_unique_key="runs", staged=True)

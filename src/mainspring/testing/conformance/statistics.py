@@ -1,4 +1,4 @@
-"""Statistics: exact at any time, folded or not; live counts; numbers."""
+"""Statistics, exact whether folded or not; live counts; execution numbers."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ import pytest
 from ...model.execution import State
 from ...model.job import JobStats, LiveCounts
 from ...model.store.messages import PruneRule
-from .base import StoreSuite, World, stored
+from .base import StoreSuite, World
 
 
 class Statistics(StoreSuite):
     async def both_ways(self, world: World, job_id: str = "job-1") -> JobStats:
-        """The statistics of a job, found the same before and after folding."""
+        """The statistics of a job, which must be the same before and after folding."""
         before = await world.store.stats()
         while await world.store.fold(1):
             assert await world.store.stats() == before
         return before[job_id]
 
-    @stored
     async def test_jobs_without_any_are_absent(self, world: World) -> None:
         await world.write(world.job())
         await world.running()
         assert await world.store.stats() == {}
         assert await world.store.fold(100) == 0
 
-    @stored
     async def test_every_ending_is_counted(self, world: World) -> None:
         endings = (State.COMPLETED, State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED, State.SKIPPED)
         for to in endings:
@@ -34,7 +32,6 @@ class Statistics(StoreSuite):
         counts = (stats.completed, stats.partial, stats.failed, stats.cancelled, stats.skipped)
         assert (counts, stats.total, stats.success_rate) == ((2, 1, 1, 1, 1), 5, 0.5)
 
-    @stored
     async def test_by_job_and_only_those_asked_for(self, world: World) -> None:
         for n in (1, 2, 3):
             await world.finished(job_id=f"j{n}")
@@ -44,7 +41,6 @@ class Statistics(StoreSuite):
         assert set(await world.store.stats()) == {"j1", "j2", "j3"}
         assert set(await world.store.stats(["j2"])) == {"j2"}
 
-    @stored
     async def test_durations_of_what_ran(self, world: World) -> None:
         for seconds in (1.5, 0.25):
             row = await world.running()
@@ -57,7 +53,6 @@ class Statistics(StoreSuite):
         assert (stats.timed, stats.duration_ms, stats.average_duration_ms) == (2, 1750.0, 875.0)
 
     @pytest.mark.req("EXE-1")
-    @stored
     async def test_last_is_the_newest_not_skipped(self, world: World) -> None:
         await world.finished()
         world.clock.advance(1)
@@ -70,7 +65,6 @@ class Statistics(StoreSuite):
         assert (stats.last_started, stats.last_finished) == (row.started, world.now)
         assert (stats.last_error, stats.last_failures) == ("boom", 3)
 
-    @stored
     async def test_last_is_by_id_whatever_ended_last(self, world: World) -> None:
         await world.add(world.execution(), world.execution())
         older, newer = await world.claim()
@@ -81,13 +75,11 @@ class Statistics(StoreSuite):
         stats = await self.both_ways(world)
         assert (stats.last_id, stats.last_error, stats.completed) == (newer.id, "newer", 1)
 
-    @stored
     async def test_skips_alone_leave_no_last(self, world: World) -> None:
         await world.add(world.execution(overlap_key="o"), world.execution(overlap_key="o"))
         stats = await self.both_ways(world)
         assert (stats.skipped, stats.last_id, stats.last_state, stats.total) == (1, "", None, 0)
 
-    @stored
     async def test_pruning_does_not_change_them(self, world: World) -> None:
         await world.finished()
         row = await world.running()
@@ -95,7 +87,6 @@ class Statistics(StoreSuite):
         assert (await self.both_ways(world)).completed == 2
 
     @pytest.mark.req("OBS-4")
-    @stored
     async def test_every_ending_is_counted_by_its_trigger_and_state(self, world: World) -> None:
         for trigger, to in (
             ("schedule", State.COMPLETED),
@@ -119,7 +110,6 @@ class Statistics(StoreSuite):
         }
 
     @pytest.mark.req("OBS-4")
-    @stored
     async def test_endings_of_one_batch_are_counted_by_trigger_too(self, world: World) -> None:
         triggers = ("api", "enqueue", "api", "enqueue", "enqueue", "schedule")
         await world.add(*(world.execution(trigger=trigger) for trigger in triggers))
@@ -128,7 +118,6 @@ class Statistics(StoreSuite):
         expected = {"api:completed": 2, "enqueue:completed": 3, "schedule:completed": 1}
         assert (await self.both_ways(world)).by_trigger == expected
 
-    @stored
     async def test_endings_by_trigger_outlive_what_is_pruned_and_not_kept_but_not_a_purge(self, world: World) -> None:
         await world.write(world.job())
         await world.finished(trigger="api")
@@ -139,7 +128,6 @@ class Statistics(StoreSuite):
         assert await world.store.delete_job("job", 1, purge=True, audit=None)
         assert await world.store.stats(["job-1"]) == {}
 
-    @stored
     async def test_fold_comes_to_an_end(self, world: World) -> None:
         for _ in range(3):
             await world.finished()
@@ -147,7 +135,6 @@ class Statistics(StoreSuite):
             assert merged <= 2
         assert (await world.store.stats())["job-1"].completed == 3
 
-    @stored
     async def test_another_handle_sees_them_at_once(self, world: World) -> None:
         async with world.second() as other:
             await world.finished()
@@ -157,7 +144,6 @@ class Statistics(StoreSuite):
 
 
 class LiveCounting(StoreSuite):
-    @stored
     async def test_live_executions_by_job_and_state(self, world: World) -> None:
         await world.add(*(world.execution(job_id="a") for _ in range(4)), world.execution(job_id="b"))
         rows = await world.claim(limit=3)
@@ -169,7 +155,6 @@ class LiveCounting(StoreSuite):
         assert await world.store.live_counts(["b", "nobody"]) == {"b": LiveCounts(pending=1)}
         assert await world.store.live_counts([]) == {}
 
-    @stored
     async def test_jobs_whose_executions_have_all_ended_are_absent(self, world: World) -> None:
         await world.finished()
         assert await world.store.live_counts() == {}
@@ -177,7 +162,7 @@ class LiveCounting(StoreSuite):
 
 class Numbers(StoreSuite):
     async def numbers(self, world: World, job_id: str) -> list[int | None]:
-        """Numbers in the order in which the executions were added, once all have ended and everything is folded."""
+        """Numbers in the order of insertion, once all executions have ended and everything is folded."""
         for row in await world.claim(limit=100):
             await world.settle(row)
         while await world.store.fold(1_000):
@@ -185,7 +170,6 @@ class Numbers(StoreSuite):
         return [(await world.get(id)).number for id in reversed(await world.all_ids(job_id=job_id))]
 
     @pytest.mark.req("EXE-6")
-    @stored
     async def test_every_recorded_execution_is_the_nth_of_its_job(self, world: World) -> None:
         await world.write(world.job("a"))
         await world.write(world.job("b"))
@@ -196,7 +180,6 @@ class Numbers(StoreSuite):
         assert (await world.stored_job("a")).last_number == 5
 
     @pytest.mark.req("EXE-6")
-    @stored
     async def test_numbers_go_on_after_executions_have_ended(self, world: World) -> None:
         await world.write(world.job())
         for _ in range(2):
@@ -207,14 +190,12 @@ class Numbers(StoreSuite):
         await world.settle(row)
         assert await self.numbers(world, "job-1") == [1, 2, 3, 4]
 
-    @stored
     async def test_what_added_nothing_uses_no_number(self, world: World) -> None:
         await world.write(world.job())
         first = world.execution(unique_key="u")
         await world.add(first, first, world.execution(unique_key="u"), world.execution())
         assert await self.numbers(world, "job-1") == [1, 2]
 
-    @stored
     async def test_a_number_once_given_stays(self, world: World) -> None:
         await world.write(world.job())
         await world.add(*(world.execution() for _ in range(3)))
@@ -225,7 +206,6 @@ class Numbers(StoreSuite):
         assert {id: (await world.get(id)).number for id in given} == given
 
     @pytest.mark.req("EXE-6")
-    @stored
     async def test_a_tick_has_its_number_at_once(self, world: World) -> None:
         await world.finished()
         await world.store.fold(100)

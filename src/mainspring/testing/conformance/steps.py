@@ -1,7 +1,7 @@
 """The random steps of the equivalence test: each is plain data that becomes one concrete call of a store.
 
-A step names rows and jobs by position in what the reference store holds at that moment, and sometimes asks for
-something stale on purpose. Durations are chosen so that no lease or lock ends exactly when the clock is read.
+A step names rows and jobs by their position in the reference store at that moment, and is sometimes stale on purpose.
+Durations are chosen so that no lease or lock ends exactly when the clock is read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DECLARED = encode_spec(JobSpec(handler="work", trigger=encode_trigger(every(minu
 
 @dataclass
 class Side:
-    """One of the two stores, with what only it knows: the tokens of its locks."""
+    """One of the two stores, and the tokens of its locks, which differ between stores."""
 
     store: Store
     lock_tokens: dict[str, int] = field(default_factory=dict)
@@ -53,23 +53,23 @@ Action: TypeAlias = Callable[[Side], Awaitable[Any]]
 
 @dataclass
 class Script:
-    """What the steps so far have led to; the same for both stores."""
+    """The state after the steps so far, the same for both stores."""
 
     clock: FakeClock
     rows: list[ExecutionRow] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
-    noted: set[str] = field(default_factory=set)
-    shelf: dict[str, int] = field(default_factory=dict)  # versions by key
+    reported: set[str] = field(default_factory=set)
+    entries: dict[str, int] = field(default_factory=dict)  # versions by key
     serial: int = 0
 
     def row(self, position: int) -> ExecutionRow | None:
-        """Low positions are rows that run, then those that wait, then finished ones."""
+        """Running rows come first, then pending and waiting, then finished ones."""
         order = (State.RUNNING, State.PENDING, State.WAITING)
         ranked = sorted(self.rows, key=lambda row: order.index(row.state) if row.state in order else len(order))
         return ranked[position % len(ranked)] if ranked else None
 
     def new_id(self) -> str:
-        """Ids come in no particular order, as those of several nodes do."""
+        """Ids are not in order, like those of several nodes."""
         self.serial += 1
         return f"019b7000-0000-7000-8000-{self.serial * 7919 % 10_007:012x}"
 
@@ -152,7 +152,7 @@ class Add:
 
 @dataclass(frozen=True)
 class WriteJob:
-    """Insert or update; a stale one takes the job for older than it is, or for unknown. `plan` is when it is due."""
+    """Insert or update; a stale write expects an older version or no job. `plan` is when the job is due."""
 
     name: str
     stale: str | None
@@ -196,7 +196,7 @@ class DeleteJob:
 
 @dataclass(frozen=True)
 class Settle:
-    """A change of the row at `position`, as it is or as a stale decision saw it."""
+    """A change of the row at `position`, expected as it is or as a stale decision saw it."""
 
     position: int
     to: State
@@ -277,8 +277,8 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Tell:
-    """What a worker says of the row at `position`: a beat, a note, or a request to cancel it."""
+class WorkerMessage:
+    """A message about the row at `position`: a heartbeat, a progress report, or a request to cancel it."""
 
     kind: str
     position: int
@@ -289,15 +289,15 @@ class Tell:
         id, token = (row.id, row.token + int(self.stale == "token")) if row else ("nobody", 1)
         owner = "w9" if row is None or row.owner is None or self.stale == "owner" else row.owner
         now = script.clock.now()
-        script.noted.add(id)
-        if self.kind == "beat":
+        script.reported.add(id)
+        if self.kind == "heartbeat":
             worker = WorkerInfo(id=owner, host="h", pid=1, version="v", running=self.position)
             beat = HeartbeatRequest(worker=worker, leases=((id, token),), lease=LEASE)
             return lambda side: asyncio.to_thread(side.store.heartbeat, beat)
         if self.kind == "cancel":
             request = CancelRequest(id=id, token=token, at=now, reason=f"at {now}")
             return lambda side: side.store.request_cancel([request])
-        note = ProgressReport(
+        report = ProgressReport(
             id=id,
             token=token,
             owner=owner,
@@ -305,7 +305,7 @@ class Tell:
             counters_json=None if self.position % 2 else '{"n":2}',
             logs=(LogLine(now, "INFO", f"line {now}"),),
         )
-        return lambda side: side.store.report([note])
+        return lambda side: side.store.report([report])
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class Advance:
 
 @dataclass(frozen=True)
 class TidyUp:
-    """Housekeeping: fold statistics, clear a mark, forget workers, or prune a job's history."""
+    """Housekeeping: fold statistics, clear a mark, delete workers, or prune a job's history."""
 
     kind: str
     position: int
@@ -369,8 +369,9 @@ class Lock:
 
 
 @dataclass(frozen=True)
-class Shelve:
-    """Each a key, how far the version that was seen is from the stored one (None: not looked), and whether it goes."""
+class WriteEntries:
+    """Each write is a key, the difference between the seen and the stored version (None: any version), and whether to
+    remove the entry."""
 
     writes: tuple[tuple[str, int | None, bool], ...]
 
@@ -379,15 +380,15 @@ class Shelve:
         return lambda side: side.store.write_entries(writes)
 
     def _write(self, script: Script, key: str, off: int | None, remove: bool) -> EntryWrite:
-        seen = None if off is None else script.shelf.get(key, 0) + off
+        seen = None if off is None else script.entries.get(key, 0) + off
         audit = script.audit(key)
         entry = Entry(kind="window", scope="s", key=key, body=f'["{audit.id}"]')
         return EntryWrite(entry=entry, seen_version=seen, remove=remove, audit=audit)
 
 
-Step: TypeAlias = Add | WriteJob | DeleteJob | Exchange | Tell | Advance | TidyUp | Lock | Shelve
+Step: TypeAlias = Add | WriteJob | DeleteJob | Exchange | WorkerMessage | Advance | TidyUp | Lock | WriteEntries
 
 
 async def _forget_answer(call: Awaitable[Any]) -> None:
-    """How many deltas one batch leaves is a store's own affair."""
+    """Stores may leave different numbers of deltas."""
     await call

@@ -1,4 +1,4 @@
-"""Wake-ups: hints that something changed, here or through another handle. Late, twice and for nothing is allowed."""
+"""Wake-ups: hints that something changed, here or through another handle. They may be late, repeated or needless."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from ...core.ports import Store, Topic
 from ...model.execution import State
 from ...model.store.messages import CancelRequest, JobWrite
-from .base import StoreSuite, World, stored
+from .base import StoreSuite, World
 
 PATIENCE = 60.0
 
 
 class Ear:
-    """Hears wake-ups; waits for one about a topic."""
+    """Collects wake-ups and waits for one about a topic."""
 
     def __init__(self) -> None:
         self.heard: list[Topic] = []
@@ -28,7 +28,7 @@ class Ear:
         self._news.set()
 
     async def hears(self, topic: Topic, step: Callable[[], Awaitable[object]]) -> None:
-        """The step is followed by a wake-up about the topic, or one that does not know its topic."""
+        """The step must be followed by a wake-up about the topic, or one about any topic."""
         self.heard.clear()
         await step()
         async with asyncio.timeout(PATIENCE):
@@ -49,7 +49,6 @@ def listening(store: Store) -> Iterator[Ear]:
 
 class WakeUps(StoreSuite):
     @pytest.mark.req("WRK-2")
-    @stored
     async def test_work_jobs_cancels_and_endings_are_heard(self, world: World) -> None:
         with listening(world.store) as ear:
             await ear.hears(Topic.WORK, lambda: world.add(world.execution()))
@@ -63,7 +62,6 @@ class WakeUps(StoreSuite):
             await ear.hears(Topic.JOBS, lambda: world.store.delete_job("job", 1, purge=False, audit=None))
 
     @pytest.mark.req("WRK-2", "TIM-5")
-    @stored
     async def test_work_that_a_tick_or_a_future_start_brings_is_heard(self, world: World) -> None:
         tick = JobWrite(job=world.job(), seen_version=None, executions=(world.execution(),))
         with listening(world.store) as ear:
@@ -71,14 +69,12 @@ class WakeUps(StoreSuite):
             await ear.hears(Topic.WORK, lambda: world.add(world.execution(due=world.after(60))))
 
     @pytest.mark.req("WRK-2")
-    @stored
     async def test_what_another_handle_does_is_heard(self, world: World) -> None:
         async with world.second() as other:
             with listening(world.store) as ear:
                 await ear.hears(Topic.WORK, lambda: other.add([world.execution()]))
                 await ear.hears(Topic.JOBS, lambda: other.write_jobs([JobWrite(job=world.job(), seen_version=None)]))
 
-    @stored
     async def test_several_listeners_hear_it_on_their_loop(self, world: World) -> None:
         loops: list[asyncio.AbstractEventLoop] = []
         stop = world.store.listen(lambda topic: loops.append(asyncio.get_running_loop()))
@@ -88,7 +84,6 @@ class WakeUps(StoreSuite):
         stop()
         assert set(loops) == {asyncio.get_running_loop()}
 
-    @stored
     async def test_who_stopped_listening_hears_nothing(self, world: World) -> None:
         deaf = Ear()
         stop = world.store.listen(deaf)

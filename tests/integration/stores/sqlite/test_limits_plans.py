@@ -14,7 +14,7 @@ from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.sqlite import migrate
 from mainspring.stores.sqlite.executions import claim, insert, lists
-from mainspring.stores.sqlite.executions.claimed import ClaimedRows
+from mainspring.stores.sqlite.executions.usual_endings import ClaimedRows
 from mainspring.stores.sqlite.statements import sql
 from mainspring.stores.sqlite.threads import connect
 from mainspring.stores.sqlite.transaction import Transaction

@@ -21,7 +21,7 @@ from mainspring.model.store.messages import Audit, ExecutionQuery, HeartbeatRequ
 from mainspring.model.triggers import encode_trigger, every
 from mainspring.model.values.ids import random_id
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.stores.sqlite.executions import pruning
+from mainspring.stores.sqlite.executions import history
 from mainspring.stores.sqlite.statements import versions
 from mainspring.testing.clock import FakeClock
 from tests.integration.stores.sqlite_support import (
@@ -341,7 +341,7 @@ def finished(number: int, state: State = State.COMPLETED, at: int = 0) -> Execut
 
 @pytest.mark.req("HIS-2")
 async def test_retention_goes_on_where_it_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "STRETCH", 10)
+    monkeypatch.setattr(history, "STRETCH", 10)
     kept = [finished(n, State.FAILED, at=1) for n in range(25)]
     old = [finished(n, at=2) for n in range(25, 60)]
     young = [finished(n, at=9) for n in range(60, 100)]

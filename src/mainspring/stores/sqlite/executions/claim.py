@@ -13,10 +13,10 @@ from ....model.time.instants import Micros, seconds_to_micros
 from ...common.limits import look_at_slots
 from ...common.rows import claimed, deferred, picked
 from ..limits.limits import Limits, look_again
-from ..limits.shares import give_tags
+from ..limits.turns import give_tags
 from ..transaction import Transaction, as_json
-from .claimed import ClaimedRows
 from .settle import settle
+from .usual_endings import ClaimedRows
 
 NOBODY: frozenset[str] = frozenset()
 PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
@@ -52,7 +52,7 @@ def _stopped(tx: Transaction, taken: list[tuple[int, ExecutionRow]]) -> frozense
 
 
 def promote(tx: Transaction) -> Micros | None:
-    """Rows whose time has come become ready, and parked ones that there is room for. Returns when to look again."""
+    """Make future rows whose time has come ready, and parked rows that have room. Returns the next such instant."""
     next_due = _next_due(tx)
     if next_due is not None and next_due <= tx.now:
         look_again(tx)
@@ -69,7 +69,7 @@ def _next_due(tx: Transaction) -> Micros | None:
 
 
 class _Terms(msgspec.Struct, frozen=True):
-    """What a claim says of a row that nothing has happened to yet."""
+    """The fields that a claim sets in a new row."""
 
     state: State
     token: int
@@ -102,11 +102,11 @@ class _Claim:
         for seq, row in found:
             if row.staged:
                 self._take_staged(seq, row)
-            else:  # rows to which nothing had happened before are read as claimed already
+            else:  # new rows are read with the fields of the claim
                 self.taken.append((seq, row if row.state is State.RUNNING else self._claimed(row)))
 
     def _take_limited(self, found: list[tuple[int, ExecutionRow]]) -> None:
-        """One by one: whether there is room for a row hangs on those before it."""
+        """One by one: whether a row has room depends on those before it."""
         limits = Limits(self._tx)
         plain: list[int] = []
         for seq, row in found:
@@ -139,7 +139,7 @@ class _Claim:
         return self._left if self._request.alone else bool(self._alone_lanes)
 
     def _find_lanes(self) -> tuple[list[str], list[str]]:
-        """Our lanes that have ready rows: those for any claim, and those of rows that run alone."""
+        """The lanes of this request that have ready rows: the shared ones, and those of exclusive rows."""
         shared: list[str] = []
         alone: list[str] = []
         for name in _names(self._tx.value("lanes")):
@@ -160,7 +160,7 @@ class _Claim:
         return list(zip(seqs, rows, strict=True))
 
     def _pick_seqs(self, names: list[str]) -> list[int]:
-        """List a fair share of each lane and one more; deeper only if a lane was used up to the end of its list."""
+        """List an equal part of each lane and one row more; list deeper only if a lane's list was used up."""
         depth = -(-self._limit // len(names)) + 1
         while True:
             ready = _ready(self._tx.value("candidates", as_json(names), depth))
@@ -190,5 +190,5 @@ class _Claim:
 
 
 def _used_up(ready: Sequence[Sequence[tuple[int, int]]], seqs: frozenset[int], depth: int) -> bool:
-    """Whether a lane that was listed only in part gave all it listed, and might have given more."""
+    """Whether all listed rows of a lane were picked although it may have more."""
     return any(len(listed) == depth and listed[-1][1] in seqs for listed in ready)

@@ -1,4 +1,4 @@
-"""Adding executions. The unique indexes on the keys decide who gets a key; what they refuse is looked at again."""
+"""Insert executions. The unique indexes decide which row gets a key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Added, Audit
 from ...common.rows import ended_delta, in_slot, overlap_choices, skipped_record
 from ..limits.limits import hold_slots
-from ..limits.shares import Untagged, next_tags
+from ..limits.turns import Untagged, next_tags
 from ..transaction import Transaction, as_json
 from .rows import Row, execution_row, history_row, is_untouched, lane_of, live_row, plain_row, shared_row
 
@@ -22,7 +22,7 @@ _names = msgspec.json.Decoder(list[str]).decode
 
 
 class Add:
-    """One call of the store's `add`. Those that wait together are carried out together."""
+    """One call of the store's `add`. The writer runs consecutive calls together."""
 
     def __init__(self, executions: Sequence[ExecutionRow], audits: Sequence[Audit] = ()) -> None:
         self.executions = executions
@@ -34,7 +34,7 @@ class Add:
 
 
 def add_all(tx: Transaction, calls: Sequence[Add]) -> list[list[Added]]:
-    """As one after the other, with shared statements."""
+    """The same result as one call after the other, with shared statements."""
     results = iter(add(tx, [execution for call in calls for execution in call.executions]))
     return [_audited(tx, call, list(islice(results, len(call.executions)))) for call in calls]
 
@@ -60,7 +60,7 @@ def add(tx: Transaction, executions: Sequence[ExecutionRow]) -> list[Added]:
 
 
 class _Batch:
-    """The usual rows, whose keys, if any, are free, are collected and written together."""
+    """New rows whose keys, if any, are free are collected and written together; all others one by one."""
 
     def __init__(self, tx: Transaction, executions: Sequence[ExecutionRow]) -> None:
         self._tx = tx
@@ -78,7 +78,7 @@ class _Batch:
             self._record(execution)
         elif is_untouched(execution) and self._takes_free_keys(execution):
             if execution.share is None:
-                self._plain.append(plain_row(self._note(execution), execution, self._tx.now))
+                self._plain.append(plain_row(self._number(execution), execution, self._tx.now))
             else:
                 self._collect_shared(execution)
         else:
@@ -87,7 +87,7 @@ class _Batch:
         return Added(execution.id, "added")
 
     def finish(self) -> None:
-        """Rows with a share get their tags when all of the batch is known: most are written with them."""
+        """Rows with a share get their tags when the whole batch is known; most are written with their tag."""
         tags = next_tags(self._tx, self._untagged) if self._untagged else {}
         at_hand = {seq for seq, _ in self._shared}
         later = [(seq, tag) for seq, tag in tags.items() if seq not in at_hand]
@@ -102,7 +102,7 @@ class _Batch:
         self._executions, self._plain, self._shared = [], [], []
 
     def _collect_shared(self, execution: ExecutionRow) -> None:
-        seq = self._note(execution)
+        seq = self._number(execution)
         self._shared.append((seq, execution))
         self._needs_tag(seq, execution)
 
@@ -136,7 +136,7 @@ class _Batch:
         seq = self._tx.next_seq()
         if self._tx.run("live_insert", *live_row(seq, execution, self._tx.now)) == 0:
             return False
-        self._note(execution, seq)
+        self._number(execution, seq)
         if execution.share is not None:
             self._needs_tag(seq, execution)
         if execution.state is State.RUNNING:
@@ -144,13 +144,13 @@ class _Batch:
         return True
 
     def _record(self, execution: ExecutionRow) -> None:
-        self._tx.bulk("history_insert", [history_row(self._note(execution), execution)])
+        self._tx.bulk("history_insert", [history_row(self._number(execution), execution)])
         self._tx.count(ended_delta(execution))
         self._tx.ended(execution.job_id)
         self._tx.topics.add(Topic.ENDED)
 
-    def _note(self, execution: ExecutionRow, seq: int | None = None) -> int:
-        """It exists from now on, under this `seq` and with the next number of its job."""
+    def _number(self, execution: ExecutionRow, seq: int | None = None) -> int:
+        """Give the execution its `seq` and the next number of its job."""
         seq = self._tx.next_seq() if seq is None else seq
         self._known.add(execution.id)
         self._executions.append(execution_row(seq, execution, self._tx.next_number(execution)))
@@ -158,7 +158,7 @@ class _Batch:
 
 
 def _known(tx: Transaction, executions: Sequence[ExecutionRow]) -> set[str]:
-    """Ids that exist already. For one alone a list is a detour."""
+    """Ids that exist already."""
     if len(executions) == 1:
         return {id for (id,) in tx.rows("known_id", executions[0].id)}
     return set(_names(tx.value("known_ids", as_json([execution.id for execution in executions]))))
@@ -172,7 +172,7 @@ def _keys(execution: ExecutionRow) -> list[tuple[str, str]]:
 
 
 def _held(tx: Transaction, executions: Sequence[ExecutionRow]) -> set[tuple[str, str]]:
-    """Keys these executions want and other rows hold."""
+    """The keys of these executions that other rows hold."""
     held: set[tuple[str, str]] = set()
     if unique := [execution.unique_key for execution in executions if execution.unique_key is not None]:
         held |= {("unique", key) for key in _names(tx.value("held_unique", as_json(unique)))}

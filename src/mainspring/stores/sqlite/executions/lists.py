@@ -1,10 +1,8 @@
-"""The execution list: live and finished rows in the order of their ids, every search along an index that gives it.
+"""The execution list: live and finished rows in the order of their ids, every search along an index in that order.
 
 A query becomes one or more searches (by kind of state, incarnation of the job, origin of the trace id), each of which
-returns ids in order; the page is cut from their merge, and only its rows are read in full.
-
-A range of creation times is searched as the range of ids that begin with those times, and those whose ids do not (ids
-of ticks made up for late) along an index of their own.
+returns ids in order; the page is cut from their merge, and only its rows are read in full. A range of creation times is
+searched as a range of ids; strays, whose ids have another time, have an index of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _PAGE = 50  # executions read per statement
 
 
 class Search(NamedTuple):
-    """Conditions on the tables of `source`; `table` is the one that is walked through."""
+    """Conditions on the tables of `source`; the search walks through `table`."""
 
     table: str
     source: str
@@ -35,13 +33,15 @@ class Search(NamedTuple):
     order: str = "DESC"
 
     def where(self, condition: str, *values: Any) -> Search:
-        """The same with one more condition; `@` stands for the table that is walked through."""
+        """The search with one more condition; `@` stands for `table`."""
         conditions = (*self.conditions, condition.replace("@", self.table))
         return self._replace(conditions=conditions, values=(*self.values, *values))
 
     def ids(self) -> str:
         where = " AND ".join(self.conditions) or "TRUE"
-        both = self.table == "execution" or "execution." in where  # what never changes is only joined if asked about
+        both = (
+            self.table == "execution" or "execution." in where
+        )  # join the unchanging part only if a condition needs it
         source = self.source if both else self.source.partition(_JOIN)[0]
         return f"SELECT {self.table}.id FROM {source} WHERE {where} ORDER BY {self.table}.id {self.order} LIMIT ?"
 
@@ -69,7 +69,7 @@ def find(tx: Transaction, query: ExecutionQuery) -> list[ExecutionRow]:
 
 
 def is_live_of_one_job(query: ExecutionQuery) -> bool:
-    """What the engine itself looks for, before it cancels; rows that live are few."""
+    """The engine's own query before it cancels executions; live rows of one job are few."""
     return query.job_id is not None and query.states is not None and query.states <= LIVE
 
 
@@ -101,7 +101,7 @@ def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
 
 
 def _by_state(query: ExecutionQuery, narrow: bool) -> list[Search]:
-    """`narrow`: an index of the unchanging part finds few rows by itself."""
+    """`narrow`: a condition on the unchanging part leaves few rows."""
     return [_ALL] if query.states is None else [*_live(query.states, narrow), *_history(query.states, narrow)]
 
 
@@ -126,7 +126,7 @@ def _narrow(query: ExecutionQuery) -> bool:
 
 
 def _in_order(search: Search, query: ExecutionQuery, lowest: str | None, end: str | None) -> Search:
-    """One bound on each side: SQLite would seek to the first one it reads and walk from there to the other."""
+    """One bound on each side: of two, SQLite would seek to one and check the other row by row."""
     ends = [bound for bound in (query.before, end) if bound is not None]
     search = search.where("@.id < ?", min(ends)) if ends else search
     if query.after is not None and query.after >= (lowest or ""):
@@ -135,7 +135,7 @@ def _in_order(search: Search, query: ExecutionQuery, lowest: str | None, end: st
 
 
 def _stray(search: Search, query: ExecutionQuery, lowest: str | None, end: str | None) -> Search:
-    """What the range of ids leaves out."""
+    """Strays in the range of creation times, outside the range of ids."""
     outside = [("@.id < ?", lowest), ("@.id >= ?", end)]
     given = [(condition, bound) for condition, bound in outside if bound is not None]
     source = search.source.replace(_EXECUTIONS, f"{_EXECUTIONS} INDEXED BY mainspring_executions_stray")
@@ -162,7 +162,7 @@ def _filtered(search: Search, query: ExecutionQuery) -> Search:
 
 
 def _traced(search: Search, query: ExecutionQuery) -> list[Search]:
-    """A trace id came from elsewhere, or is the id of the execution itself."""
+    """A trace id either came from elsewhere or is the id of the execution itself."""
     if query.trace_id is None:
         return [search]
     foreign = search.where("execution.foreign_trace = ?", query.trace_id)

@@ -1,10 +1,9 @@
-"""While executions run, and after: heartbeats, reports, cancel requests, follow-ups."""
+"""Live executions: heartbeats, progress reports, cancel requests, children."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from ....core.ports import Topic
@@ -15,14 +14,11 @@ from ....model.store.messages import (
     HeartbeatRequest,
     LogLine,
     ProgressReport,
-    WorkerInfo,
 )
 from ....model.time.instants import seconds_to_micros
 from ...common.rows import LOG_LINES_KEPT
 from ..transaction import Transaction, as_json
 from .rows import live_tail
-
-_worker = msgspec.json.Decoder(WorkerInfo).decode
 
 
 def heartbeat(tx: Transaction, beat: HeartbeatRequest) -> HeartbeatReply:
@@ -84,34 +80,6 @@ def _append_logs(tx: Transaction, id: str, lines: Sequence[LogLine]) -> None:
     numbered = [(id, number, line.at, line.level, line.message) for number, line in enumerate(lines, first)]
     tx.bulk("log_insert", numbered[-LOG_LINES_KEPT:])
     tx.run("log_trim", id, last - LOG_LINES_KEPT)
-
-
-def todo(tx: Transaction, limit: int, after: str = "") -> list[ExecutionRow]:
-    return tx.executions("todo", limit, after)
-
-
-def todo_done(tx: Transaction, ids: Sequence[str]) -> None:
-    wanted = as_json(list(ids))
-    tx.run("todo_clear", wanted)
-    delete_finished(tx, msgspec.json.decode(tx.value("history_unkept", wanted)))
-
-
-def delete_finished(tx: Transaction, ids: Sequence[str], *, regardless: bool = False) -> int:
-    """Delete these finished executions and their log lines; those whose follow-ups are not done only `regardless`."""
-    if not ids:
-        return 0
-    gone = tx.rows("history_delete", as_json(list(ids)), int(regardless))
-    tx.run("log_delete", as_json([id for id, _ in gone]))
-    tx.run("executions_delete", as_json([seq for _, seq in gone]))
-    return len(gone)
-
-
-def workers(tx: Transaction) -> list[WorkerInfo]:
-    return [_worker(info) for (info,) in tx.rows("workers")]
-
-
-def remove_worker(tx: Transaction, id: str) -> None:
-    tx.run("worker_remove", id)
 
 
 def children(tx: Transaction, parent_id: str) -> dict[State, int]:

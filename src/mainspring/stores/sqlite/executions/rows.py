@@ -1,9 +1,9 @@
-"""How an execution lies in the tables.
+"""How an execution is stored, and the one place where it is decoded.
 
 mainspring_executions holds the execution as it was added (`Body`, and the columns it is searched by), mainspring_live
-what changes while it waits and runs, mainspring_history how it ended (both with a `Tail` for what is seldom told). The
-three share `seq`. Read back, body, tail and columns form one JSON object (part_live.sql, part_history.sql), which
-decodes into an `Execution` in one go.
+what changes while it waits and runs, mainspring_history how it ended (both with a `Tail` of rarely used fields). The
+three share `seq`. When read, body, tail and columns form one JSON object (part_live.sql, part_history.sql), which
+decodes into an `ExecutionRow` in one step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The fields an execution begins with, without those that its life changes."""
+    """The fields of a new execution, without those that change later."""
 
     id: str
     job: str
@@ -61,7 +61,7 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _NO_ATTEMPTS = "[]"
-_UNTOLD = ((0, 0), (None, None), (None, None, None))
+_NOTHING_IN_TAIL = ((0, 0), (None, None), (None, None, None))
 
 
 class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,33 +88,32 @@ class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _FIELDS = ExecutionRow.__struct_fields__
 _STAGE = slice(_FIELDS.index("running_unique_key"), _FIELDS.index("share"))
-_FATE = slice(_FIELDS.index("token"), None)  # what happens to an execution
+_PROGRESS = slice(_FIELDS.index("token"), None)  # what changes once an execution is claimed
 _NOTHING = astuple(ExecutionRow(id="", job="", job_id="", handler=""))
-_NO_STAGE, _NO_FATE = _NOTHING[_STAGE], _NOTHING[_FATE]
+_NO_STAGE, _NO_PROGRESS = _NOTHING[_STAGE], _NOTHING[_PROGRESS]
 
 _encode = msgspec.json.Encoder().encode
 _decode_many = msgspec.json.Decoder(list[ExecutionRow]).decode
 
 
 def executions(text: str | None) -> list[ExecutionRow]:
-    """What the group_concat of a query returned."""
+    """Decode the result of a query's group_concat."""
     return [] if text is None else _decode_many(f"[{text}]")
 
 
 def is_plain(execution: ExecutionRow) -> bool:
-    """Nothing has happened to it, it holds no key and no share and belongs to nobody: the usual case, with a shorter
-    insert."""
+    """A new execution without keys, share or parent: the usual case, with a shorter insert."""
     kept = (execution.unique_key, execution.overlap_key, execution.share)
     return kept == (None, None, None) and is_untouched(execution)
 
 
 def is_untouched(execution: ExecutionRow) -> bool:
-    """As a plain one, but for keys that it holds from its insert to its end, and a share. Children mostly have one, so
-    the insert of those with a share knows of parents too."""
+    """A new execution that holds the same keys from its insert to its end. It may have a share, and with a share a
+    parent: children mostly have both."""
     if execution.state is not State.PENDING or (execution.parent_id is not None and execution.share is None):
         return False
     fields = astuple(execution)
-    return fields[_FATE] == _NO_FATE and fields[_STAGE] == _NO_STAGE
+    return fields[_PROGRESS] == _NO_PROGRESS and fields[_STAGE] == _NO_STAGE
 
 
 def execution_row(seq: int, execution: ExecutionRow, number: int) -> Row:
@@ -149,7 +148,7 @@ def plain_row(seq: int, execution: ExecutionRow, now: Micros) -> Row:
 
 
 def shared_row(seq: int, execution: ExecutionRow, tag: int | None) -> Row:
-    """Parameters of live_insert_shared.sql. Without a tag it is not ready yet."""
+    """Parameters of live_insert_shared.sql. Without a tag the row is not ready yet."""
     return (
         seq,
         execution.id,
@@ -230,7 +229,7 @@ def move_row(seq: int, change: Change) -> Row:
 
 
 def phase_of(execution: ExecutionRow, now: Micros) -> int:
-    """One that has a share is ready as soon as it has a tag, and not before."""
+    """A row with a share is not ready before it has a tag."""
     if execution.state is State.PENDING:
         return READY if execution.due <= now and execution.share is None else FUTURE
     return _PHASES[execution.state]
@@ -279,7 +278,7 @@ def body(e: ExecutionRow, number: int) -> str:
 
 
 def live_tail(e: ExecutionRow) -> str | None:
-    """None when there is nothing to say."""
+    """None when all fields have their defaults."""
     tail = Tail(
         e.failures,
         e.crashes,
@@ -298,7 +297,7 @@ def live_tail(e: ExecutionRow) -> str | None:
 
 
 def history_tail(e: ExecutionRow) -> str | None:
-    """None when there is nothing to say; attempts have a column."""
+    """None when all fields have their defaults; attempts have a column."""
     return _text(
         Tail(
             e.failures,
@@ -325,7 +324,7 @@ def _ending_tail(change: Change) -> str | None:
     numbers = (change.failures, change.crashes)
     words = (change.reason, change.error)
     texts = (change.result_json, change.counters_json, change.metadata_json)
-    if (numbers, words, texts) == _UNTOLD:
+    if (numbers, words, texts) == _NOTHING_IN_TAIL:
         return None
     return _text(Tail(*numbers, False, *words, _NO_ATTEMPTS, *texts))
 
@@ -336,5 +335,5 @@ def _text(tail: Tail) -> str | None:
 
 
 def _attempts(e: ExecutionRow) -> str:
-    """Texts are left out of JSON only when they are the very object that is the default."""
+    """The default text itself if equal: msgspec leaves out a default only if it is the same object."""
     return _NO_ATTEMPTS if e.attempts_json == _NO_ATTEMPTS else e.attempts_json

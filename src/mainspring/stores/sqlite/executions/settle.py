@@ -1,4 +1,4 @@
-"""Settle: apply each change if the row is still as the decision saw it. All reads first, then all writes."""
+"""Settle: apply each change if the row is still as the decision saw it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from ....model.store.messages import Change
 from ...common.rows import change_delta, fits, settled
 from ..limits.limits import leave_slots, look_soon
 from ..transaction import Transaction, as_json
-from .claimed import ClaimedRows
 from .rows import history_row, live_change
-from .settling_usual import move
+from .usual_endings import ClaimedRows, move
 
 
 def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tuple[bool, ...]:
-    """The usual endings inside the database; all others one by one, as the rows there are."""
+    """Move the usual endings inside the database; read the rows of all other changes and apply those one by one."""
     if not changes:
         return ()
     moved = move(tx, ours.take(changes))
@@ -35,7 +34,7 @@ def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tup
 
 
 class _Batch:
-    """The rows of one batch of changes, as they are after each of them."""
+    """The rows of one batch of changes, kept up to date change by change, then written."""
 
     def __init__(self, tx: Transaction, found: Sequence[tuple[int, ExecutionRow]]) -> None:
         self._tx = tx
@@ -90,7 +89,7 @@ class _Batch:
 
 
 def free_keys(tx: Transaction, ended: Sequence[ExecutionRow]) -> None:
-    """Rows that a claim deferred because of a key that is free now are ready at once."""
+    """Make rows ready that a claim deferred because of these rows' keys."""
     unique = [row.unique_key for row in ended if row.unique_key is not None]
     overlap = [row.overlap_key for row in ended if row.overlap_key is not None]
     freed = 0

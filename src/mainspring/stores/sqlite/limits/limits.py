@@ -1,7 +1,7 @@
-"""Limits by key: slots in use, token buckets, looks at what rows are parked for.
+"""Limits by key: slots in use, token buckets, checks of wait lines.
 
-There is one writer at a time, so what a transaction reads of slots and tokens holds until it commits. A slot in use is
-a row of its own, written and deleted in the transaction that changes the phase of the running row: nothing can drift.
+There is one writer at a time, so the slots and tokens that a transaction reads stay the same until it commits. Each
+slot in use is a row, written and deleted in the transaction that changes the phase of the running row: it cannot drift.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...common.limits import (
 from ..transaction import Transaction, as_json
 from .wait_lines import lines_of, park, wait_text
 
-LOOKS_AT_ONCE = 200  # keys per exchange: looks must not hold up a claim either
+LOOKS_AT_ONCE = 200  # keys checked per exchange, so that checks do not hold up a claim
 _KINDS: tuple[Kind, ...] = ("slot", "token")
 
 
@@ -69,7 +69,7 @@ class Limits:
                 self._taken.add(limit.key)
 
     def park(self, seq: int, row: ExecutionRow, full: Limit) -> None:
-        """Out of the ready order; the room it had under the limits before goes to the next of those who wait for it."""
+        """Take the row out of the ready order, and give its room under the limits before to rows that wait for it."""
         assert row.limits is not None
         self._parked.append((seq, row, full))
         look, wait = self.next_look(full), wait_of(full)
@@ -77,7 +77,7 @@ class Limits:
         self._pass_on(limits_before(row.limits, full))
 
     def pass_on(self, limits: str) -> None:
-        """The room which a row has under all of its limits, and cannot use."""
+        """Give the room that a row has under all its limits, but cannot use, to rows that wait for it."""
         self._pass_on(decode_limits(limits))
 
     def _pass_on(self, limits: Sequence[Limit]) -> None:
@@ -87,7 +87,7 @@ class Limits:
             self.wake(wait_of(limit), 1)
 
     def wake(self, wait: Wait, count: int | None = None) -> None:
-        """The first ones of each line become ready; without a count as many as there is room for."""
+        """Make the first `count` rows of each line ready, as far as there is room; by default as many as fit."""
         woken = 0
         for line, limit in lines_of(self._tx, wait).items():
             room = max(0, self.room(limit))
@@ -99,7 +99,7 @@ class Limits:
             self.woken += woken
 
     def look(self, wait: Wait) -> None:
-        """As many of each line as there is room for by its numbers."""
+        """Check a key: wake as many rows as fit, and plan the next check."""
         bucket = self._bucket(wait.key) if wait.kind == "token" else None
         if bucket is not None and bucket.since > self._tx.now:
             self._buckets[wait.key] = anchored(bucket, self._tx.now)
@@ -145,13 +145,13 @@ class Limits:
 
 
 def hold_slots(tx: Transaction, seq: int, row: ExecutionRow) -> None:
-    """Of a row that comes running already."""
+    """The slots of a row that arrives running."""
     if row.limits is not None:
         tx.bulk("slots_hold", [(key, seq) for key in keys_of(row.limits)])
 
 
 def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
-    """These rows, each given with its limits, run no longer: as many that wait for their slots are woken."""
+    """These rows, each given with its limits, stopped running: wake as many rows that wait for their slots."""
     slots: dict[str, list[int]] = {}
     for seq, limits in left:
         for key in keys_of(limits):
@@ -164,7 +164,7 @@ def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
 
 
 def look_again(tx: Transaction) -> None:
-    """At what rows are parked for, where it is time to."""
+    """Check the keys whose time has come."""
     limits = Limits(tx)
     for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE, look_at_slots(tx.now)):
         kind, _, key = parked.partition(":")
@@ -173,8 +173,8 @@ def look_again(tx: Transaction) -> None:
 
 
 def look_soon(tx: Transaction, seqs: Iterable[int]) -> None:
-    """Before a change is applied to these pending rows: those that are parked leave their line, those that were woken
-    the room that was for them. Their keys are looked at in this transaction."""
+    """Called before a change is applied to these pending rows. A parked one leaves its line, a woken one the room it
+    was woken for, so their keys are checked in this transaction."""
     for parked in sorted({parked for _, parked, *_ in tx.rows("standing", as_json(list(seqs)))}):
         for kind in _KINDS:
             tx.run("wait_look", wait_text(Wait(parked.partition(":")[2], kind)), tx.now)

@@ -1,4 +1,4 @@
-"""Calls into a connection's thread: who asked, on which event loop, and how the answer gets back there."""
+"""Calls into a connection's thread: how they get there, and how the answers get back to the caller's event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Work: TypeAlias = Callable[[Transaction], T]
 
 
 class Call(Generic[T]):
-    """One step asked for. It has a loop to answer on, or a thread that waits for it."""
+    """A call, answered on the caller's event loop or to the thread that waits for it."""
 
     __slots__ = ("error", "future", "loop", "result", "waiter", "work")
 
@@ -35,11 +35,11 @@ class Call(Generic[T]):
 
     @property
     def abandoned(self) -> bool:
-        """Nobody waits for it any more."""
+        """The caller no longer waits for the answer."""
         return self.future is not None and self.future.cancelled()
 
     def answer(self) -> None:
-        """On the caller's loop, or, when a thread waits, on ours."""
+        """Runs on the caller's loop, or on our thread if a thread waits."""
         if self.waiter is not None:
             if self.error is None:
                 self.waiter.set_result(self.result)
@@ -53,7 +53,7 @@ class Call(Generic[T]):
 
 
 class Post:
-    """Answers and wake-ups on their way: one hand-over per event loop, however many there are."""
+    """Answers and wake-ups, handed to each event loop in one call, however many there are."""
 
     def __init__(self) -> None:
         self._by_loop: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
@@ -84,7 +84,7 @@ def _run_all(steps: list[Callable[[], None]]) -> None:
 
 
 class Mailbox:
-    """Calls in the order of arrival, urgent ones first. Closing lets those inside be served and no more in."""
+    """Calls in the order of arrival, urgent ones first. Once it is closed, the calls inside are still served."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -102,7 +102,7 @@ class Mailbox:
             self._arrived.notify()
 
     def nudge(self) -> None:
-        """End a wait although nothing arrived."""
+        """End a wait although no call arrived."""
         with self._lock:
             self._nudged = True
             self._arrived.notify()
@@ -118,7 +118,7 @@ class Mailbox:
         return 0.0 if self._closed is None else time.monotonic() - self._closed
 
     def wait(self, seconds: float | None) -> bool:
-        """Until something arrives, at most so long. False when the box is closed and empty."""
+        """Wait until a call arrives, at most so long. False when the mailbox is closed and empty."""
         deadline = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             while not (self._calls or self._urgent or self._closed is not None or self._nudged):
@@ -130,7 +130,7 @@ class Mailbox:
             return bool(self._calls or self._urgent) or self._closed is None
 
     def take(self, most: int) -> list[Call[Any]]:
-        """What has arrived, without waiting. Calls that were given up meanwhile are left out."""
+        """The calls that have arrived, without waiting and without those that were abandoned."""
         with self._lock:
             taken = [*self._urgent]
             self._urgent.clear()

@@ -15,7 +15,7 @@ from ....model.errors import InvalidValue, StoreError
 T = TypeVar("T")
 
 Hurry: TypeAlias = Callable[[], Exception | None]
-"""Asked while waiting for a lock: why not to wait any longer, or None."""
+"""Called while waiting for a lock: the reason to stop waiting, or None."""
 
 _SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.0002, 0.002
@@ -26,7 +26,7 @@ _NOT_WRITABLE = "the file or its directory cannot be written; change its permiss
 
 
 def checked_path(path: str | os.PathLike[str]) -> str:
-    """The path as text; in-memory databases are refused, because every connection would see another one."""
+    """The path as text; in-memory databases are refused, because each connection would have its own."""
     text = os.fspath(path)
     if not isinstance(text, str) or not text or ":memory:" in text or text.startswith("file:"):
         raise InvalidValue("path", path, "the path of a database file", "For a store in memory use memory://")
@@ -44,7 +44,7 @@ def no_hurry() -> None:
 
 
 def connect(path: str, synchronous: str, patience: float, hurry: Hurry = no_hurry) -> sqlite3.Connection:
-    """Open the file and make it a write-ahead-logged one. Errors are translated."""
+    """Open the file in write-ahead-log mode. Errors are translated."""
     try:
         connection = sqlite3.connect(path, isolation_level=None, timeout=0.0, cached_statements=512)
     except sqlite3.Error as error:
@@ -77,7 +77,7 @@ def _writable(path: str) -> bool:
 
 
 def begin(connection: sqlite3.Connection, path: str, patience: float, hurry: Hurry = no_hurry) -> bool:
-    """Take the write lock. True when somebody else held it first."""
+    """Take the write lock. True if another process held it first."""
     tries = 0
 
     def take() -> None:
@@ -92,8 +92,8 @@ def begin(connection: sqlite3.Connection, path: str, patience: float, hurry: Hur
 def patiently(step: Callable[[], T], path: str, patience: float, hurry: Hurry) -> T:
     """Repeat a step for as long as another process holds the lock.
 
-    The waits are short and uneven, so that no process is always the one that comes too late; SQLite's own busy
-    handler waits ever longer and would lose to a neighbour that writes all the time.
+    The waits are short and random, so that no process always comes too late; SQLite's own busy handler waits ever
+    longer and would starve beside a process that writes all the time.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -113,7 +113,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def explained(error: Exception, path: str) -> Exception:
-    """The same error in words that name the file and the remedy; our own errors stay as they are."""
+    """The error with a message that names the file and the remedy; our own errors stay as they are."""
     if not isinstance(error, sqlite3.Error):
         return error
     return StoreError(f"{path}: {_reason(getattr(error, 'sqlite_errorcode', None) or 0, path, error)}")

@@ -1,8 +1,8 @@
-"""The threads of a store, each with a connection of its own: one writes, the others read.
+"""The two kinds of threads of a store: one writes, the others read.
 
-The writer takes the write lock first and then everything that has arrived meanwhile, runs it in one transaction and
-answers after the commit: many callers share one wait for the disk. When a step fails, the transaction is rolled back
-and each step is run again in one of its own, so that nobody pays for a neighbour's mistake.
+The writer takes the write lock, then runs all calls that have arrived meanwhile in one transaction and answers after
+the commit: many callers share one wait for the disk. If a call fails, the transaction is rolled back and each call runs
+again in a transaction of its own, so that one caller's error does not affect the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONTENDED_FOR = 1.0  # seconds after which contention is forgotten
 
 
 class Reader(ConnectionThread):
-    """Runs what has arrived in one snapshot: reads never wait for writes."""
+    """Runs the calls that have arrived in one snapshot. Reads never wait for writes."""
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         calls = self.mailbox.take(CALLS_AT_ONCE)
@@ -98,7 +98,7 @@ class Writer(ConnectionThread):
         try:
             self._begin(connection, self._hurry)
         except Forking:
-            return  # what waits is served after the fork
+            return  # the calls are served after the fork
         except Exception as error:
             self._refuse(self.mailbox.take(CALLS_AT_ONCE), error)
             return
@@ -115,7 +115,7 @@ class Writer(ConnectionThread):
             self._contended_until = time.monotonic() + _CONTENDED_FOR
 
     def _together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic] | None:
-        """All calls in the transaction that has begun. None: one of them failed and nothing was done."""
+        """Run all calls in the open transaction. None: one of them failed, and the transaction was rolled back."""
         tx = Transaction(connection, self._clock)
         try:
             for _, group in groupby(calls, key=lambda call: isinstance(call.work, Add)):
@@ -153,7 +153,7 @@ class Writer(ConnectionThread):
 
 
 def _serve_group(tx: Transaction, calls: list[Call[Any]]) -> None:
-    """Calls that came one after the other, all of them enqueues, which share their statements, or none."""
+    """Consecutive calls: either all enqueues, which share their statements, or none."""
     enqueues = [call.work for call in calls if isinstance(call.work, Add)]
     if enqueues:
         tx.tick()

@@ -1,4 +1,4 @@
-"""The shelf: small records by kind, scope and key, each compared and set on its own."""
+"""Entries: small records by kind, scope and key, each written by compare-and-set on its own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...model.store.entries import Entry, EntryWrite
-from .base import StoreSuite, World, stored
+from .base import StoreSuite, World
 from .content import TEXTS
 
 KEYS = ("", " ", "A", "Z", "a", "a ", "aa", "ab", "b", "é", "\u0130", "漢", "\uffff", "\U0001f40d", "\U0010ffff")
-"""In the order of code points; the empty one lies before every page and is never listed."""
+"""In code point order. The empty key lies before every page and is never listed."""
 
 
 def entry(key: str = "k", **fields: Any) -> Entry:
@@ -35,14 +35,12 @@ async def versions(world: World, *keys: str) -> list[tuple[int, str]]:
     return [(found.version, found.body) for found in await world.store.entries("window", "nightly", keys)]
 
 
-class ShelfWrites(StoreSuite):
-    @stored
+class WritingEntries(StoreSuite):
     async def test_an_insert_wins_only_where_nothing_is(self, world: World) -> None:
         assert await world.store.write_entries([put(seen=0, body='{"n":1}', version=77)]) == [True]
         assert await world.store.write_entries([put(seen=0, body='{"n":2}')]) == [False]
         assert await world.store.entries("window", "nightly", ["k"]) == [entry(version=1, body='{"n":1}')]
 
-    @stored
     async def test_an_update_wins_only_over_the_version_it_saw(self, world: World) -> None:
         assert await world.store.write_entries([put(seen=1)]) == [False]
         assert await world.store.entries("window", "nightly", ["k"]) == []
@@ -51,13 +49,11 @@ class ShelfWrites(StoreSuite):
         assert await world.store.write_entries([put(seen=1, body="[3]"), put(seen=3, body="[4]")]) == [False, False]
         assert await versions(world, "k") == [(2, "[2]")]
 
-    @stored
     async def test_a_put_that_saw_nothing_always_wins(self, world: World) -> None:
         assert await world.store.write_entries([put(body="[1]")]) == [True]
         assert await world.store.write_entries([put(body="[2]")]) == [True]
         assert await versions(world, "k") == [(2, "[2]")]
 
-    @stored
     async def test_what_is_removed_is_gone_and_begins_anew(self, world: World) -> None:
         await world.store.write_entries([put(), put()])
         assert await world.store.write_entries([remove(seen=1), remove(seen=3), remove(seen=0)]) == [
@@ -72,11 +68,9 @@ class ShelfWrites(StoreSuite):
         assert await world.store.write_entries([remove()]) == [True]
         assert await world.store.entries("window", "nightly", ["k"]) == []
 
-    @stored
     async def test_to_remove_what_is_not_there_wins_only_unseen(self, world: World) -> None:
         assert await world.store.write_entries([remove(seen=1), remove(seen=0), remove()]) == [False, False, True]
 
-    @stored
     async def test_writes_of_one_call_are_judged_one_by_one_in_their_order(self, world: World) -> None:
         writes = [
             *(put(seen=0, body="[1]"), put(seen=0, body="[2]"), put(seen=1, body="[3]"), put("other", seen=1)),
@@ -86,7 +80,6 @@ class ShelfWrites(StoreSuite):
         assert won == [True, False, True, False, True, False, True, True, True]
         assert await versions(world, "k", "other") == [(3, "[4]"), (1, "{}")]
 
-    @stored
     async def test_the_audit_record_is_stored_if_and_only_if_the_write_won(self, world: World) -> None:
         audits = [world.audit(action=f"act {n}") for n in range(6)]
         writes = [
@@ -100,12 +93,10 @@ class ShelfWrites(StoreSuite):
         assert await world.store.audits("job") == kept[::-1]
         assert await world.store.audits("nobody") == []
 
-    @stored
     async def test_no_writes_are_no_mistake(self, world: World) -> None:
         assert await world.store.write_entries([]) == []
         assert await world.store.entries("window", "nightly", []) == []
 
-    @stored
     async def test_of_two_who_saw_the_same_version_one_wins(self, world: World) -> None:
         async with world.second() as other:
             for version in range(10):
@@ -119,9 +110,8 @@ class ShelfWrites(StoreSuite):
                 assert (await world.store.audits(limit=1)) == [audits[won.index(True)]]
         assert len(await world.store.audits()) == 10
 
-    @stored
     async def test_two_who_put_unseen_both_win_and_both_count(self, world: World) -> None:
-        """Crosswise, so that two batches that lock their rows one by one meet in the middle."""
+        """In opposite orders, so that two batches that lock row by row would deadlock."""
         async with world.second() as other:
             for _ in range(10):
                 forth, back = [put(key) for key in "abcdef"], [put(key) for key in "fedcba"]
@@ -129,7 +119,6 @@ class ShelfWrites(StoreSuite):
                 assert [*answers] == [[True] * 6] * 2
         assert [version for version, _ in await versions(world, *"abcdef")] == [20] * 6
 
-    @stored
     async def test_many_writes_in_one_call(self, world: World) -> None:
         keys = [f"{n:05d}" for n in range(2_000)]
         assert await world.store.write_entries([put(key, seen=0) for key in keys]) == [True] * 2_000
@@ -137,15 +126,13 @@ class ShelfWrites(StoreSuite):
         assert len(await world.store.entries("window", "nightly", keys)) == 2_000
 
 
-class ShelfReading(StoreSuite):
-    @stored
+class ReadingEntries(StoreSuite):
     async def test_entries_come_in_the_order_of_code_points(self, world: World) -> None:
         await fill(world, KEYS[::-1])
         assert await listed(world) == [*KEYS[1:]]
         found = await world.store.entries("window", "nightly", [*KEYS, "a", "none"])
         assert [one.key for one in found] == [*KEYS]
 
-    @stored
     async def test_pages_between_two_keys(self, world: World) -> None:
         await fill(world, KEYS)
         shown = [*KEYS[1:]]
@@ -159,7 +146,6 @@ class ShelfReading(StoreSuite):
         assert await listed(world, after="b", before="a") == []
         assert await listed(world, before="") == []
 
-    @stored
     async def test_kinds_and_scopes_are_apart(self, world: World) -> None:
         scopes = ("", "a", "A", "a ", "á", "a\u0301", "nightly", "nightly2", "\x01", "a\x01", "\x02")
         for n, scope in enumerate(scopes):
@@ -173,13 +159,11 @@ class ShelfReading(StoreSuite):
             assert await world.store.list_entries("calendar", scope) == []
         assert await world.store.entries("calendar", "nightly", ["k"]) == []
 
-    @stored
     async def test_only_those_asked_for_that_exist(self, world: World) -> None:
         await fill(world, ("a", "b", "c"))
         found = await world.store.entries("window", "nightly", ["c", "none", "a", "c"])
         assert found == [entry("a", version=1), entry("c", version=1)]
 
-    @stored
     async def test_any_unicode_on_the_shelf(self, world: World) -> None:
         for text in TEXTS:
             body = json.dumps({text: text}, ensure_ascii=False)
@@ -188,7 +172,6 @@ class ShelfReading(StoreSuite):
             assert await world.store.list_entries("window", text) == [whole]
             assert await world.store.entries("window", text, [f"k{text}"]) == [whole]
 
-    @stored
     async def test_what_an_entry_says_is_opaque(self, world: World) -> None:
         text = '{"big":123456789012345678901234567890,"exp":1e400,"zero":-0.0,"order":{"b":1,"a":2},"esc":"\\u0041"}'
         for body in (text, json.dumps({"x": "é" * 100_000}, ensure_ascii=False)):

@@ -1,4 +1,4 @@
-"""Reading executions: filters, cursors and counts over live and finished rows alike."""
+"""The execution list: filters, cursors and counts over live and finished rows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from ...model.execution import ExecutionRow, State
 from ...model.store.messages import ExecutionQuery
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 
 
 async def mixture(world: World) -> list[ExecutionRow]:
-    """Executions of two jobs in every kind of state; the list is in the order of their ids."""
+    """Executions of two jobs in every kind of state, in the order of their ids."""
     batch = [
         world.execution(tenant="t1", trace_id="x", created=100),
         world.execution(job="b", job_id="b-1", trigger="api", created=200),
@@ -28,7 +28,7 @@ async def mixture(world: World) -> list[ExecutionRow]:
     return batch
 
 
-class Finding(StoreSuite):
+class ExecutionLists(StoreSuite):
     async def check(self, world: World, batch: list[ExecutionRow], wanted: list[int], **filters: Any) -> None:
         query = ExecutionQuery(**filters)
         assert ids(await world.store.find(query)) == [batch[n].id for n in reversed(wanted)]
@@ -36,7 +36,6 @@ class Finding(StoreSuite):
         assert await world.store.count(query, 1_000) == len(wanted)
 
     @pytest.mark.req("HIS-1")
-    @stored
     async def test_live_and_finished_newest_id_first(self, world: World) -> None:
         batch = await mixture(world)
         await self.check(world, batch, [0, 1, 2, 3, 4])
@@ -44,7 +43,6 @@ class Finding(StoreSuite):
         assert states == [State.SKIPPED, State.PENDING, State.RUNNING, State.FAILED, State.COMPLETED]
 
     @pytest.mark.req("HIS-1")
-    @stored
     async def test_each_filter(self, world: World) -> None:
         batch = await mixture(world)
         await self.check(world, batch, [1, 3], job="b")
@@ -56,7 +54,6 @@ class Finding(StoreSuite):
         await self.check(world, batch, [], job="nobody")
 
     @pytest.mark.req("HIS-1")
-    @stored
     async def test_triggers_usual_and_rare_live_and_finished(self, world: World) -> None:
         triggers = ("enqueue", "schedule", "manual", "enqueue", "schedule", "enqueue")
         batch = [world.execution(trigger=trigger, job_id=f"job-{n % 2}") for n, trigger in enumerate(triggers)]
@@ -74,7 +71,6 @@ class Finding(StoreSuite):
         await self.check(world, batch, [], trigger="backfill")
 
     @pytest.mark.req("HIS-1")
-    @stored
     async def test_states(self, world: World) -> None:
         batch = await mixture(world)
         await self.check(world, batch, [2], states=frozenset({State.RUNNING}))
@@ -84,20 +80,17 @@ class Finding(StoreSuite):
         await self.check(world, batch, [], states=frozenset())
 
     @pytest.mark.req("HIS-1")
-    @stored
     async def test_created_from_included_to_excluded(self, world: World) -> None:
         batch = await mixture(world)
         await self.check(world, batch, [1, 2], created_from=200, created_to=400)
         await self.check(world, batch, [2, 3, 4], created_from=201)
         await self.check(world, batch, [0], created_to=101)
 
-    @stored
     async def test_filters_combine(self, world: World) -> None:
         batch = await mixture(world)
         await self.check(world, batch, [3], job="b", trace_id="x", states=frozenset({State.PENDING}), created_from=1)
         await self.check(world, batch, [], job="b", tenant="t1")
 
-    @stored
     async def test_a_cursor_walks_everything_once(self, world: World) -> None:
         batch = await mixture(world)
         seen: list[str] = []
@@ -107,7 +100,6 @@ class Finding(StoreSuite):
         assert seen == ids(batch)[::-1]
 
     @pytest.mark.req("API-5")
-    @stored
     async def test_a_cursor_walks_everything_once_from_the_oldest(self, world: World) -> None:
         batch = await mixture(world)
         seen: list[str] = []
@@ -123,7 +115,6 @@ class Finding(StoreSuite):
         await self.check(world, batch, [], after="no id")
         assert ids(await world.store.find(replace(query, offset=3))) == ids(batch)[3:]
 
-    @stored
     async def test_limit_and_offset(self, world: World) -> None:
         batch = await mixture(world)
         newest = ids(batch)[::-1]
@@ -132,26 +123,22 @@ class Finding(StoreSuite):
         assert await world.store.find(ExecutionQuery(offset=5)) == []
         assert ids(await world.store.find(ExecutionQuery(limit=2, offset=1, before=newest[1]))) == newest[3:]
 
-    @stored
     async def test_an_unknown_cursor_is_a_place_between_ids(self, world: World) -> None:
         batch = await mixture(world)
         assert ids(await world.store.find(ExecutionQuery(before=batch[2].id[:-1] + "g"))) == ids(batch)[::-1]
         assert await world.store.find(ExecutionQuery(before="0")) == []
 
-    @stored
     async def test_count_goes_no_further_than_its_cap(self, world: World) -> None:
         await mixture(world)
         assert await world.store.count(ExecutionQuery(), 3) == 3
         assert await world.store.count(ExecutionQuery(job="b"), 1) == 1
         assert await world.store.count(ExecutionQuery(limit=1, offset=2), 100) == 5
 
-    @stored
     async def test_an_unknown_execution_is_none(self, world: World) -> None:
         assert await world.store.execution("nobody") is None
 
 
 class Children(StoreSuite):
-    @stored
     async def test_children_are_counted_by_state_live_or_finished(self, world: World) -> None:
         batch = [world.execution(parent_id="p", tenant=f"t{n}") for n in range(5)]
         await world.add(*batch, world.execution(parent_id="q"), world.execution())

@@ -1,4 +1,4 @@
-"""Adding executions: idempotent, keys respected, a skip is a record."""
+"""Inserting executions: idempotent, with unique and overlap keys; a skipped execution is recorded."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from msgspec.structs import replace
 
 from ...model.execution import State
 from ...model.store.messages import Added
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 
 
-class Adding(StoreSuite):
+class Inserts(StoreSuite):
     @pytest.mark.req("REL-1", "ENQ-1")
-    @stored
     async def test_an_added_execution_is_live_and_exact(self, world: World) -> None:
         execution = world.execution(
             queue="mail",
@@ -46,19 +45,16 @@ class Adding(StoreSuite):
         assert replace(await world.get(execution.id), number=None) == execution
 
     @pytest.mark.req("ENQ-1")
-    @stored
     async def test_many_at_once_keep_their_order(self, world: World) -> None:
         batch = [world.execution() for _ in range(500)]
         added = await world.add(*batch)
         assert [(item.id, item.outcome) for item in added] == [(execution.id, "added") for execution in batch]
         assert await world.all_ids() == ids(batch)[::-1]
 
-    @stored
     async def test_nothing_to_add(self, world: World) -> None:
         assert await world.add() == []
 
     @pytest.mark.req("REL-1")
-    @stored
     async def test_a_live_id_is_a_duplicate_and_nothing_changes(self, world: World) -> None:
         execution = world.execution(params='{"n":1}')
         await world.add(execution)
@@ -66,26 +62,22 @@ class Adding(StoreSuite):
         assert (await world.get(execution.id)).params == '{"n":1}'
 
     @pytest.mark.req("REL-1")
-    @stored
     async def test_an_id_twice_in_one_batch_is_a_duplicate(self, world: World) -> None:
         execution = world.execution()
         assert await world.outcomes(execution, execution) == ["added", "duplicate"]
 
     @pytest.mark.req("REL-1")
-    @stored
     async def test_a_finished_id_is_a_duplicate_and_stays_finished(self, world: World) -> None:
         for to in (State.COMPLETED, State.FAILED, State.CANCELLED):
             done = await world.finished(to)
             assert await world.outcomes(replace(done, state=State.PENDING, finished=None)) == ["duplicate"]
             assert await world.get(done.id) == done
 
-    @stored
     async def test_a_duplicate_is_reported_before_its_own_key(self, world: World) -> None:
         execution = world.execution(unique_key="u", overlap_key="o")
         await world.add(execution)
         assert await world.outcomes(execution) == ["duplicate"]
 
-    @stored
     async def test_an_execution_arriving_final_is_recorded_as_it_is(self, world: World) -> None:
         held = world.execution(unique_key="u", overlap_key="o")
         gap = world.execution(state=State.SKIPPED, reason="missed", finished=world.now, metadata_json='{"count":9}')
@@ -101,7 +93,6 @@ class Adding(StoreSuite):
         assert await world.outcomes(gap, done) == ["duplicate"] * 2
 
     @pytest.mark.req("EXE-13")
-    @stored
     async def test_an_execution_arriving_as_running_is_owned_and_not_claimed(self, world: World) -> None:
         inline = world.execution(state=State.RUNNING, token=1, owner="w1", lease=world.after(30), started=world.now)
         await world.add(inline)
@@ -109,7 +100,6 @@ class Adding(StoreSuite):
         assert (await world.heartbeat((inline.id, 1))).lost == frozenset()
         assert await world.settle(inline)
 
-    @stored
     async def test_audit_is_stored_if_anything_was_recorded(self, world: World) -> None:
         added, refused, skipped = world.audit(), world.audit(), world.audit()
         first = world.execution(unique_key="u", overlap_key="o")
@@ -121,7 +111,6 @@ class Adding(StoreSuite):
 
 class UniqueKeys(StoreSuite):
     @pytest.mark.req("ENQ-3")
-    @stored
     async def test_a_key_held_by_a_live_row_is_taken(self, world: World) -> None:
         first, second = world.execution(unique_key="u"), world.execution(unique_key="u")
         await world.add(first)
@@ -129,13 +118,11 @@ class UniqueKeys(StoreSuite):
         assert await world.all_ids() == [first.id]
 
     @pytest.mark.req("ENQ-3")
-    @stored
     async def test_within_one_batch_the_first_gets_the_key(self, world: World) -> None:
         batch = [world.execution(unique_key=key) for key in ("a", "b", "a", None, None)]
         assert await world.outcomes(*batch) == ["added", "added", "unique_taken", "added", "added"]
 
     @pytest.mark.req("ENQ-3")
-    @stored
     async def test_the_key_is_held_while_running_and_while_retrying(self, world: World) -> None:
         row = await world.running(unique_key="u")
         assert await world.outcomes(world.execution(unique_key="u")) == ["unique_taken"]
@@ -143,14 +130,12 @@ class UniqueKeys(StoreSuite):
         assert await world.outcomes(world.execution(unique_key="u")) == ["unique_taken"]
 
     @pytest.mark.req("ENQ-3")
-    @stored
     async def test_every_ending_frees_the_key(self, world: World) -> None:
         for to in (State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED):
             await world.finished(to, unique_key="u")
         assert await world.outcomes(world.execution(unique_key="u")) == ["added"]
 
     @pytest.mark.req("ENQ-3")
-    @stored
     async def test_of_concurrent_enqueues_one_gets_the_key(self, world: World) -> None:
         async with world.second() as other:
             batch = [world.execution(unique_key="u") for _ in range(10)]
@@ -159,12 +144,10 @@ class UniqueKeys(StoreSuite):
         assert sorted(outcomes) == ["added"] + ["unique_taken"] * 9
         assert len(await world.all_ids()) == 1
 
-    @stored
     async def test_unique_and_overlap_keys_do_not_mix(self, world: World) -> None:
         batch = world.execution(unique_key="k"), world.execution(overlap_key="k"), world.execution(unique_key="K")
         assert await world.outcomes(*batch) == ["added"] * 3
 
-    @stored
     async def test_unique_is_judged_before_overlap(self, world: World) -> None:
         await world.add(world.execution(unique_key="u", overlap_key="o"))
         second = world.execution(unique_key="u", overlap_key="o")
@@ -174,7 +157,6 @@ class UniqueKeys(StoreSuite):
 
 class OverlapKeys(StoreSuite):
     @pytest.mark.req("WIN-1")
-    @stored
     async def test_a_held_key_skips_under_the_same_id(self, world: World) -> None:
         first, second = world.execution(overlap_key="o"), world.execution(overlap_key="o", params='{"n":2}')
         await world.add(first)
@@ -186,7 +168,6 @@ class OverlapKeys(StoreSuite):
         assert (await world.store.stats())["job-1"].skipped == 1
 
     @pytest.mark.req("WIN-1")
-    @stored
     async def test_a_skipped_one_is_a_duplicate_afterwards(self, world: World) -> None:
         first, second = world.execution(overlap_key="o"), world.execution(overlap_key="o")
         await world.add(first, second)
@@ -195,7 +176,6 @@ class OverlapKeys(StoreSuite):
         assert await world.outcomes(second) == ["duplicate"]
 
     @pytest.mark.req("WIN-1", "EXE-13")
-    @stored
     async def test_one_that_arrives_running_and_is_skipped_never_ran(self, world: World) -> None:
         inline = {"state": State.RUNNING, "token": 1, "owner": "w1", "lease": world.after(30), "started": world.now}
         await world.add(world.execution(overlap_key="o"))
@@ -204,14 +184,12 @@ class OverlapKeys(StoreSuite):
         row = await world.get(second.id)
         assert (row.state, row.owner, row.lease, row.claimed, row.started) == (State.SKIPPED, None, None, None, None)
 
-    @stored
     async def test_a_skipped_one_holds_no_unique_key(self, world: World) -> None:
         await world.add(world.execution(overlap_key="o"))
         assert await world.outcomes(world.execution(unique_key="u", overlap_key="o")) == ["skipped"]
         assert await world.outcomes(world.execution(unique_key="u")) == ["added"]
 
     @pytest.mark.req("WIN-1")
-    @stored
     async def test_held_from_insert_to_the_end(self, world: World) -> None:
         row = await world.running(overlap_key="o")
         await world.settle(row, State.WAITING)
@@ -220,7 +198,6 @@ class OverlapKeys(StoreSuite):
         assert await world.outcomes(world.execution(overlap_key="o")) == ["added"]
 
     @pytest.mark.req("WIN-1")
-    @stored
     async def test_slots_are_filled_in_order_and_reused(self, world: World) -> None:
         batch = [world.execution(overlap_key="o", overlap_slots=2) for _ in range(3)]
         assert await world.outcomes(*batch) == ["added", "added", "skipped"]
@@ -232,7 +209,6 @@ class OverlapKeys(StoreSuite):
         assert (await world.get(fresh.id)).overlap_key == "o#0"
 
     @pytest.mark.req("WIN-1")
-    @stored
     async def test_a_running_key_equal_to_the_overlap_key_takes_the_slot_along(self, world: World) -> None:
         keys = {"overlap_key": "o", "running_overlap_key": "o", "overlap_slots": 2, "staged": True}
         await world.add(world.execution(**keys), world.execution(**keys))
@@ -241,7 +217,6 @@ class OverlapKeys(StoreSuite):
         assert await world.outcomes(world.execution(**keys)) == ["skipped"]
 
     @pytest.mark.req("WIN-1", "NUM-2")
-    @stored
     async def test_of_concurrent_adds_as_many_as_there_are_slots(self, world: World) -> None:
         async with world.second() as other:
             batch = [world.execution(overlap_key="o", overlap_slots=3) for _ in range(10)]

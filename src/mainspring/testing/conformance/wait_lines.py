@@ -1,4 +1,4 @@
-"""Lines of parked rows: shares take turns in them, and room that one row cannot use goes to another at once."""
+"""Wait lines of parked rows: shares take turns in them, and room that a row cannot use goes to another at once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 
 from ...model.execution import ExecutionRow, State
 from ...model.limits import Limit
-from .base import StoreSuite, World, ids, stored
+from .base import StoreSuite, World, ids
 from .limits import LOOK, add_limited, at_once, parked
 
 
 async def served(world: World, running: ExecutionRow, count: int) -> list[ExecutionRow]:
-    """What runs next, one after another, when a single slot goes from hand to hand."""
+    """The next rows to run, one after another, under a single slot."""
     rows = []
     for _ in range(count):
         [running] = (await world.exchange(world.change(running))).claimed
@@ -19,9 +19,8 @@ async def served(world: World, running: ExecutionRow, count: int) -> list[Execut
     return rows
 
 
-class ParkedLines(StoreSuite):
+class WaitLines(StoreSuite):
     @pytest.mark.req("TEN-5", "FLW-3")
-    @stored
     async def test_shares_take_turns_while_everything_is_parked(self, world: World) -> None:
         await add_limited(world, 1, at_once(1))
         [running] = await world.claim()
@@ -34,7 +33,6 @@ class ParkedLines(StoreSuite):
         assert "".join(row.share or "-" for row in rows) == "abababa"
 
     @pytest.mark.req("TEN-5", "FLW-3")
-    @stored
     async def test_a_share_whose_rows_are_woken_takes_turns_with_what_is_ready(self, world: World) -> None:
         rate = Limit("api", rate=1.0, burst=4)
         await add_limited(world, 8, rate, share="a")
@@ -44,7 +42,6 @@ class ParkedLines(StoreSuite):
         assert "".join(row.share or "-" for row in await world.claim()) == "abababab"
 
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_a_weight_counts_among_those_that_are_parked(self, world: World) -> None:
         await add_limited(world, 1, at_once(1))
         [running] = await world.claim()
@@ -54,7 +51,6 @@ class ParkedLines(StoreSuite):
         rows = await served(world, running, 6)
         assert "".join(row.share or "-" for row in rows) == "abaaab"
 
-    @stored
     async def test_a_woken_row_that_finds_no_room_gets_its_place_back(self, world: World) -> None:
         await add_limited(world, 1, at_once(1))
         [running] = await world.claim()
@@ -68,7 +64,6 @@ class ParkedLines(StoreSuite):
         assert ids(await served(world, running, 3)) == ids(batch)
 
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_smaller_numbers_stand_in_nobodys_way(self, world: World) -> None:
         running = await add_limited(world, 3, at_once(3))
         first, second, third = await world.claim()
@@ -86,7 +81,6 @@ class ParkedLines(StoreSuite):
             assert await world.settle(row)
         assert ids(await world.claim()) == [narrow.id]
 
-    @stored
     async def test_a_look_judges_each_line_by_its_own_numbers(self, world: World) -> None:
         await add_limited(world, 2, at_once(2))
         await world.claim(lease=600.0)
@@ -103,7 +97,6 @@ class ParkedLines(StoreSuite):
         assert await parked(world) == {narrow.id: "k", held[0].id: "api"}
 
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_what_no_worker_claims_keeps_no_room_from_others(self, world: World) -> None:
         await add_limited(world, 1, at_once(1))
         [running] = await world.claim()
@@ -116,7 +109,6 @@ class ParkedLines(StoreSuite):
         assert {row.state for row in [await world.get(row.id) for row in stuck]} == {State.PENDING}
 
     @pytest.mark.req("FLW-3")
-    @stored
     async def test_a_blocked_row_passes_its_room_on(self, world: World) -> None:
         await world.running(unique_key="u")
         await add_limited(world, 1, at_once(1))
@@ -128,7 +120,6 @@ class ParkedLines(StoreSuite):
         assert (answer.claimed, ids(b.execution for b in answer.blocked), answer.more) == ((), [staged.id], True)
         assert ids(await world.claim()) == [plain.id]
 
-    @stored
     async def test_a_woken_row_that_is_cancelled_leaves_its_room_to_the_next(self, world: World) -> None:
         for limit in (at_once(1), Limit("api", rate=1.0, burst=1)):
             batch = await add_limited(world, 4, limit)

@@ -1,4 +1,4 @@
-"""The job list: every filter and order, against the same said in plain Python over all jobs."""
+"""The job list: every filter and order, compared with plain Python over all jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobSpec, JobStats, LiveCounts, encode_spec
 from ...model.store.messages import JobFacts, JobOrder, JobQuery, JobWrite
 from ...model.triggers import encode_trigger, every
-from .base import StoreSuite, World, stored
+from .base import StoreSuite, World
 
 ORDERS = get_args(JobOrder)
 _ENDINGS = (State.COMPLETED, State.FAILED, State.PARTIAL, State.CANCELLED)
@@ -19,7 +19,7 @@ _NONE = LiveCounts()
 
 
 class Known:
-    """All jobs with their statistics and live counts, as the store tells them one by one."""
+    """All jobs with their statistics and live counts, read from the store one by one."""
 
     def __init__(self, jobs: list[Job], stats: dict[str, JobStats], live: dict[str, LiveCounts]) -> None:
         self.jobs, self.stats, self.live = jobs, stats, live
@@ -29,7 +29,7 @@ class Known:
         return cls(await world.store.jobs(), await world.store.stats(), await world.store.live_counts())
 
     def matching(self, query: JobQuery) -> list[str]:
-        """In order, without the cursor and the paging."""
+        """In order, without cursor and paging."""
         found = [job for job in self.jobs if self._fits(query, job)]
         keys = {job.name: self._key(query.order, job) for job in found}
         with_key = sorted(name for name in keys if keys[name] is not None)
@@ -71,7 +71,7 @@ class Known:
 
 
 def _job(world: World, n: int) -> Job:
-    """Names, handlers, queues and times repeat at different distances, so that every combination is there."""
+    """Names, handlers, queues and times repeat at different intervals, so that every combination occurs."""
     ticking = n % 3 != 0
     spec = JobSpec(
         handler=("mail.send", "Report", "zip")[n % 3 if n % 2 else 0],
@@ -152,9 +152,9 @@ FILTERS: tuple[dict[str, Any], ...] = (
 )
 
 
-class JobFinding(StoreSuite):
+class JobLists(StoreSuite):
     async def check_jobs(self, world: World, known: Known, query: JobQuery) -> None:
-        """Counted exactly, where all matches are looked at, and up to a cap that is soon reached."""
+        """Both with an exact count and with a cap that is soon reached."""
         expected = known.matching(query)
         page = [name for name in expected if name > query.after][query.offset : query.offset + query.limit]
         for cap in (1_000, 3):
@@ -162,7 +162,6 @@ class JobFinding(StoreSuite):
             assert (found.names, found.count) == (page, min(cap, len(expected))), (query, cap)
 
     @pytest.mark.req("API-13")
-    @stored
     async def test_every_filter_of_the_job_list(self, world: World) -> None:
         await mixture(world)
         known = await Known.of(world)
@@ -172,7 +171,6 @@ class JobFinding(StoreSuite):
             )
 
     @pytest.mark.req("API-13")
-    @stored
     async def test_every_order_of_the_job_list_in_pages(self, world: World) -> None:
         await mixture(world)
         known = await Known.of(world)
@@ -185,9 +183,8 @@ class JobFinding(StoreSuite):
         await self.check_jobs(world, known, JobQuery(after="b-10", limit=50, search="-", any_of=FACTS[3:5]))
         await self.check_jobs(world, known, JobQuery(offset=100))
 
-    @stored
     async def test_what_lists_go_by_follows_every_write(self, world: World) -> None:
-        """Edits, ticks that end or renew a plan, a job deleted and made again, a copy."""
+        """After edits, ticks that end or renew a plan, a job deleted and created again, and a copy."""
         await mixture(world, 8)
         job = await world.stored_job("b-01")
         edited = job.with_changes(

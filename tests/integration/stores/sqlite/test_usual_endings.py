@@ -17,7 +17,7 @@ from mainspring.model.execution import AttemptRecord, ExecutionRow, State
 from mainspring.model.job import JobStats
 from mainspring.model.store.messages import CancelRequest, Change, ProgressReport
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.stores.sqlite.executions import settling_usual
+from mainspring.stores.sqlite.executions import usual_endings
 from tests.integration.stores.sqlite_support import ALL, change, claim_request, execution, opened
 
 
@@ -120,7 +120,7 @@ def test_the_statistics_of_many_are_those_of_each() -> None:
     rows = [execution(n, state=State.RUNNING, token=1, owner="w", started=n * 1_000) for n in range(1, 4)]
     rows[1] = replace(rows[1], trigger="api")
     endings = [(n, row, replace(ending(row), at=10_000)) for n, row in enumerate(rows)]
-    assert settling_usual.completed_delta("job-1", endings) == JobStats(
+    assert usual_endings.completed_delta("job-1", endings) == JobStats(
         job_id="job-1",
         completed=3,
         duration_ms=24.0,
