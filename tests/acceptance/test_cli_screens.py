@@ -370,12 +370,12 @@ def test_a_narrow_terminal_shows_short_ids_and_says_what_it_hides(cli: Callable[
     narrow = cli("executions", "list", URL, columns=80)
     head, row = narrow.out.splitlines()
     assert max(map(len, (head, row))) <= 80
-    assert re.sub(r" \(.*?\)", "", head).split()[:7] == ["ID", "JOB", "STATUS", "STARTED", "TOOK", "TRY", "REASON"]
+    assert re.sub(r" \(.*?\)", "", head).split()[:7] == ["ID", "JOB", "STATUS", "STARTED", "TOOK", "ATTEMPT", "REASON"]
     assert row.startswith(f"…{failed.id[-12:]}  remind")
     assert "ValueError" in row
     assert "columns hidden; widen the terminal or use -o json)" in cli("executions", "list", URL, columns=50).err
     assert failed.id in cli("executions", "list", URL, columns=140).out
-    assert "traceback of try 1" in cli("executions", "show", failed.id, URL).out
+    assert "traceback of attempt 1" in cli("executions", "show", failed.id, URL).out
 
 
 @pytest.mark.req("OPS-4")

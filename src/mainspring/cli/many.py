@@ -12,7 +12,7 @@ from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, Told
 from ..core.render.entities import bulk_shape
 from ..model.errors import StoreError, shown
 from .screens.output import note
-from .screens.table import Way, print_table
+from .screens.table import Column, print_table
 from .session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -22,7 +22,7 @@ _SWITCHES = {"true": True, "yes": True, "false": False, "no": False}
 
 def filter_option(fields: str) -> Callable[[Command], Command]:
     """Adds `--filter FIELD=VALUE`, which the command gets as `filters`."""
-    return click.option("--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All with that: {fields}.")
+    return click.option("--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All that match: {fields}.")
 
 
 _GO_ON = "; after=ID goes on after that one"
@@ -65,8 +65,8 @@ Work = Callable[[Mainspring, Told], Awaitable[BulkResult]]
 
 
 def run_bulk(session: Session, command: str, work: Work, noun: str) -> int:
-    """The exit code: 1 if one of them was refused. What breaks off in the middle, by a failure or by Ctrl-C, is shown
-    as far as it came."""
+    """Returns the exit code: 1 if one of them was refused. A command that is interrupted, by a failure or by Ctrl-C,
+    shows what it has done."""
     items: list[BulkItem] = []
     try:
         result = session.call(lambda app: work(app, items.append))
@@ -94,10 +94,10 @@ def _print(result: BulkResult, noun: str) -> None:
     if not result.items:
         click.echo("Nothing matches.")
         return
-    titles: dict[str, Way] = {noun: "keep", "DONE": "keep", "NOW": "cut"}
-    rows = [
-        [item.id, "yes" if item.done else "no", item.execution_id or item.status or str(item.error)]
-        for item in result.items
+    columns = [
+        Column(noun, lambda item: item.id),
+        Column("DONE", lambda item: "yes" if item.done else "no"),
+        Column("NOW", lambda item: item.execution_id or item.status or str(item.error), "cut"),
     ]
-    print_table(titles, rows)
+    print_table(columns, result.items)
     click.echo(f"{result.command}: {result.done} done, {result.refused} refused")

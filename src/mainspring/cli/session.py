@@ -1,4 +1,4 @@
-"""What every client command shares: how it finds its database, and how it shows what it got."""
+"""What client commands share: how they find their database, and how they show results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,7 +42,7 @@ class Session:
         return asyncio.run(self._call(work))
 
     async def _call(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
-        logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the command itself says what happened
+        logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the command prints the result itself
         app = self._app()
         await app.open()
         try:
@@ -56,7 +55,7 @@ class Session:
             return load_app(self._target)
         url = load({"database_url": self._url}).database_url
         _check_it_exists(url)
-        return Mainspring(url, prune=False)  # it declares nothing, so everything would look forgotten
+        return Mainspring(url, prune=False)  # it declares no jobs, so all of them would look undeclared
 
     def show(self, data: Any, people: Callable[[], None]) -> None:
         if self.wants_json:
@@ -106,19 +105,15 @@ _OPTIONS = [
 
 
 def operator() -> str:
-    """Who gives the command, for the record."""
+    """Who gives the command, for the audit record."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return "cli"
 
 
-def now() -> datetime:
-    return datetime.now(UTC)
-
-
 def _check_it_exists(url: str) -> None:
-    """A client command makes no database: an empty one in the wrong folder would only mislead."""
+    """Client commands never create a database: an empty one in the wrong folder would mislead."""
     parsed = parse_url(url)
     hint = "name the database with --database-url or MAINSPRING_DATABASE_URL, or the application with --app"
     if parsed.scheme == "memory":
@@ -135,9 +130,9 @@ def _check_it_exists(url: str) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether it is an SQLite file of somebody else, or an empty one; opened for reading, so that nothing is made."""
+    """Whether the SQLite file holds no tables of Mainspring. It is opened read-only."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'").fetchone() is None
     except sqlite3.Error:
-        return False  # the store says what is wrong with it
+        return False  # the store reports what is wrong with it

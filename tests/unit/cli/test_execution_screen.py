@@ -25,7 +25,7 @@ def test_missed_ticks_are_shown_with_how_many_they_were_and_when(capsys: pytest.
     missed = Execution(row)
     print_executions([missed])
     title, shown = capsys.readouterr().out.splitlines()
-    assert title.split() == ["ID", "JOB", "STATUS", "MADE", "REASON", "TRIGGER"]
+    assert title.split() == ["ID", "JOB", "STATUS", "CREATED", "REASON", "TRIGGER"]
     assert shown.split()[1:4] == ["nightly", "skipped", "2026-03-01"]
     show_execution(Session(None, None, "table"), Shown(missed, "UTC", ""))
     shown = capsys.readouterr().out

@@ -16,7 +16,7 @@ from mainspring.cli.parameters import quoting_hint, read_params
 from mainspring.cli.root import run_command
 from mainspring.cli.screens.jobs import retry_text, runs_text
 from mainspring.cli.screens.output import cell, compact, moment, moment_in, progress_text, relative, rough, took
-from mainspring.cli.screens.table import Way, fitting_widths, print_table
+from mainspring.cli.screens.table import Column, Way, fitting_widths, print_table
 from mainspring.core.render.entities import execution_shape
 from mainspring.core.views.execution import Execution
 from mainspring.core.views.job import JobTotals
@@ -104,11 +104,16 @@ def test_text_parameters_keep_their_text() -> None:
 
 def table(capsys: pytest.CaptureFixture[str], width: int) -> tuple[list[str], str]:
     """Four columns, the last of which is empty, as a terminal of this width shows them."""
-    titles: dict[str, Way] = {"ID": "keep", "JOB": "cut", "NOTE": "drop", "TENANT": "drop"}
+    columns = [
+        Column("ID", lambda row: row[0], "keep", lambda text: text[-4:]),
+        Column("JOB", lambda row: row[1], "cut"),
+        Column("NOTE", lambda row: row[2], "drop"),
+        Column("TENANT", lambda row: row[3], "drop"),
+    ]
     rows = [["0123456789", "crawl", "long words", ""], ["9876543210", "report", "-", "-"]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(width))
-        print_table(titles, rows, {0: lambda text: text[-4:]})
+        print_table(columns, rows)
     out, err = capsys.readouterr()
     return out.splitlines(), err
 
@@ -148,7 +153,7 @@ def test_a_terminal_without_unicode_gets_most_of_the_words(monkeypatch: pytest.M
     out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", write_through=True)
     monkeypatch.setattr("sys.stdout", out)
     assert main(["cron", "explain", "* * * * *", "--count", "1"]) == 0
-    print_table({"NAME": "keep"}, [["caf\u00e9 \u2026"]])
+    print_table([Column("NAME", str)], ["caf\u00e9 \u2026"])
     assert out.buffer.getvalue().endswith("caf\u00e9 ?\n".encode("latin-1"))
 
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any, get_args
 
 import click
-from rich.text import Text
 
 from ...app.mainspring import Mainspring
 from ...core.render.entities import backfill_shape
@@ -21,8 +20,8 @@ from ..ids import SHORTEST, short_id
 from ..parameters import as_options, read_params, textual_parameters
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
 from ..screens.output import compact, moment, note, print_fields, status, without_distance
-from ..screens.table import Way, print_table
-from ..session import Session, client_options, now, operator
+from ..screens.table import Column, print_table
+from ..session import Session, client_options, operator
 from .windows import begin_option, end_option, joined, typed_options, window_words
 
 FOLLOW_INTERVAL = 0.5
@@ -45,10 +44,10 @@ def backfill() -> None:
 @end_option
 @click.option("--dry-run", is_flag=True, help="List the windows and change nothing.")
 @click.option("--newest-first", is_flag=True, help="Begin with the newest window.")
-@click.option("--concurrency", type=int, default=1, show_default=True, help="At most so many windows at a time.")
+@click.option("--concurrency", type=int, default=1, show_default=True, help="The most windows that run at a time.")
 @click.option("--pace", metavar="DURATION", help="Time between two starts, such as 10s.")
 @click.option("--only", type=click.Choice(get_args(Only)), default="holes", show_default=True, help="Which windows.")
-@click.option("--force", is_flag=True, help="Windows that are done, too.")
+@click.option("--force", is_flag=True, help="Windows that are done too.")
 @click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
 @click.option(
     "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
@@ -68,7 +67,7 @@ def start(
 ) -> int:
     """Run the windows of a job that are missing or have failed.
 
-    Without --from and --to all of them: it fills the holes, from the first that is known of the job to now.
+    Without --from and --to it covers everything from the first known window of the job to now.
     """
     made: list[Backfill] = []
 
@@ -95,11 +94,11 @@ def start(
 @backfill.command("list")
 @click.option("--job", help="Only backfills of this job.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many that are over."
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most ended backfills to list."
 )
 @client_options
 def list_backfills(session: Session, job: str | None, limit: int) -> None:
-    """Backfills under way, and the last that are over, newest first."""
+    """Live backfills, and the last ones that have ended, newest first."""
     found = session.call(lambda app: app.backfills.recent(job, limit))
     session.show([backfill_shape(each) for each in found], lambda: _print_all(found))
 
@@ -134,15 +133,15 @@ def wait(session: Session, backfill_id: str) -> int:
 @client_options
 def pause(session: Session, backfill_id: str) -> None:
     """Start no more windows; those that run end as usual."""
-    _steered(session, backfill_id, "pause_backfill")
+    _steered(session, backfill_id, "pause")
 
 
 @backfill.command("resume")
 @ID
 @client_options
 def resume(session: Session, backfill_id: str) -> None:
-    """Go on where it was paused."""
-    _steered(session, backfill_id, "resume_backfill")
+    """Continue a paused backfill."""
+    _steered(session, backfill_id, "resume")
 
 
 @backfill.command("cancel")
@@ -150,14 +149,14 @@ def resume(session: Session, backfill_id: str) -> None:
 @client_options
 def cancel(session: Session, backfill_id: str) -> None:
     """Start no more windows, and cancel those that wait or run."""
-    _steered(session, backfill_id, "cancel_backfill")
+    _steered(session, backfill_id, "cancel")
 
 
 def _steered(session: Session, backfill_id: str, method: str | None) -> None:
     async def work(app: Mainspring) -> tuple[Backfill, str]:
         found = await _find(app, backfill_id)
         if method is not None:
-            found = await getattr(app, method)(found.id, by=operator())
+            found = await getattr(app.backfills, method)(found.id, by=operator())
         return found, await _zone(app, found.job)
 
     found, tz = session.call(work)
@@ -165,7 +164,7 @@ def _steered(session: Session, backfill_id: str, method: str | None) -> None:
 
 
 async def _find(app: Mainspring, text: str) -> Backfill:
-    """The backfill meant by an id or a part of one."""
+    """The backfill with this id, or with this beginning or ending of an id."""
     part = text.strip().lstrip("….").lower()
     if len(part) < SHORTEST:
         return await app.backfills.get(text)
@@ -180,7 +179,7 @@ async def _find(app: Mainspring, text: str) -> Backfill:
 
 
 async def _zone(app: Mainspring, job: str) -> str:
-    """The job may be gone."""
+    """The zone of the job, which may have been removed."""
     try:
         return (await app.job_view(job)).tz
     except JobNotFound:
@@ -192,7 +191,7 @@ async def _zone(app: Mainspring, job: str) -> str:
 
 @contextmanager
 def _leaving(made: Sequence[Backfill]) -> Iterator[None]:
-    """Ctrl-C ends the waiting, not the backfill, and says so."""
+    """Ctrl-C ends the waiting, not the backfill."""
     try:
         yield
     except KeyboardInterrupt:
@@ -208,7 +207,7 @@ async def _waited(app: Mainspring, backfill: Backfill) -> Backfill:
 
 
 async def _with_lines(app: Mainspring, backfill: Backfill) -> Backfill:
-    """A plain line now and then, for logs."""
+    """A line every 10 s, for logs."""
     while not backfill.over:
         try:
             return await app.backfills.wait(backfill.id, timeout=LINE_INTERVAL)
@@ -246,7 +245,7 @@ async def _with_bar(app: Mainspring, backfill: Backfill) -> Backfill:
     return backfill
 
 
-# ---------------------------------------------------------------- what people see
+# ---------------------------------------------------------------- screens
 
 
 def _progress(backfill: Backfill) -> str:
@@ -271,7 +270,6 @@ def _left_out(backfill: Backfill) -> str:
 
 
 def _print(backfill: Backfill, tz: str) -> None:
-    at = now()
     paced = f", {duration_text(backfill.pace)} apart" if backfill.pace else ""
     print_fields(
         {
@@ -283,11 +281,11 @@ def _print(backfill: Backfill, tz: str) -> None:
             "windows": _progress(backfill) if backfill.total else "none: there is nothing to do",
             "left out": _left_out(backfill),
             "order": f"{backfill.order} first, {backfill.concurrency:,} at a time{paced}",
-            "forced": "windows that are done, too" if backfill.force else "",
+            "forced": "windows that are done too" if backfill.force else "",
             "params": compact(None if backfill.params is None else backfill_shape(backfill)["params"]),
             "note": backfill.note,
-            "created": f"{moment(backfill.created_at, at)} by {backfill.created_by}",
-            "finished": moment(backfill.finished_at, at) if backfill.finished_at else "",
+            "created": f"{moment(backfill.created_at)} by {backfill.created_by}",
+            "finished": moment(backfill.finished_at) if backfill.finished_at else "",
         }
     )
 
@@ -305,25 +303,13 @@ def _print_all(found: Sequence[Backfill]) -> None:
     if not found:
         click.echo("No backfill. Start one with: mainspring backfill start JOB")
         return
-    titles: dict[str, Way] = {
-        "ID": "keep",
-        "JOB": "cut",
-        "STATUS": "keep",
-        "WINDOWS": "keep",
-        "CREATED": "keep",
-        "BY": "drop",
-        "NOTE": "last",
-    }
-    rows: list[list[Text | str]] = [
-        [
-            each.id,
-            each.job,
-            status(each.state),
-            _progress(each),
-            moment(to_datetime(each.created), now()),
-            each.created_by,
-            each.note or each.reason or "",
-        ]
-        for each in found
+    columns = [
+        Column("ID", lambda each: each.id, "keep", short_id),
+        Column("JOB", lambda each: each.job, "cut"),
+        Column("STATUS", lambda each: status(each.state)),
+        Column("WINDOWS", _progress),
+        Column("CREATED", lambda each: moment(to_datetime(each.created)), "keep", without_distance),
+        Column("BY", lambda each: each.created_by, "drop"),
+        Column("NOTE", lambda each: each.note or each.reason or "", "last"),
     ]
-    print_table(titles, rows, {0: short_id, 4: without_distance})
+    print_table(columns, found)

@@ -15,15 +15,15 @@ from ...core.render.entities import calendar_shape
 from ...model.calendars.calendar import Calendar, calendar
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, note, print_fields, print_lines
-from ..screens.table import Way, print_table
-from ..session import Session, client_options, now, operator
+from ..screens.table import Column, print_table
+from ..session import Session, client_options, operator
 
 SHOWN = 50
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def calendars() -> None:
-    """Named calendars: the days and times that jobs keep to, or keep away from."""
+    """Named calendars: the days and times at which jobs run, or do not run."""
 
 
 @calendars.command("list")
@@ -55,7 +55,7 @@ def show_calendar(session: Session, name: str) -> None:
 )
 @client_options
 def set_calendar(session: Session, name: str, path: str | None, entries: Sequence[str]) -> None:
-    """Put a calendar in place of what is stored under its name. It stays until it is set again or reverted."""
+    """Set a calendar, in place of one of that name. It stays until it is set again or reverted."""
     if not path and not entries:
         raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
     blocks = [block for given in _given(path, entries) for block in calendar(name, given).blocks]
@@ -68,7 +68,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
         return [list(entries)]
     text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     if not text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
-        raise click.UsageError(f"--file {path}: this is no .ics file; it begins with BEGIN:VCALENDAR")
+        raise click.UsageError(f"--file {path}: this is no .ics file: those begin with BEGIN:VCALENDAR")
     return [text, list(entries)]
 
 
@@ -103,15 +103,16 @@ async def _with_jobs(app: Mainspring, name: str) -> tuple[CalendarView, list[str
 
 def _print_list(found: Sequence[CalendarView]) -> None:
     if not found:
-        click.echo("No calendars. Make one with: mainspring calendars set NAME --date 2026-12-25")
+        click.echo("No calendars. Create one with: mainspring calendars set NAME --date 2026-12-25")
         return
-    at = now()
-    titles: dict[str, Way] = {"CALENDAR": "keep", "ENTRIES": "keep", "SET BY": "keep", "WHEN": "drop", "FIRST": "cut"}
-    rows = [
-        [view.name, str(len(view.entries)), view.by, moment(view.updated_at, at), ", ".join(view.entries[:3])]
-        for view in found
+    columns = [
+        Column("CALENDAR", lambda view: view.name),
+        Column("ENTRIES", lambda view: str(len(view.entries))),
+        Column("SET BY", lambda view: view.by),
+        Column("WHEN", lambda view: moment(view.updated_at), "drop"),
+        Column("FIRST", lambda view: ", ".join(view.entries[:3]), "cut"),
     ]
-    print_table(titles, rows)
+    print_table(columns, found)
 
 
 def _print_one(view: CalendarView, jobs: Sequence[str]) -> None:
@@ -121,7 +122,7 @@ def _print_one(view: CalendarView, jobs: Sequence[str]) -> None:
         {
             "calendar": view.name,
             "from": origin,
-            "set": f"{moment(view.updated_at, now())} by {view.by}",
+            "set": f"{moment(view.updated_at)} by {view.by}",
             "jobs": ", ".join(jobs) or "none names it",
             "entries": str(len(view.entries)),
         }

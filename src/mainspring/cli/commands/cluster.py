@@ -1,4 +1,4 @@
-"""`mainspring workers` and `mainspring locks`: who takes part, and who holds what."""
+"""`mainspring workers` and `mainspring locks`: the running processes, and the locks they hold."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...core.views.records import LockView, WorkerView
 from ..ids import short_id
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, without_distance
-from ..screens.table import Way, print_table
-from ..session import Session, client_options, now, operator
+from ..screens.table import Column, print_table
+from ..session import Session, client_options, operator
 
 
 @click.command()
 @client_options
 def workers(session: Session) -> None:
-    """Processes that take part now, with their last heartbeat."""
+    """Running processes, with their last heartbeat."""
     found = session.call(lambda app: app.workers())
     session.show([worker_shape(worker) for worker in found], lambda: _print_workers(found))
 
@@ -42,7 +42,7 @@ def list_locks(session: Session) -> None:
 @click.argument("name")
 @client_options
 def release_lock(session: Session, name: str) -> None:
-    """Take a lock from whoever holds it. Its holder is not told: use it when the holder is gone."""
+    """Take a lock from its holder, without notice: use it when the holder is gone."""
 
     async def work(app: Mainspring) -> bool:
         known = [lock.name for lock in await app.locks.all()]
@@ -59,39 +59,28 @@ def _print_workers(found: Sequence[WorkerView]) -> None:
     if not found:
         click.echo("No process is running. Start one with: mainspring run MODULE:APP")
         return
-    titles: dict[str, Way] = {
-        "WORKER": "keep",
-        "HOST": "cut",
-        "PID": "keep",
-        "RUNNING": "keep",
-        "LAST HEARTBEAT": "keep",
-        "ROLES": "drop",
-        "QUEUES": "drop",
-        "STARTED": "drop",
-        "VERSION": "drop",
-    }
-    at = now()
-    rows = [
-        [
-            worker.id,
-            worker.host,
-            str(worker.pid),
-            f"{worker.running}/{worker.concurrency}",
-            moment(worker.last_heartbeat_at, at),
-            ",".join(worker.roles),
-            "all" if worker.queues is None else ",".join(worker.queues),
-            moment(worker.started_at, at),
-            worker.version,
-        ]
-        for worker in found
+    columns = [
+        Column("WORKER", lambda worker: worker.id, "keep", short_id),
+        Column("HOST", lambda worker: worker.host, "cut"),
+        Column("PID", lambda worker: str(worker.pid)),
+        Column("RUNNING", lambda worker: f"{worker.running}/{worker.concurrency}"),
+        Column("LAST HEARTBEAT", lambda worker: moment(worker.last_heartbeat_at), "keep", without_distance),
+        Column("ROLES", lambda worker: ",".join(worker.roles), "drop"),
+        Column("QUEUES", lambda worker: "all" if worker.queues is None else ",".join(worker.queues), "drop"),
+        Column("STARTED", lambda worker: moment(worker.started_at), "drop"),
+        Column("VERSION", lambda worker: worker.version, "drop"),
     ]
-    print_table(titles, rows, {0: short_id, 4: without_distance})
+    print_table(columns, found)
 
 
 def _print_locks(found: Sequence[LockView]) -> None:
     if not found:
         click.echo("No lock is held.")
         return
-    at = now()
-    rows = [[lock.name, lock.owner, moment(lock.acquired_at, at), moment(lock.expires_at, at)] for lock in found]
-    print_table({"LOCK": "keep", "OWNER": "cut", "SINCE": "keep", "UNTIL": "keep"}, rows)
+    columns = [
+        Column("LOCK", lambda lock: lock.name),
+        Column("OWNER", lambda lock: lock.owner, "cut"),
+        Column("SINCE", lambda lock: moment(lock.acquired_at)),
+        Column("UNTIL", lambda lock: moment(lock.expires_at)),
+    ]
+    print_table(columns, found)

@@ -15,8 +15,8 @@ from ...model.triggers import cron as cron_trigger
 from ...model.triggers.clock_changes import ClockChange, clock_changes, effect
 from ...model.values.reading import instant, zone, zone_name
 from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import print_fields, print_json, relative
-from ..screens.table import print_table
+from ..screens.output import now, print_fields, print_json, relative
+from ..screens.table import Column, print_table
 
 CHANGES_SHOWN = 2
 
@@ -105,12 +105,13 @@ def _print(expression: str, trigger: Cron, where: tzinfo, runs: list[datetime], 
     if not runs:
         click.echo("It never runs: no such time within 50 years.")
         return
-    now = datetime.now(UTC)
-    rows = [
-        [f"{run.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}", f"{run:%Y-%m-%d %H:%M:%S}Z", relative(run - now)]
-        for run in runs
+    at = now()
+    columns = [
+        Column("LOCAL", lambda run: f"{run.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}"),
+        Column("UTC", lambda run: f"{run:%Y-%m-%d %H:%M:%S}Z"),
+        Column("WHEN", lambda run: relative(run - at)),
     ]
-    print_table({"LOCAL": "keep", "UTC": "keep", "WHEN": "keep"}, rows)
+    print_table(columns, runs)
     click.echo()
     if not changes:
         click.echo("The clocks of this zone do not change in the next ten years.")

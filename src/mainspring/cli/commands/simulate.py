@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import click
+import msgspec
 
+from ...admin.schema import status
 from ...app.mainspring import Mainspring
 from ...core.forecast.forecast import forecast
+from ...core.jobs.calendars import CalendarView
+from ...core.views.job import job_of
 from ...model.calendars.calendar import Calendar
 from ...model.calendars.hours import hours_of
 from ...model.errors import InvalidValue, JobNotFound
-from ...model.job import JobSpec
+from ...model.job import Job, JobSpec
 from ...model.time.instants import to_micros
+from ...model.values.database_url import parse_url
 from ...model.values.reading import duration, instant, zone, zone_name
 from ..load import load_app
-from ..past_runs import Past, past_of
 from ..root import EXIT_CODES
 from ..screens.output import note
 from ..screens.simulate import show, write_json
 
 LONGEST = timedelta(days=3_660)
 SHOWN = 100
+READ_TIMEOUT = 5.0
 
 
 @click.command(epilog=EXIT_CODES)
@@ -119,3 +126,47 @@ def _named_duration(text: str, known: Sequence[str]) -> tuple[str, float]:
     if name not in known:
         raise JobNotFound(name, known)
     return name, duration(f"--duration {name}", value, allow_zero=True)
+
+
+# ---------------------------------------------------------------- the past
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What the database knows: mean seconds of timed runs by job, the jobs with single occurrences that were skipped or
+    moved, and the stored calendars; or `why` it could not be read."""
+
+    durations: dict[str, float] = {}
+    excepted: dict[str, Job] = {}
+    calendars: tuple[CalendarView, ...] = ()
+    why: str = ""
+
+
+def past_of(url: str) -> Past:
+    if parse_url(url).scheme == "memory":
+        return Past(why="a store in memory has no past")
+    try:
+        return asyncio.run(_past(url))
+    except Exception as error:  # the schedule can be shown without the database
+        return Past(why=f"the database could not be read ({type(error).__name__}: {error})")
+
+
+async def _past(url: str) -> Past:
+    """Opening a store creates or migrates its tables, so only an up-to-date one is opened."""
+    logging.getLogger("mainspring").addHandler(logging.NullHandler())
+    async with asyncio.timeout(READ_TIMEOUT):
+        found = await status(url)
+        if found.current == 0:
+            return Past(why="the database holds no tables of Mainspring yet")
+        if found.pending:
+            return Past(why="the database is not migrated to this release")
+        app = Mainspring(url, prune=False)
+        try:
+            views, calendars = await app.jobs(), await app.calendars.all()
+        finally:
+            await app.close()
+    means = {view.name: view.stats.average_duration_ms for view in views}
+    return Past(
+        {name: mean / 1000 for name, mean in means.items() if mean is not None},
+        {view.name: job_of(view) for view in views if view.occurrences},
+        tuple(calendars),
+    )

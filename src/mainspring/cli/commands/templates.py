@@ -1,4 +1,4 @@
-"""`mainspring templates`: named sets of a handler and options, and the jobs made from them."""
+"""`mainspring templates`: named sets of a handler and options, and the jobs created from them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..job_fields import called, read_fields, taken_out
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.jobs import print_job
 from ..screens.output import compact, moment, print_fields
-from ..screens.table import Way, print_table
-from ..session import Session, client_options, now, operator
+from ..screens.table import Column, print_table
+from ..session import Session, client_options, operator
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def templates() -> None:
-    """Named sets of a handler, parameters, schedule and policies, from which jobs are made."""
+    """Named sets of a handler, parameters, schedule and policies, from which jobs are created."""
 
 
 @templates.command("list")
@@ -42,7 +42,7 @@ def show_template(session: Session, name: str) -> None:
 
 @templates.command("create")
 @click.argument("name")
-@click.option("--handler", required=True, help="The code that jobs made from it run.")
+@click.option("--handler", required=True, help="The code that jobs created from it run.")
 @click.option("--schedule", metavar="CRON", help="Cron, such as '0 3 * * *', or '@every 30m'.")
 @click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
 @click.option("--params", metavar="JSON", help="Parameters as one JSON object; may be incomplete.")
@@ -58,7 +58,7 @@ def show_template(session: Session, name: str) -> None:
 )
 @client_options
 def create_template(session: Session, name: str, handler: str, **given: Any) -> None:
-    """Keep a handler and fields of a job under a name."""
+    """Store a handler and fields of a job under a name."""
 
     async def work(app: Mainspring) -> Template:
         fields = read_fields(app, handler, **given)
@@ -72,18 +72,18 @@ def create_template(session: Session, name: str, handler: str, **given: Any) -> 
 @click.option("--handler", help="Other code; the parameters must fit it.")
 @click.option("--schedule", metavar="CRON", help="Another schedule.")
 @click.option("--timezone", metavar="ZONE", help="Another zone.")
-@click.option("--params", metavar="JSON", help="Parameters in the place of all that the template has.")
+@click.option("--params", metavar="JSON", help="Parameters in place of all those of the template.")
 @click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One of those parameters.")
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
 @click.option("--without", metavar="FIELD", multiple=True, help="Take this field out; may be repeated.")
 @client_options
 def update_template(session: Session, name: str, handler: str | None, without: Sequence[str], **given: Any) -> None:
-    """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
+    """Change the given fields. Jobs that were created from it stay as they are."""
 
     async def work(app: Mainspring) -> Template:
         fields = read_fields(app, handler or (await app.templates.get(name)).handler, **given)
         if handler is None and not fields and not without:
-            raise click.UsageError("what shall change? give --handler, --schedule, --param, --option or --without")
+            raise click.UsageError("nothing to change; give --handler, --schedule, --param, --option or --without")
         return await app.templates.update(name, handler=handler, by=operator(), **{**taken_out(without), **fields})
 
     _show(session, called(session, work))
@@ -93,9 +93,9 @@ def update_template(session: Session, name: str, handler: str | None, without: S
 @click.argument("name")
 @client_options
 def delete_template(session: Session, name: str) -> None:
-    """Remove a template. Jobs that were made from it stay."""
+    """Remove a template. Jobs that were created from it stay."""
     session.call(lambda app: app.templates.remove(name, by=operator()))
-    session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs made from it stay"))
+    session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs created from it stay"))
 
 
 @templates.command("apply")
@@ -108,7 +108,7 @@ def delete_template(session: Session, name: str) -> None:
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
 @client_options
 def apply_template(session: Session, template: str, name: str | None, **given: Any) -> None:
-    """Make a job from a template. Its name is made up if none is given."""
+    """Create a job from a template, under a generated name if none is given."""
 
     async def work(app: Mainspring) -> JobView:
         handler = (await app.templates.get(template)).handler
@@ -124,12 +124,16 @@ def _show(session: Session, template: Template) -> None:
 
 def _print_list(found: Sequence[Template]) -> None:
     if not found:
-        click.echo("No templates. Make one with: mainspring templates create NAME --handler HANDLER")
+        click.echo("No templates. Create one with: mainspring templates create NAME --handler HANDLER")
         return
-    at = now()
-    titles: dict[str, Way] = {"TEMPLATE": "keep", "HANDLER": "keep", "SCHEDULE": "cut", "CHANGED": "drop", "BY": "drop"}
-    rows = [[each.name, each.handler, _schedule(each) or "", moment(each.updated_at, at), each.by] for each in found]
-    print_table(titles, rows)
+    columns = [
+        Column("TEMPLATE", lambda each: each.name),
+        Column("HANDLER", lambda each: each.handler),
+        Column("SCHEDULE", lambda each: _schedule(each) or "", "cut"),
+        Column("CHANGED", lambda each: moment(each.updated_at), "drop"),
+        Column("BY", lambda each: each.by, "drop"),
+    ]
+    print_table(columns, found)
 
 
 def _print_one(template: Template) -> None:
@@ -144,7 +148,7 @@ def _print_one(template: Template) -> None:
             "params": compact(shape["params"]),
             "metadata": compact(shape["metadata"]),
             "options": compact(shape["options"]),
-            "changed": f"{moment(template.updated_at, now())} by {template.by}",
+            "changed": f"{moment(template.updated_at)} by {template.by}",
         }
     )
 

@@ -12,23 +12,23 @@ from ...core.render.entities import instant_text
 from ...model.time.instants import Micros, to_micros
 from ...model.values.access import Role
 from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import moment, note, without_distance
-from ..screens.table import Way, print_table
-from ..session import Session, client_options, now, operator
+from ..screens.output import moment, note, now, without_distance
+from ..screens.table import Column, print_table
+from ..session import Session, client_options, operator
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def token() -> None:
-    """API tokens: what programs show to use the HTTP interface."""
+    """API tokens, with which programs use the HTTP interface."""
 
 
 @token.command("create")
 @click.argument("name")
 @click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What it may do.")
-@click.option("--expires", metavar="DURATION", help="How long it is good for, such as 90d  [default: until revoked]")
+@click.option("--expires", metavar="DURATION", help="How long it is valid, such as 90d  [default: until revoked]")
 @client_options
 def create_token(session: Session, name: str, role: str, expires: str | None) -> None:
-    """Make a token. Its text is printed once and stored nowhere: keep it now."""
+    """Create a token. Its text is printed once and stored nowhere: save it now."""
 
     async def work(app: Mainspring) -> tuple[NewToken, bool]:
         return await app.tokens.create(name, role, expires=expires, by=operator()), app.settings.api_tokens
@@ -38,15 +38,15 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
     session.show(shape, lambda: click.echo(made.text.reveal()))
     if not session.wants_json:
         end = "until it is revoked" if made.token.expires_at is None else f"until {instant_text(made.token.expires_at)}"
-        note(f"token {made.token.id} ({name}, {role}) is good {end}; it is not shown again")
+        note(f"token {made.token.id} ({name}, {role}) is valid {end}; it is not shown again")
     if not taken:
-        note("servers take API tokens once api_tokens is set: MAINSPRING_API_TOKENS=true")
+        note("servers accept API tokens once api_tokens is set: MAINSPRING_API_TOKENS=true")
 
 
 @token.command("list")
 @client_options
 def list_tokens(session: Session) -> None:
-    """Every token there is or was, without its secret."""
+    """Every token, also expired and revoked ones, without the secret."""
     found = session.call(lambda app: app.tokens.all())
     session.show([token_shape(item, _micros()) for item in found], lambda: _print_tokens(found))
 
@@ -55,40 +55,26 @@ def list_tokens(session: Session) -> None:
 @click.argument("token_id", metavar="ID")
 @client_options
 def revoke_token(session: Session, token_id: str) -> None:
-    """End a token, by its id or its name. Running servers follow within seconds."""
+    """Revoke a token, by its id or its name. Running servers refuse it within seconds."""
     revoked = session.call(lambda app: app.tokens.revoke(token_id, by=operator()))
     session.show(token_shape(revoked, _micros()), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
 
 
 def _print_tokens(found: Sequence[Token]) -> None:
     if not found:
-        click.echo("There are no tokens. Make one with: mainspring token create NAME --role operator")
+        click.echo("There are no tokens. Create one with: mainspring token create NAME --role operator")
         return
-    titles: dict[str, Way] = {
-        "ID": "keep",
-        "NAME": "cut",
-        "ROLE": "keep",
-        "STATUS": "keep",
-        "EXPIRES": "keep",
-        "LAST USED": "drop",
-        "CREATED": "drop",
-        "BY": "drop",
-    }
-    at = now()
-    rows = [
-        [
-            item.id,
-            item.name,
-            item.role.value,
-            item.state(_micros()),
-            moment(item.expires_at, at),
-            moment(item.last_used_at, at),
-            moment(item.created_at, at),
-            item.created_by,
-        ]
-        for item in found
+    columns = [
+        Column("ID", lambda token: token.id),
+        Column("NAME", lambda token: token.name, "cut"),
+        Column("ROLE", lambda token: token.role.value),
+        Column("STATUS", lambda token: token.state(_micros())),
+        Column("EXPIRES", lambda token: moment(token.expires_at), "keep", without_distance),
+        Column("LAST USED", lambda token: moment(token.last_used_at), "drop", without_distance),
+        Column("CREATED", lambda token: moment(token.created_at), "drop", without_distance),
+        Column("BY", lambda token: token.created_by, "drop"),
     ]
-    print_table(titles, rows, {4: without_distance, 5: without_distance, 6: without_distance})
+    print_table(columns, found)
 
 
 def _micros() -> Micros:

@@ -1,4 +1,4 @@
-"""`mainspring watch`: notices runs that did not happen, also while no scheduler is alive to notice them itself."""
+"""`mainspring watch`: notices runs that did not happen, even while no scheduler is alive."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ...model.values.reading import duration
 from ...observe.logs.setup import already_configured, configure_logging
 from ..root import REFUSED
 from ..screens.output import moment
-from ..screens.table import Way, print_table
-from ..session import Session, client_options, now
+from ..screens.table import Column, print_table
+from ..session import Session, client_options
 
 _log = logging.getLogger("mainspring.watch")
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="Look once, and say which jobs are late.")
-@click.option("--history", is_flag=True, help="Do not look: list what was told of within the last 30 days.")
+@click.option("--history", is_flag=True, help="List what was reported in the last 30 days, without looking.")
 @click.option("--job", metavar="NAME", help="With --history: of this job alone.")
 @click.option("--reason", type=click.Choice(REASONS), help="With --history: for this reason alone.")
 @click.option(
@@ -40,15 +40,15 @@ _log = logging.getLogger("mainspring.watch")
 )
 @client_options
 def watch(session: Session, once: bool, history: bool, interval: str, **filters: str | None) -> int:
-    """Tell of scheduled runs whose time and grace are over although nobody made them happen.
+    """Report scheduled runs whose time and grace are over although no scheduler started them.
 
-    It needs no scheduler: run it in a process of its own, on another machine. Each missed run is told once, as a log
-    line and an event, whatever the number of watchers. The exit code is 1 if a job was late at the last look, or nobody
-    could look.
+    It needs no scheduler: run it as a process of its own, on another machine. Each missed run is reported once, as a
+    log line and an event, however many watchers there are. The exit code is 1 if a job was late at the last look, or
+    the last look failed.
     """
     if history:
-        told = session.call(lambda app: app.monitoring.missed_runs(**filters))
-        session.show([missed_shape(one) for one in told], lambda: _print_history(told))
+        runs = session.call(lambda app: app.monitoring.missed_runs(**filters))
+        session.show([missed_shape(one) for one in runs], lambda: _print_history(runs))
         return 0
     if given := [f"--{name}" for name, value in filters.items() if value is not None]:
         raise click.UsageError(f"{', '.join(given)}: only together with --history")
@@ -59,12 +59,13 @@ def watch(session: Session, once: bool, history: bool, interval: str, **filters:
     seconds = duration("interval", interval)
     if not already_configured():
         configure_logging("json" if session.wants_json else "console", "INFO")
-    content = session.call(lambda app: _go_on(app, seconds))
+    content = session.call(lambda app: _keep_watching(app, seconds))
     return 0 if content else REFUSED
 
 
-async def _go_on(app: Mainspring, seconds: float) -> bool:
-    """Until a signal says so. A store that cannot be reached is tried again. Says whether no job was late at last."""
+async def _keep_watching(app: Mainspring, seconds: float) -> bool:
+    """Look until a signal arrives; a store that cannot be reached is tried again. Returns whether no job was late at
+    last."""
     content = False
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -92,29 +93,28 @@ def late_shape(one: Late) -> dict[str, Any]:
     }
 
 
+_COLUMNS = [
+    Column("JOB", lambda runs: runs.job),
+    Column("MISSED SINCE", lambda runs: moment(runs.first_at)),
+    Column("LAST", lambda runs: moment(runs.last_at)),
+    Column("RUNS", lambda runs: f"{runs.count}{'' if runs.exact else '+'}"),
+]
+_HISTORY = [
+    *_COLUMNS,
+    Column("REASON", lambda runs: runs.reason or "-"),
+    Column("REPORTED", lambda runs: moment(runs.reported_at)),
+]
+
+
 def _print(found: Sequence[Late]) -> None:
-    if not found:
+    if found:
+        print_table(_COLUMNS, found)
+    else:
         click.echo("No job is late.")
-        return
-    at = now()
-    rows = [
-        [one.job, moment(one.first_at, at), moment(one.last_at, at), f"{one.count}{'' if one.exact else '+'}"]
-        for one in found
-    ]
-    print_table({"JOB": "keep", "MISSED SINCE": "keep", "LAST": "keep", "RUNS": "keep"}, rows)
 
 
-def _print_history(told: Sequence[MissedRuns]) -> None:
-    if not told:
-        click.echo("No missed runs were told of.")
-        return
-    at = now()
-    rows = [
-        [
-            *(one.job, moment(one.first_at, at), moment(one.last_at, at), f"{one.count}{'' if one.exact else '+'}"),
-            *(one.reason or "-", moment(one.reported_at, at)),
-        ]
-        for one in told
-    ]
-    titles: dict[str, Way] = dict.fromkeys(("JOB", "MISSED SINCE", "LAST", "RUNS", "REASON", "TOLD"), "keep")
-    print_table(titles, rows)
+def _print_history(found: Sequence[MissedRuns]) -> None:
+    if found:
+        print_table(_HISTORY, found)
+    else:
+        click.echo("No missed runs were reported.")

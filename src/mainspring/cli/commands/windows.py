@@ -17,13 +17,12 @@ from ...model.errors import InvalidValue
 from ...model.values.reading import zone
 from ...model.windows import Window
 from ..ids import short_id
-from ..screens.output import moment, note, without_distance
-from ..screens.output import status as status_word
-from ..screens.table import Way, print_table
-from ..session import Session, client_options, now
+from ..screens.output import moment, note, status, without_distance
+from ..screens.table import Column, print_table
+from ..session import Session, client_options
 
-_WORDS = {"done": "completed", "missing": "skipped"}
-"""States that have no colour of their own borrow one."""
+_COLOURS = {"done": "completed", "missing": "skipped"}
+"""Window states are shown in the colour of these states of executions."""
 
 begin_option = click.option(
     "--from",
@@ -43,9 +42,9 @@ end_option = click.option("--to", "end", metavar="INSTANT", help="Windows that e
 )
 @client_options
 def windows(session: Session, job: str, begin: str | None, end: str | None, states: tuple[str, ...]) -> None:
-    """Every window that a job's schedule has asked for, and what became of it.
+    """Every window of a job's schedule, and its state.
 
-    Without --from it begins with the first that is known of the job.
+    Without --from it begins with the first known window of the job.
     """
 
     async def work(app: Mainspring) -> tuple[Windows, str]:
@@ -60,7 +59,7 @@ def windows(session: Session, job: str, begin: str | None, end: str | None, stat
 
 @contextmanager
 def typed_options() -> Iterator[None]:
-    """Refusals speak of the options that were typed."""
+    """Errors name the options of the command line."""
     try:
         yield
     except InvalidValue as error:
@@ -95,33 +94,26 @@ def _local(at: datetime) -> str:
 
 def _print(job: str, shown: Windows, found: Windows, tz: str) -> None:
     if shown:
-        titles: dict[str, Way] = {
-            f"WINDOW ({tz})": "keep",
-            "STATE": "keep",
-            "FINISHED": "keep",
-            "RUNS": "drop",
-            "LAST RUN": "drop",
-            "EXECUTION": "drop",
-        }
-        print_table(titles, [_row(each, tz) for each in shown], {2: without_distance, 5: short_id})
+        columns = [
+            Column(f"WINDOW ({tz})", lambda each: window_words(each.window, tz)),
+            Column("STATE", _state),
+            Column("FINISHED", lambda each: moment(each.finished_at), "keep", without_distance),
+            Column("RUNS", lambda each: str(each.runs or "-"), "drop"),
+            Column("LAST RUN", lambda each: each.last_state or "-", "drop"),
+            Column("EXECUTION", lambda each: each.execution_id or "-", "drop", short_id),
+        ]
+        print_table(columns, shown)
     note(summary(job, found))
 
 
-def _row(each: WindowStatus, tz: str) -> list[Text | str]:
-    return [
-        window_words(each.window, tz),
-        Text(each.state, style=status_word(_WORDS.get(each.state, each.state)).style),
-        moment(each.finished_at, now()),
-        str(each.runs or "-"),
-        each.last_state or "-",
-        each.execution_id or "-",
-    ]
+def _state(each: WindowStatus) -> Text:
+    return Text(each.state, style=status(_COLOURS.get(each.state, each.state)).style)
 
 
 def summary(job: str, found: Windows) -> str:
     counts = [f"{count:,} {state}" for state, count in found.counts.items() if count]
     if not counts:
-        return f"{job}: its schedule asks for no window in this range yet"
+        return f"{job}: its schedule has no window in this range yet"
     holes = found.counts["missing"] + found.counts["failed"]
     hint = f"; fill the holes with: mainspring backfill start {job}" if holes else ""
     return f"{job}: {joined(counts)}{hint}"

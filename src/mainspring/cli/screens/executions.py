@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import click
-from rich.text import Text
 
 from ...app.mainspring import Mainspring
 from ...core.commands.tenant_retries import TenantRun, tenant_shape
@@ -20,13 +18,14 @@ from ...model.errors import JobNotFound
 from ...model.execution import State
 from ...model.values.reading import zone
 from ..ids import short_id
-from ..session import Session, now
+from ..session import Session
 from .output import (
     compact,
     first_line,
     local_zone,
     moment,
     note,
+    now,
     print_fields,
     print_lines,
     progress_text,
@@ -34,7 +33,7 @@ from .output import (
     took,
     without_distance,
 )
-from .table import Way, print_table
+from .table import Column, print_table
 
 
 class Shown:
@@ -70,48 +69,39 @@ def print_executions(found: Sequence[Execution]) -> None:
         click.echo("No execution matches.")
         return
     at = now()
-    titles: dict[str, Way] = {
-        "ID": "keep",
-        "JOB": "cut",
-        "STATUS": "keep",
-        f"STARTED ({local_zone(at)})": "keep",
-        "MADE": "drop",
-        "TOOK": "drop",
-        "TRY": "drop",
-        "PROGRESS": "cut",
-        "REASON": "last",
-        "TRIGGER": "drop",
-        "TENANT": "drop",
-    }
-    rows = [_row(execution, at) for execution in found]
-    print_table(titles, rows, {0: short_id, 3: without_distance, 4: without_distance})
-
-
-def _row(execution: Execution, at: datetime) -> list[Text | str]:
-    return [
-        execution.id,
-        execution.job,
-        status(execution.state.value),
-        moment(execution.started_at, at),
-        moment(None if execution.started_at else execution.created_at, at),
-        _took(execution, at),
-        _try(execution),
-        progress_text(execution.progress) if execution.state is State.RUNNING else "",
-        first_line(execution.error) or execution.reason or "",
-        execution.trigger,
-        execution.tenant or "",
+    columns = [
+        Column("ID", lambda execution: execution.id, "keep", short_id),
+        Column("JOB", lambda execution: execution.job, "cut"),
+        Column("STATUS", lambda execution: status(execution.state.value)),
+        Column(f"STARTED ({local_zone(at)})", lambda each: moment(each.started_at, at), "keep", without_distance),
+        Column("CREATED", lambda execution: _created(execution, at), "drop", without_distance),
+        Column("TOOK", lambda execution: _took(execution, at), "drop"),
+        Column("ATTEMPT", _attempt, "drop"),
+        Column("PROGRESS", _progress, "cut"),
+        Column("REASON", lambda execution: first_line(execution.error) or execution.reason or "", "last"),
+        Column("TRIGGER", lambda execution: execution.trigger, "drop"),
+        Column("TENANT", lambda execution: execution.tenant or "", "drop"),
     ]
+    print_table(columns, found)
 
 
-def _try(execution: Execution) -> str:
-    """What never began and never will has had none."""
+def _created(execution: Execution, at: datetime) -> str:
+    return moment(None if execution.started_at else execution.created_at, at)
+
+
+def _progress(execution: Execution) -> str:
+    return progress_text(execution.progress) if execution.state is State.RUNNING else ""
+
+
+def _attempt(execution: Execution) -> str:
+    """An execution that ended without having started has no attempt."""
     if execution.state.final and execution.started_at is None:
         return "-"
     return f"{min(execution.attempt, execution.max_attempts)}/{execution.max_attempts}"
 
 
 def _took(execution: Execution, at: datetime) -> str:
-    """Of what runs, the time until now."""
+    """While it runs, the time until now."""
     if execution.state is State.RUNNING and execution.started_at is not None:
         return took(max(0.0, (at - execution.started_at).total_seconds() * 1000))
     return took(execution.duration_ms)
@@ -139,7 +129,7 @@ def _print_execution(found: Shown) -> None:
             "finished": moment(execution.finished_at, at) if execution.finished_at else None,
             "running for" if running else "took": _took(execution, at) if execution.started_at else None,
             "worker": execution.worker,
-            "cancel asked": moment(execution.cancel_requested_at, at) if execution.cancel_requested_at else None,
+            "cancel requested": moment(execution.cancel_requested_at, at) if execution.cancel_requested_at else None,
             "retry of": execution.retry_of,
             "trace": execution.trace_id,
             "progress": progress_text(execution.progress),
@@ -165,56 +155,41 @@ def _window(execution: Execution, tz: str) -> str | None:
 
 def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
     click.echo()
-    titles: dict[str, Way] = {
-        "TRY": "keep",
-        "END": "keep",
-        "STARTED": "keep",
-        "TOOK": "keep",
-        "ERROR": "last",
-        "WORKER": "drop",
-    }
-    rows: list[list[Any]] = [
-        [str(a.number), a.end, moment(a.started_at, at), took(a.duration_ms), first_line(a.error), a.worker]
-        for a in attempts
+    columns = [
+        Column("ATTEMPT", lambda attempt: str(attempt.number)),
+        Column("END", lambda attempt: attempt.end),
+        Column("STARTED", lambda attempt: moment(attempt.started_at, at), "keep", without_distance),
+        Column("TOOK", lambda attempt: took(attempt.duration_ms)),
+        Column("ERROR", lambda attempt: first_line(attempt.error), "last"),
+        Column("WORKER", lambda attempt: attempt.worker, "drop"),
     ]
-    print_table(titles, rows, {2: without_distance})
+    print_table(columns, attempts)
     failed = next((attempt for attempt in reversed(attempts) if attempt.traceback), None)
     if failed is not None and failed.traceback:
-        print_lines(failed.traceback, f"traceback of try {failed.number}")
+        print_lines(failed.traceback, f"traceback of attempt {failed.number}")
 
 
 MOST_TENANTS = 100
-"""More would scroll away what failed: the list by tenant, or over HTTP, has them all."""
+"""More would scroll the failed ones away; the list by tenant and the HTTP interface have them all."""
 
 
 def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
     click.echo()
-    titles: dict[str, Way] = {
-        "TENANT": "keep",
-        "STATUS": "keep",
-        "TRY": "keep",
-        "STARTED": "drop",
-        "TOOK": "drop",
-        "ERROR": "last",
-    }
-    rows: list[list[Any]] = [
-        [
-            run.tenant,
-            status(run.status.value),
-            f"{run.attempts}/{run.max_attempts}",
-            moment(run.started_at, at),
-            took(run.duration_ms),
-            first_line(run.error) or run.reason or "",
-        ]
-        for run in found
+    columns = [
+        Column("TENANT", lambda run: run.tenant),
+        Column("STATUS", lambda run: status(run.status.value)),
+        Column("ATTEMPT", lambda run: f"{run.attempts}/{run.max_attempts}"),
+        Column("STARTED", lambda run: moment(run.started_at, at), "drop", without_distance),
+        Column("TOOK", lambda run: took(run.duration_ms), "drop"),
+        Column("ERROR", lambda run: first_line(run.error) or run.reason or "", "last"),
     ]
-    print_table(titles, rows, {3: without_distance})
+    print_table(columns, found)
     if len(found) == MOST_TENANTS:
         click.echo(f"These are the first {MOST_TENANTS}. One by name: mainspring executions list --tenant NAME")
 
 
 async def waits_for(app: Mainspring, execution: Execution) -> str:
-    """What a pending execution waits for, in words; empty when somebody is about to take it."""
+    """What a pending execution waits for, in words; empty when a worker is about to claim it."""
     return "; ".join(without_itself(reason.message, execution.id) for reason in await app.why_waiting(execution))
 
 
@@ -229,8 +204,8 @@ def without_itself(message: str, id: str) -> str:
     return re.sub(rf"^execution {re.escape(id)} (waits: |waits for |is to |is )?", "", message)
 
 
-async def say_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
-    """One line for somebody who is about to wait in vain."""
+async def warn_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
+    """Warn somebody who is about to wait for an execution that no process will claim."""
     if execution.state is not State.PENDING:
         return
     if (nobody := nobody_for(execution.handler, execution.queue, await app.workers())) is not None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import click
-from rich.text import Text
 
 from ...core.render.masking import masked
 from ...core.views.job import JobTotals, JobView, job_of
@@ -15,7 +14,6 @@ from ...model.limits import Limit
 from ...model.policies import CatchUp, Missed, Retention, Retry, as_catch_up
 from ...model.values.reading import duration_text
 from ...model.windows import window_words
-from ..session import now
 from .output import (
     compact,
     first_line,
@@ -23,12 +21,13 @@ from .output import (
     moment,
     moment_in,
     note,
+    now,
     print_fields,
     status,
     took,
     without_distance,
 )
-from .table import Way, print_table
+from .table import Column, print_table
 
 _OUTSIDE = {"skip": "skips its ticks", "wait": "waits, once, for the next opening"}
 
@@ -40,34 +39,24 @@ def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> N
         )
         return
     at = now()
-    titles: dict[str, Way] = {
-        "JOB": "keep",
-        "STATUS": "keep",
-        "LAST": "keep",
-        f"NEXT RUN ({local_zone(at)})": "keep",
-        "SCHEDULE": "cut",
-        "LAST RUN": "drop",
-        "RUNS": "drop",
-        "FAILED": "drop",
-        "QUEUE": "drop",
-    }
-    print_table(titles, [_row(view, any_process, at) for view in found], {3: without_distance, 5: without_distance})
+    columns = [
+        Column("JOB", lambda view: view.name),
+        Column("STATUS", lambda view: status(view.state.value)),
+        Column("LAST", lambda view: status(view.last_status)),
+        Column(f"NEXT RUN ({local_zone(at)})", lambda view: moment(view.next_run_at, at), "keep", without_distance),
+        Column("SCHEDULE", lambda view: _schedule_cell(view, any_process), "cut"),
+        Column("LAST RUN", lambda view: moment(view.last_run_at, at), "drop", without_distance),
+        Column("RUNS", lambda view: str(view.stats.total), "drop"),
+        Column("FAILED", lambda view: str(view.stats.failed), "drop"),
+        Column("QUEUE", lambda view: view.queue, "drop"),
+    ]
+    print_table(columns, found)
     if not any_process:
         note("\nNo process is running, so nothing runs. Start one with: mainspring run MODULE:APP")
 
 
-def _row(view: JobView, any_process: bool, at: datetime) -> list[Text | str]:
-    return [
-        view.name,
-        status(view.state.value),
-        status(view.last_status),
-        moment(view.next_run_at, at),
-        view.description_of_schedule + (" (orphaned)" if view.orphaned and any_process else ""),
-        moment(view.last_run_at, at),
-        str(view.stats.total),
-        str(view.stats.failed),
-        view.queue,
-    ]
+def _schedule_cell(view: JobView, any_process: bool) -> str:
+    return view.description_of_schedule + (" (orphaned)" if view.orphaned and any_process else "")
 
 
 def closed_text(view: JobView, at: datetime) -> str | None:
@@ -120,7 +109,7 @@ def print_job(view: JobView) -> None:
 
 
 def _schedule_text(view: JobView) -> str | None:
-    """None of a job that has none, and comes after others: what follows says so."""
+    """None for a job without a schedule that comes after others: the next field names them."""
     if view.schedule:
         return f"{view.description_of_schedule}  [{view.schedule}]"
     return None if view.after else view.description_of_schedule
@@ -209,7 +198,7 @@ def missed_text(rule: Missed | CatchUp) -> str:
 
 
 def retry_text(retry: Retry) -> str:
-    """The pauses between tries.
+    """The pauses between attempts.
 
     >>> retry_text(Retry("patient"))
     'after 1m, then 2 times as long each time, at most 1h'

@@ -1,11 +1,11 @@
-"""What people see: tables that fit the terminal, times both relative and absolute; and JSON for programs."""
+"""Output for people, with relative and absolute times, and JSON for programs."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -16,7 +16,7 @@ from rich.text import Text
 from ...model.values.reading import zone
 
 LONGEST = 400
-"""How many characters of parameters or a result people are shown."""
+"""The most characters of parameters or a result that a screen shows."""
 
 STYLES = {
     "running": "cyan",
@@ -33,7 +33,7 @@ STYLES = {
 
 
 def console() -> Console:
-    """Standard output. Not a terminal: wide enough that nothing is cut for `grep` and files."""
+    """Standard output. For pipes and files it is so wide that nothing is cut."""
     plain = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
     if plain.is_terminal or os.environ.get("COLUMNS"):
         return plain
@@ -41,7 +41,7 @@ def console() -> Console:
 
 
 def note(text: str) -> None:
-    """Said beside the output, so that a pipe gets the output alone."""
+    """Print to standard error, so that a pipe gets the output alone."""
     click.echo(text, err=True)
 
 
@@ -50,7 +50,7 @@ def print_json(data: Any) -> None:
 
 
 def print_fields(fields: Mapping[str, Text | str | None]) -> None:
-    """One thing in full: a name and a value a line; what is not there is left out."""
+    """One name and value on each line, without empty ones."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
@@ -67,7 +67,7 @@ def print_lines(text: str, title: str) -> None:
 
 
 def cell(value: Text | str) -> Text:
-    """Control characters, which could steer the reader's terminal, are shown and not sent."""
+    """Control characters, which could steer the reader's terminal, are escaped."""
     if isinstance(value, Text):
         return value
     return Text("".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in value))
@@ -77,25 +77,30 @@ def status(name: str | None) -> Text:
     return Text(name or "-", style=STYLES.get(name or "", ""))
 
 
-def moment(at: datetime | None, now: datetime) -> str:
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def moment(at: datetime | None, at_present: datetime | None = None) -> str:
     """`2026-03-01 14:00:05 (in 3m)`, in the reader's own zone; the date is left out for today."""
     if at is None:
         return "-"
+    present = at_present or now()
     local = at.astimezone()
-    clock = f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
-    return f"{clock} ({relative(at - now)})"
+    clock = f"{local:%H:%M:%S}" if local.date() == present.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+    return f"{clock} ({relative(at - present)})"
 
 
-def moment_in(at: datetime, now: datetime, tz: str) -> str:
-    """The same, followed by the time in a zone that reads differently there."""
+def moment_in(at: datetime, at_present: datetime, tz: str) -> str:
+    """The same, followed by the time in a zone where clocks show another time."""
     there = at.astimezone(zone("tz", tz, warn=False))
     if there.utcoffset() == at.astimezone().utcoffset():
-        return moment(at, now)
-    return f"{moment(at, now)}, {there:%Y-%m-%d %H:%M:%S} {tz}"
+        return moment(at, at_present)
+    return f"{moment(at, at_present)}, {there:%Y-%m-%d %H:%M:%S} {tz}"
 
 
 def without_distance(text: str) -> str:
-    """A moment, or the title above moments, without what stands in parentheses behind it."""
+    """A moment, or the title above moments, without the parentheses after it."""
     return text.partition(" (")[0]
 
 
@@ -135,7 +140,7 @@ def first_line(text: str | None) -> str:
 
 
 def compact(data: Any) -> str:
-    """JSON on one line; of a long one the beginning, and where the rest is."""
+    """JSON on one line, cut if it is long."""
     text = json.dumps(data, ensure_ascii=False, default=str) if data not in (None, {}, [], "") else ""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters; all of it with -o json)"
 

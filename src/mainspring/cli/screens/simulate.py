@@ -19,7 +19,7 @@ from ...model.time.instants import maybe_datetime, to_datetime
 from ...model.time.zones import known_zone
 from ...model.values.reading import duration_text
 from .output import console, note, print_fields
-from .table import print_table
+from .table import Column, print_table
 
 BAR = 40
 AT_ONCE = 10_000
@@ -74,11 +74,13 @@ def _print_hours(found: Forecast) -> None:
     hours = found.hours()
     highest = max(hour.runs for hour in hours) or 1
     _title(f"Runs by hour of the day ({found.zone})")
-    rows = [
-        [f"{at:02}:00", f"{hour.runs:,}", f"{hour.most:,}", "█" * -(-hour.runs * BAR // highest)]
-        for at, hour in enumerate(hours)
+    columns = [
+        Column("HOUR", lambda row: f"{row[0]:02}:00"),
+        Column("RUNS", lambda row: f"{row[1].runs:,}"),
+        Column("MOST IN ONE DAY", lambda row: f"{row[1].most:,}", "drop"),
+        Column("LOAD", lambda row: "█" * -(-row[1].runs * BAR // highest), "cut"),
     ]
-    print_table({"HOUR": "keep", "RUNS": "keep", "MOST IN ONE DAY": "drop", "LOAD": "cut"}, rows)
+    print_table(columns, enumerate(hours))
 
 
 def _print_changes(found: Forecast) -> None:
@@ -108,23 +110,20 @@ def _print_exceptions(found: Forecast) -> None:
 
 
 def _print_jobs(found: Forecast, sources: Mapping[str, str]) -> None:
-    titles: dict[str, Any] = {"JOB": "keep", "RUNS": "keep", "FIRST": "keep", "LAST": "drop", "TAKES": "drop"}
-    titles |= {"OVERLAPS": "cut", "SCHEDULE": "cut"}
-    rows = []
-    for job in sorted(found.jobs, key=lambda each: (-len(each.ticks), each.name)):
-        trigger = job.job.trigger
-        rows.append(
-            [
-                job.name,
-                f"{job.runs:,}",
-                _local(job, 0),
-                _local(job, -1),
-                "-" if job.duration is None else f"{duration_text(round(job.duration, 3))} ({sources[job.name]})",
-                _overlap_words(job),
-                trigger.describe() if trigger is not None else "-",
-            ]
-        )
-    print_table(titles, rows)
+    columns = [
+        Column("JOB", lambda job: job.name),
+        Column("RUNS", lambda job: f"{job.runs:,}"),
+        Column("FIRST", lambda job: _local(job, 0)),
+        Column("LAST", lambda job: _local(job, -1), "drop"),
+        Column("TAKES", lambda job: _takes(job, sources), "drop"),
+        Column("OVERLAPS", _overlap_words, "cut"),
+        Column("SCHEDULE", lambda job: job.job.trigger.describe() if job.job.trigger is not None else "-", "cut"),
+    ]
+    print_table(columns, sorted(found.jobs, key=lambda each: (-len(each.ticks), each.name)))
+
+
+def _takes(job: JobForecast, sources: Mapping[str, str]) -> str:
+    return "-" if job.duration is None else f"{duration_text(round(job.duration, 3))} ({sources[job.name]})"
 
 
 def _local(job: JobForecast, place: int) -> str:
@@ -140,18 +139,18 @@ def _overlap_words(job: JobForecast) -> str:
 
 
 def _print_runs(found: Forecast, limit: int | None) -> None:
-    rows = [
-        [
-            f"{run.local:%a %Y-%m-%d %H:%M:%S %z}",
-            f"{to_datetime(run.at):%Y-%m-%d %H:%M:%S}Z",
-            run.job,
-            "; ".join(
-                words for words in (run.note, OF_A_RUN.get(run.outcome, run.outcome)) if words not in ("", "runs")
-            ),
-        ]
-        for run in islice(found.runs_in_order(), limit)
+    columns = [
+        Column("LOCAL", lambda run: f"{run.local:%a %Y-%m-%d %H:%M:%S %z}"),
+        Column("UTC", lambda run: f"{to_datetime(run.at):%Y-%m-%d %H:%M:%S}Z"),
+        Column("JOB", lambda run: run.job),
+        Column("NOTE", _run_note, "cut"),
     ]
-    print_table({"LOCAL": "keep", "UTC": "keep", "JOB": "keep", "NOTE": "cut"}, rows)
+    print_table(columns, islice(found.runs_in_order(), limit))
+
+
+def _run_note(run: Run) -> str:
+    words = (run.note, OF_A_RUN.get(run.outcome, run.outcome))
+    return "; ".join(each for each in words if each not in ("", "runs"))
 
 
 def _title(text: str) -> None:

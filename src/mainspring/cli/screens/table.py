@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from rich.text import Text
 
@@ -11,28 +11,38 @@ from .output import cell, console, note
 
 GAP = 2
 NARROWEST = 10
-"""How far a column that may be cut is cut, before others are left out."""
+"""The width to which a column may be cut before others are left out."""
 
 Way = Literal["keep", "cut", "drop", "last"]
-"""How a column gives way: never; cut off with an ellipsis; left out; or cut, and left out when all else is gone."""
+"""What happens to a column that does not fit: nothing; it is cut with an ellipsis; it is left out; or it is cut, and
+left out after all others."""
 
 Shorter = Callable[[str], str]
 
 
-def print_table(
-    titles: Mapping[str, Way], rows: Sequence[Sequence[Text | str]], shorter: Mapping[int, Shorter] | None = None
-) -> None:
-    """`shorter` has, by column, how its cells are said in fewer words: used one by one until the table fits."""
+class Column(NamedTuple):
+    """A title, the cell of an item, and what may happen to the column if the table is too wide: it may say its cells in
+    fewer words (`shorter`), and it may give way."""
+
+    title: str
+    cell: Callable[[Any], Text | str]
+    way: Way = "keep"
+    shorter: Shorter | None = None
+
+
+def print_table(columns: Sequence[Column], items: Iterable[Any]) -> None:
+    """Columns without content are left out."""
     screen = console()
-    ways = list(titles.values())
-    lines = [[Text(title, style="bold") for title in titles], *([cell(value) for value in row] for row in rows)]
-    told = [at for at in range(len(ways)) if at == 0 or any(line[at].plain not in ("", "-") for line in lines[1:])]
-    _shorten(lines, told, ways, shorter or {}, screen.width)
-    natural = [max(line[at].cell_len for line in lines) for at in told]
-    widths = fitting_widths([ways[at] for at in told], natural, screen.width)
+    lines = [[Text(column.title, style="bold") for column in columns]]
+    lines += [[cell(column.cell(item)) for column in columns] for item in items]
+    filled = [at for at in range(len(columns)) if at == 0 or any(line[at].plain not in ("", "-") for line in lines[1:])]
+    ways = [columns[at].way for at in filled]
+    _shorten(lines, filled, columns, screen.width)
+    natural = [max(line[at].cell_len for line in lines) for at in filled]
+    widths = fitting_widths(ways, natural, screen.width)
     for line in lines:
-        screen.print(_line([line[at] for at in told], widths), soft_wrap=True)
-    if hidden := len(told) - len(widths):
+        screen.print(_line([line[at] for at in filled], widths), soft_wrap=True)
+    if hidden := len(filled) - len(widths):
         note(f"({hidden} column{'s' * (hidden > 1)} hidden; widen the terminal or use -o json)")
 
 
@@ -56,15 +66,14 @@ def fitting_widths(ways: Sequence[Way], natural: Sequence[int], width: int) -> d
     return widths
 
 
-def _shorten(
-    lines: Sequence[list[Text]], told: Sequence[int], ways: Sequence[Way], shorter: Mapping[int, Shorter], width: int
-) -> None:
-    for at, shorten in shorter.items():
-        natural = [max(line[column].cell_len for line in lines) for column in told]
-        if _total(_least([ways[column] for column in told], natural)) <= width:
-            return
+def _shorten(lines: Sequence[list[Text]], filled: Sequence[int], columns: Sequence[Column], width: int) -> None:
+    """One column after another, until the table fits."""
+    for at, column in enumerate(columns):
+        natural = [max(line[each].cell_len for line in lines) for each in filled]
+        if column.shorter is None or _total(_least([columns[each].way for each in filled], natural)) <= width:
+            continue
         for line in lines:
-            line[at] = Text(shorten(line[at].plain), style=line[at].style)
+            line[at] = Text(column.shorter(line[at].plain), style=line[at].style)
 
 
 def _least(ways: Sequence[Way], natural: Sequence[int]) -> list[int]:
