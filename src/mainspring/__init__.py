@@ -11,6 +11,7 @@ async def hello(ctx: JobContext) -> None:
 app.run()
 """
 
+from .app.handles import JobHandle
 from .app.mainspring import Mainspring
 from .core.commands.tenant_retries import TenantRun
 from .core.declaring.context import ExecutionCancelled, JobContext
@@ -64,6 +65,7 @@ __all__ = [
     "Hours",
     "InvalidValue",
     "JobContext",
+    "JobHandle",
     "JobNotFound",
     "JobState",
     "JobView",

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
+from ..config.settings import SettingsOptions
 from ..core.declaring.context import JobContext
 from ..core.declaring.options import JobOptions
 from ..core.declaring.registrar import Registrar
@@ -20,10 +21,10 @@ from ..core.views.execution import Execution, executions_of, row_of
 from ..core.views.job import JobView
 from ..core.views.records import AuditRecord, LogEntry, WorkerView, audit_record, log_entries, worker_view
 from ..model.backfill import Backfill, Windows
-from ..model.policies import Unique
 from ..model.triggers import Trigger
 from ..model.values.reading import identifier
 from .bulk import AppBulk
+from .handles import BoundCall, EnqueueOptions, JobDecorator
 from .monitoring import AppMonitoring
 from .namespaces import (
     AppBackfills,
@@ -42,21 +43,7 @@ if TYPE_CHECKING:
     from ..config.settings import Settings
     from .sync import SyncMainspring
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class EnqueueOptions(TypedDict, total=False):
-    """What an enqueue may say besides the parameters. All of it is optional."""
-
-    start_at: Any
-    priority: int | None
-    queue: str | None
-    unique: str | Unique | None
-    by: str
-    traceparent: str | None
-    metadata: Mapping[str, Any] | None
-    tenant: str | None
-    share: str | None
+R = TypeVar("R")
 
 
 class Mainspring:
@@ -79,7 +66,7 @@ class Mainspring:
         tracer_provider: Any = None,
         clock: Clock | None = None,
         config_file: str | None = None,
-        **settings: Any,
+        **settings: Unpack[SettingsOptions],
     ) -> None:
         """Nothing connects before it is needed, or before `start`.
 
@@ -131,15 +118,12 @@ class Mainspring:
         return self._runtime.settings
 
     # --- declaring ----------------------------------------------------------------------------------------
-    def job(self, name: str, **options: Unpack[JobOptions]) -> Callable[[F], F]:
-        """Declare a handler and its job on a function: `@app.job("report", cron="0 3 * * *", tz="Europe/Paris")`."""
-        identifier("name", name)
+    def job(self, name: str, **options: Unpack[JobOptions]) -> JobDecorator:
+        """Declare a handler and its job on a function: `@app.job("report", cron="0 3 * * *", tz="Europe/Paris")`.
 
-        def declared(function: F) -> F:
-            self._runtime.registry.declare(name, function, **options)
-            return function
-
-        return declared
+        The function can still be called; it can also be enqueued and triggered: see `JobHandle`.
+        """
+        return JobDecorator(self, self._runtime.registry, identifier("name", name), options)
 
     def register(self, handler: Any, **options: Unpack[JobOptions]) -> None:
         """Declare a class or instance with `name` and `perform(data, execution)`, and its job."""
@@ -169,7 +153,7 @@ class Mainspring:
         """Stop the roles of this process and disconnect."""
         await self._runtime.close()
 
-    async def start(self, **settings: Any) -> None:
+    async def start(self, **settings: Unpack[SettingsOptions]) -> None:
         """Start the roles of this process; settings given here override those of the constructor, such as
         `roles=["worker"]` or `queues=["mail"]`. An application without jobs starts nothing unless roles are given."""
         await self._runtime.start(settings)
@@ -191,7 +175,7 @@ class Mainspring:
     ) -> None:
         await self.close()
 
-    def run(self, **settings: Any) -> None:
+    def run(self, **settings: Unpack[SettingsOptions]) -> None:
         """Run the roles of this process until SIGTERM or SIGINT, and log to standard error unless logging is set up. A
         second signal stops at once and exits with 1."""
         if not self._runtime.run(settings):
@@ -236,11 +220,21 @@ class Mainspring:
         row = await parts.enqueuer.enqueue(handler, params, connection=connection, **options)
         return None if row is None else Execution(row)
 
+    @overload
+    async def enqueue_many(
+        self, items: Iterable[BoundCall[R]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+    ) -> list[Execution[R] | None]: ...
+    @overload
+    async def enqueue_many(
+        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+    ) -> list[Execution | None]: ...
     async def enqueue_many(
         self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
-        """Enqueue many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order. The options hold
-        for every item that does not bring its own; with `connection` as for `enqueue`."""
+        """Enqueue many: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`, in that order.
+
+        The options hold for every item that does not bring its own; with `connection` as for `enqueue`.
+        """
         parts = self._runtime.at_hand() or await self._runtime.ready(connection is not None)
         return executions_of(await parts.enqueuer.enqueue_many(items, connection=connection, **options))
 
@@ -326,6 +320,10 @@ class Mainspring:
         """Let a cancelled job run again."""
         return await (await self._runtime.engine()).steering.reactivate(name, by=by)
 
+    @overload
+    async def retry(self, ref: Execution[R], *, by: str = "system") -> Execution[R]: ...
+    @overload
+    async def retry(self, ref: str, *, by: str = "system") -> Execution: ...
     async def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
         """Run a failed execution, or a job's last one, again as a new execution."""
         return Execution(await (await self._runtime.engine()).steering.retry(ref, by=by))
@@ -422,6 +420,10 @@ class Mainspring:
         """The log lines of an execution, numbered; with `after`, only those beyond that number."""
         return log_entries(await (await self._runtime.engine()).queries.logs(execution_id, after))
 
+    @overload
+    async def wait(self, execution: Execution[R], timeout: float | None = None) -> Execution[R]: ...
+    @overload
+    async def wait(self, execution: str, timeout: float | None = None) -> Execution: ...
     async def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
         """Wait until an execution has ended, and return it; `TimeoutError` after `timeout` seconds."""
         return Execution(await (await self._runtime.engine()).queries.wait(execution, timeout))

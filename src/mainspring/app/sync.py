@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ..core.commands.enqueue import Enqueuer
 from ..core.declaring.context import JobContext, running_in
 from ..core.views.execution import Execution, executions_of
 from ..model.execution import ExecutionRow
 from .blocking import Caller
+from .handles import BoundCall, EnqueueOptions
 from .sync_methods import (
     SyncBackfills,
     SyncBulk,
@@ -24,7 +25,9 @@ from .sync_methods import (
 )
 
 if TYPE_CHECKING:
-    from .mainspring import EnqueueOptions, Mainspring
+    from .mainspring import Mainspring
+
+R = TypeVar("R")
 
 
 class SyncMainspring(SyncMethods):
@@ -76,11 +79,21 @@ class SyncMainspring(SyncMethods):
             return self._caller.call(self._target.enqueue(handler, params, **options))
         return self.enqueue_many([(handler, params, options)], connection=connection)[0]
 
+    @overload
+    def enqueue_many(
+        self, items: Iterable[BoundCall[R]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+    ) -> list[Execution[R] | None]: ...
+    @overload
+    def enqueue_many(
+        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+    ) -> list[Execution | None]: ...
     def enqueue_many(
         self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
-        """Enqueue many: `[(handler, params), (handler, params, {"priority": 5}), ...]`, in that order. The options hold
-        for every item that does not bring its own; with `connection` as for `enqueue`."""
+        """Enqueue many: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`, in that order.
+
+        The options hold for every item that does not bring its own; with `connection` as for `enqueue`.
+        """
         if connection is None:
             return self._caller.call(self._target.enqueue_many(items, **options))
         enqueuer, prepared = self._caller.call(self._prepared(items, options))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, overload
 
+from ..config.settings import SettingsOptions
 from ..core.access.api_tokens import NewToken, Token
 from ..core.commands.bulk import BulkResult
 from ..core.commands.templates import Template
@@ -23,7 +24,7 @@ from ..model.backfill import Backfill, Windows
 from ..observe.metrics.alert_rules import SLACK
 from .blocking import Caller
 from .bulk import AppBulk, ExecutionFilters, JobFilters, OnItem
-from .mainspring import Mainspring
+from .mainspring import Mainspring, R
 from .monitoring import AppMonitoring
 from .namespaces import AppBackfills, AppCalendars, AppLocks, AppTemplates, AppTenants, AppTokens, BackfillOptions
 
@@ -39,7 +40,7 @@ class SyncMethods:
         needed. Stored jobs change only at `start`, so a client on an old checkout alters nothing."""
         self._caller.call(self._target.open())
 
-    def start(self, **settings: Any) -> None:
+    def start(self, **settings: Unpack[SettingsOptions]) -> None:
         """Start the roles of this process; settings given here override those of the constructor, such as
         `roles=["worker"]` or `queues=["mail"]`. An application without jobs starts nothing unless roles are given."""
         self._caller.call(self._target.start(**settings))
@@ -106,6 +107,12 @@ class SyncMethods:
     def reactivate(self, name: str, *, by: str = "system") -> JobView:
         """Let a cancelled job run again."""
         return self._caller.call(self._target.reactivate(name, by=by))
+
+    @overload
+    def retry(self, ref: Execution[R], *, by: str = "system") -> Execution[R]: ...
+
+    @overload
+    def retry(self, ref: str, *, by: str = "system") -> Execution: ...
 
     def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
         """Run a failed execution, or a job's last one, again as a new execution."""
@@ -201,6 +208,12 @@ class SyncMethods:
     def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogEntry]]:
         """The log lines of an execution, numbered; with `after`, only those beyond that number."""
         return self._caller.call(self._target.logs(execution_id, after))
+
+    @overload
+    def wait(self, execution: Execution[R], timeout: float | None = None) -> Execution[R]: ...
+
+    @overload
+    def wait(self, execution: str, timeout: float | None = None) -> Execution: ...
 
     def wait(self, execution: Execution | str, timeout: float | None = None) -> Execution:
         """Wait until an execution has ended, and return it; `TimeoutError` after `timeout` seconds."""

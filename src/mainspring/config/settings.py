@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, TypedDict, get_args, get_type_hints
+from typing import Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
 
 import msgspec
 
@@ -44,7 +44,7 @@ class SettingsOptions(TypedDict, total=False):
     timezone: str | None
     release: str | None
     prune: bool | None
-    uvloop: bool | str | None
+    uvloop: bool | Literal["auto"] | None
     queues: _Names | None
     exclude: _Names | None
     concurrency: int | None
@@ -60,10 +60,10 @@ class SettingsOptions(TypedDict, total=False):
     payload_limit: int | None
     username: str | None
     channel: str | None
-    log_format: str | None
-    log_level: str | None
-    tracing: bool | str | None
-    locks: str | None
+    log_format: Literal["console", "json"] | None
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] | None
+    tracing: bool | Literal["auto"] | None
+    locks: Literal["store", "redis"] | None
     redis_url: str | None
     redis_wakeups: bool | None
     host: str | None
@@ -72,7 +72,7 @@ class SettingsOptions(TypedDict, total=False):
     sys_allow: _Names | None
     api_allow: _Names | None
     trusted_proxies: _Names | None
-    proxy_header: str | None
+    proxy_header: Literal["x-forwarded-for", "forwarded"] | None
     api_hosts: _Names | None
     allow_loopback: bool | None
     api_tokens: bool | None

@@ -27,6 +27,7 @@ PUBLIC = [
     "Hours",
     "InvalidValue",
     "JobContext",
+    "JobHandle",
     "JobNotFound",
     "JobState",
     "JobView",

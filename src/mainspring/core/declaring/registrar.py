@@ -62,7 +62,12 @@ class Registrar:
 
     def _knows(self, job: Any) -> bool:
         """Whether this very object (or class, or function) is a handler already."""
-        return any(job is handler.given or job is handler.instance for handler in self._registry.handlers)
+        return any(
+            job is each or getattr(job, "__wrapped__", None) is each
+            for handler in self._registry.handlers
+            for each in (handler.given, handler.instance)
+            if each is not None
+        )
 
 
 def _seconds(value: Any) -> float:

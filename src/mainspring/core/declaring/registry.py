@@ -48,6 +48,7 @@ class Registry:
         self._jobs: dict[str, Declaration] = {}
         self._by_object: dict[Any, list[Handler]] = {}
         self._by_class: dict[type, list[Handler]] = {}
+        self._references: list[Any] = []
         self._names: frozenset[str] = frozenset()
         self.calendars: dict[str, Calendar] = {}
         self.tenant_context = tenant_context
@@ -210,6 +211,11 @@ class Registry:
         for key in keys:
             self._by_object.setdefault(key, []).append(handler)
         self._names = frozenset(self._handlers)
+
+    def add_reference(self, ref: Any, handler: Handler) -> None:
+        """Let `ref` stand for the handler, such as the object that `@app.job` returns for its function."""
+        self._references.append(ref)  # keeps its id from being reused
+        self._by_object[_key(ref)] = [handler]
 
     def _forget(self, name: str) -> None:
         """Drop an overridden handler. Its further jobs stay and use the new one of that name."""

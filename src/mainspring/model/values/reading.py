@@ -12,7 +12,7 @@ import math
 import re
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -230,7 +230,7 @@ class OptionFields(msgspec.StructMeta):
     """The metaclass of options that users write in code, such as `Limit(...)`: a misspelt or missing field is refused
     by name. Decoding from JSON does not call it."""
 
-    def __call__(cls, *values: Any, **named: Any) -> Any:
+    def _checked_call(cls, *values: Any, **named: Any) -> Any:
         fields = cls.__struct_fields__
         for name in named:
             if name not in fields:
@@ -242,3 +242,6 @@ class OptionFields(msgspec.StructMeta):
             if name not in given:
                 raise InvalidValue(cls.__name__, f"{cls.__name__} without {name}", f"one that names its {name}")
         return super().__call__(*values, **named)
+
+    if not TYPE_CHECKING:  # a type checker reads the fields of each class, unless its metaclass has a `__call__`
+        __call__ = _checked_call

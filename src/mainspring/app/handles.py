@@ -1,0 +1,215 @@
+"""What `@app.job` returns: the function, which can also be enqueued and triggered, with its parameters type-checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from functools import WRAPPER_ASSIGNMENTS, update_wrapper
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from ..core.declaring.context import JobContext
+from ..core.declaring.registry import Registry
+from ..core.views.execution import Execution
+from ..model.errors import InvalidValue
+from ..model.policies import Unique
+
+if TYPE_CHECKING:
+    from .mainspring import Mainspring
+
+P = ParamSpec("P")  # the parameters of an enqueue
+Q = ParamSpec("Q")  # the parameters of the function itself: those of an enqueue, and the context
+R = TypeVar("R")  # the result of the job
+C = TypeVar("C")  # what calling the function returns: the result, or a coroutine
+T = TypeVar("T")
+
+FUNCTION_ATTRIBUTES = (*WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwdefaults__")
+"""With these, `inspect` sees the signature of the function, and whether it is a coroutine function."""
+
+
+class PlainOptions(TypedDict, total=False):
+    """What an enqueue may say besides the parameters, except `unique`. All of it is optional."""
+
+    start_at: Any
+    priority: int | None
+    queue: str | None
+    by: str
+    traceparent: str | None
+    metadata: Mapping[str, Any] | None
+    tenant: str | None
+    share: str | None
+
+
+class EnqueueOptions(PlainOptions, total=False):
+    """What an enqueue may say besides the parameters. All of it is optional."""
+
+    unique: str | Unique | None
+
+
+class BoundCall(NamedTuple, Generic[R]):
+    """One item for `app.enqueue_many`: a job with its parameters and options."""
+
+    job: str
+    params: Mapping[str, object]
+    options: Mapping[str, object]
+
+
+class Request(Generic[P, R, T]):
+    """An enqueue with its options, which only lacks the parameters: what `handle.options(...)` returns."""
+
+    def __init__(
+        self, app: Mainspring, name: str, parameters: tuple[str, ...], options: EnqueueOptions, connection: Any = None
+    ) -> None:
+        self.name = name
+        """The name of the job."""
+        self._app, self._parameters, self._options, self._connection = app, parameters, options, connection
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Enqueue one execution with these parameters; None if the unique key among the options is taken."""
+        made = await self._app.enqueue(
+            self.name, self._params(args, kwargs), connection=self._connection, **self._options
+        )
+        return cast(T, made)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[R]:
+        """The same as an item for `app.enqueue_many`, with these parameters."""
+        if self._connection is not None:
+            remedy = "Write app.enqueue_many(items, connection=...)"
+            raise InvalidValue("connection", type(self._connection).__name__, "nothing in a single item", remedy)
+        return BoundCall(self.name, self._params(args, kwargs), {**self._options})
+
+    @property
+    def sync(self) -> SyncRequest[P, T]:
+        """The blocking side: `handle.options(unique="42").sync.enqueue(...)`."""
+        return SyncRequest(self)
+
+    def _params(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if not args:
+            return kwargs
+        if len(args) > len(self._parameters):
+            taken = f"takes {len(self._parameters)} parameters but {len(args)} were given"
+            raise TypeError(f"job {self.name!r} {taken}")
+        params = dict(zip(self._parameters, args, strict=False))
+        if twice := params.keys() & kwargs.keys():
+            raise TypeError(f"job {self.name!r} got two values for parameter {min(twice)!r}")
+        return params | kwargs
+
+
+class SyncRequest(Generic[P, T]):
+    """The same, blocking."""
+
+    def __init__(self, request: Request[P, Any, T]) -> None:
+        self._request = request
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Enqueue one execution with these parameters; None if the unique key among the options is taken."""
+        request = self._request
+        params = request._params(args, kwargs)
+        made = request._app.sync.enqueue(request.name, params, connection=request._connection, **request._options)
+        return cast(T, made)
+
+
+class JobHandle(Request[P, R, Execution[R]], Generic[P, R, Q, C]):
+    """The job of a function. Calling it calls the function, as in a unit test.
+
+    execution = await send_reminder.enqueue(shift_id="42")
+    execution = await send_reminder.options(start_at="10m", unique="reminder-42").enqueue(shift_id="42")
+    await app.enqueue_many([send_reminder.bind(shift_id=str(n)) for n in range(1000)])
+    """
+
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[Q, C]
+
+    def __init__(self, app: Mainspring, name: str, parameters: tuple[str, ...], function: Callable[Q, C]) -> None:
+        update_wrapper(self, function, FUNCTION_ATTRIBUTES)
+        super().__init__(app, name, parameters, {})
+
+    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r} of {self.__wrapped__!r}>"
+
+    def __reduce__(self) -> str:
+        """Pickled by name, as a function is."""
+        return self.__qualname__
+
+    @overload
+    def options(
+        self, *, unique: str | Unique, connection: Any = None, **options: Unpack[PlainOptions]
+    ) -> Request[P, R, Execution[R] | None]: ...
+    @overload
+    def options(
+        self, *, unique: None = None, connection: Any = None, **options: Unpack[PlainOptions]
+    ) -> Request[P, R, Execution[R]]: ...
+    def options(self, *, connection: Any = None, **options: Any) -> Request[P, R, Any]:
+        """Options of an enqueue: `unique`, `start_at`, `queue`, `priority`, `tenant`, `connection` and more.
+
+        With `connection` the execution is stored in the caller's own transaction, and exists once that is committed.
+        """
+        return Request(self._app, self.name, self._parameters, cast(EnqueueOptions, options), connection)
+
+    async def trigger(self, *args: P.args, **kwargs: P.kwargs) -> Execution[R]:
+        """Run the job now with these parameters. Its next scheduled time does not change."""
+        return await self._app.trigger(self.name, self._params(args, kwargs))
+
+    @property
+    def sync(self) -> SyncJobHandle[P, R]:
+        """The blocking side: `handle.sync.enqueue(...)`."""
+        return SyncJobHandle(self)
+
+
+class SyncJobHandle(SyncRequest[P, Execution[R]]):
+    """The same, blocking."""
+
+    def trigger(self, *args: P.args, **kwargs: P.kwargs) -> Execution[R]:
+        """Run the job now with these parameters. Its next scheduled time does not change."""
+        request = self._request
+        return request._app.sync.trigger(request.name, request._params(args, kwargs))
+
+
+class JobDecorator:
+    """Declares the job of a function: what `app.job(...)` returns."""
+
+    def __init__(self, app: Mainspring, registry: Registry, name: str, options: Any) -> None:
+        self._app, self._registry, self._name, self._options = app, registry, name, options
+
+    @overload
+    def __call__(self, function: type[T], /) -> type[T]: ...  # type: ignore[overload-overlap]  # a class is callable
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, R]], /
+    ) -> JobHandle[P, R, Concatenate[JobContext, P], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> JobHandle[P, R, P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[JobContext, P], R], /
+    ) -> JobHandle[P, R, Concatenate[JobContext, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobHandle[P, R, P, R]: ...
+    @overload
+    def __call__(self, function: T, /) -> T: ...
+    def __call__(self, function: Any, /) -> Any:
+        """The handle of a function; a class, or an object with `perform` or `execute`, as it is."""
+        given = function.__wrapped__ if isinstance(function, JobHandle) else function
+        handler = self._registry.declare(self._name, given, **self._options)
+        if isinstance(given, type) or not callable(given):
+            return given
+        parameters = tuple(each.name for each in handler.signature.shape.parameters)
+        handle: JobHandle[..., Any, ..., Any] = JobHandle(self._app, self._name, parameters, given)
+        self._registry.add_reference(handle, handler)
+        return handle
