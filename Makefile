@@ -4,7 +4,7 @@
 #                              on a throwaway PostgreSQL or MongoDB server with two worker processes, or on SQLite
 #   make test                  lint, types, import contracts and every test suite
 #   make check                 lint, types, import contracts and the unit tests in about a minute: for the inner loop
-#   make unit | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
+#   make unit | typing | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
 #   make crash-full            96 kills of busy workers, on all databases at length
 #   make flow-full             1,000 seeds of fan-out and hand-over under crashes, and the long chain of jobs in full
@@ -37,7 +37,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
-        unit time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full copy-check bench bench-quick bench-api
+        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full copy-check bench bench-quick bench-api
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -104,7 +104,7 @@ requirements: $(INSTALLED)
 safeguards: $(INSTALLED)
 	@$(RUN) scripts/safeguards.py
 
-unit time conformance integration acceptance api docs: $(INSTALLED)
+unit typing time conformance integration acceptance api docs: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
 
 time-full: $(INSTALLED)

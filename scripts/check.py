@@ -36,7 +36,7 @@ STATIC_CHECKS = {
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 REASON = 1500  # characters of what pytest says of a failed test, in the summary
-PARALLEL_SUITES = ["unit", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
+PARALLEL_SUITES = ["unit", "typing", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
 LONG_CRASH_TESTS, MORE_CRASH_TESTS = (
     [f"tests/crash/test_{name}.py" for name in names]
     for names in (
