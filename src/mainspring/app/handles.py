@@ -209,7 +209,7 @@ class JobDecorator:
         handler = self._registry.declare(self._name, given, **self._options)
         if isinstance(given, type) or not callable(given):
             return given
-        parameters = tuple(each.name for each in handler.signature.shape.parameters)
+        parameters = tuple(each.name for each in handler.signature.parameters.fields)
         handle: JobHandle[..., Any, ..., Any] = JobHandle(self._app, self._name, parameters, given)
         self._registry.add_reference(handle, handler)
         return handle
