@@ -1,7 +1,7 @@
-"""The MongoDB store passes the conformance suite on a replica set and on a server that stands alone.
+"""The MongoDB store passes the conformance suite on a replica set and on a standalone server.
 
-The server's clock is what a store goes by, and nothing can set it: here the store is given the FakeClock of each test
-in the place of the server's time. The second handle is a second store.
+A store follows the server's clock, which nothing can set: here the FakeClock of each test replaces it. The second
+handle is a second store.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.mongo_server import mongo
 
 
 class ClockTime:
-    """The server's time, as a test has it."""
+    """The clock of a test in place of the server's."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -16,11 +16,20 @@ from . import entries
 from .audit import move_all
 from .connection.bulk import insert_missing
 from .connection.database import Database
-from .documents import Document, audit_document, audit_of, execution_document, execution_of, job_document, log_document
+from .documents import (
+    Document,
+    audit_document,
+    audit_of,
+    execution_document,
+    execution_of,
+    job_document,
+    log_document,
+    stats_document,
+)
 from .executions.incarnations import register
 from .executions.lists import VISIBLE, logs_of
 from .jobs.lists import JobLists
-from .jobs.statistics import stats, stats_document
+from .jobs.statistics import stats
 
 _PAGE = 500
 

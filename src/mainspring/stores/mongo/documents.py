@@ -35,7 +35,7 @@ from bson import Int64
 from msgspec.structs import astuple
 
 from ...model.execution import AttemptRecord, ExecutionRow, State, encode_attempts, lane
-from ...model.job import Job
+from ...model.job import Job, JobStats
 from ...model.store.entries import Entry
 from ...model.store.messages import Audit, LockRow, LogLine, WorkerInfo
 from ..common.ids import is_stray
@@ -179,6 +179,24 @@ def job_of(doc: Mapping[str, Any]) -> Job:
     numbered = doc.get("incarnation") or [{}]
     last_number = int(numbered[0].get("last_number", 0))
     return Job(name=doc["_id"], last_number=last_number, **_known_fields(doc, JOB_FIELDS))
+
+
+STATS_FIELDS = tuple(name for name in JobStats.__struct_fields__ if name not in ("job_id", "duration_ms"))
+
+
+def stats_document(stats: JobStats) -> Document:
+    """The duration is stored as whole microseconds, so that sums stay exact."""
+    fields = {name: getattr(stats, name) for name in STATS_FIELDS}
+    state = None if stats.last_state is None else stats.last_state.value
+    return {**fields, "last_state": state, "duration": round(stats.duration_ms * 1000)}
+
+
+def stats_of(job_id: str, doc: Mapping[str, Any]) -> JobStats:
+    fields = _known_fields(doc, STATS_FIELDS)
+    if (state := fields.get("last_state")) is not None:
+        fields["last_state"] = _STATES[state]
+    fields["by_trigger"] = {name: int(count) for name, count in doc.get("by_trigger", {}).items()}
+    return JobStats(job_id=job_id, duration_ms=int(doc.get("duration", 0)) / 1000, **fields)
 
 
 # --- other rows -----------------------------------------------------------------------------------------------------

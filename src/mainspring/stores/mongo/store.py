@@ -28,7 +28,7 @@ from .executions.lists import ExecutionLists
 from .executions.live import LiveExecutions
 from .executions.pruning import Pruning
 from .jobs.lists import JobLists
-from .jobs.outbox import Leftovers, purge_deleted_jobs
+from .jobs.outbox import finish_left, purge_deleted_jobs
 from .jobs.pending_ticks import delete_abandoned
 from .jobs.statistics import Statistics, fold
 from .jobs.write import JobWrites
@@ -70,7 +70,6 @@ class MongoStore(
         Registering.__init__(self)
         self._source = Source(database, prefix, name, ServerTime() if time is None else time)
         self.name = self._source.name
-        self._leftovers = Leftovers()
 
     async def _connect(self, listeners: Listeners) -> Connection:
         connection = Connection(self._source, listeners)
@@ -102,7 +101,7 @@ class MongoStore(
     async def fold(self, limit: int) -> int:
         """Also finishes what dead processes have left half done."""
         db = self.db
-        await self._leftovers.finish(db, _LEFTOVERS_AT_ONCE)
+        await finish_left(db, _LEFTOVERS_AT_ONCE)
         await delete_abandoned(db, _LEFTOVERS_AT_ONCE)
         await move_all(db)
         await delete_all_removed(db)

@@ -1,7 +1,7 @@
-"""A process that uses the MongoDB store dies between any two of its writes: nothing is lost, doubled or miscounted.
+"""A process that uses the MongoDB store dies between any two of its writes: nothing is lost, duplicated or miscounted.
 
 Each test kills the same step before and after each of its writes in turn, on a server without transactions, which is
-the harder case. What is left is then finished by another process, as `fold` does it every few seconds.
+the harder case. Another process then finishes what is left, as `fold` does every few seconds.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def tick(n: int) -> JobWrite:
 
 @pytest.mark.req("REL-1", "TIM-6")
 async def test_a_scheduler_that_stops_in_the_middle_cannot_repeat_a_tick_that_left_no_row() -> None:
-    """It stops before each of its writes in turn; others finish its tick, run it and forget it; then it goes on."""
+    """It stops before each of its writes in turn; others finish its tick, run it and delete it; then it continues."""
     url = mongo("standalone").new_database()
     acted = 0
     async with opened(url) as slow, opened(url) as other:

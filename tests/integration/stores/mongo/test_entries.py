@@ -31,13 +31,13 @@ async def test_what_was_removed_is_gone_and_audited_wherever_the_process_dies() 
         async with opened(url) as store:
             versions = {entry.key: entry.version for entry in await store.list_entries("window", "nightly")}
             await recovered(store)
-            told = {record.id for record in await store.audits()}
-            assert ("a1" in told) == (versions.get("1") != 1), (write, after)
-            assert ("a2" in told) == ("2" not in versions), (write, after)
-            assert ("a3" in told) == ("1" not in versions), (write, after)
+            audited = {record.id for record in await store.audits()}
+            assert ("a1" in audited) == (versions.get("1") != 1), (write, after)
+            assert ("a2" in audited) == ("2" not in versions), (write, after)
+            assert ("a3" in audited) == ("1" not in versions), (write, after)
             assert await documents(store) == len(versions), "what is removed leaves nothing behind"
-            anew = [EntryWrite(entry=entry, seen_version=0) for entry in (ENTRY, OTHER)]
-            assert await store.write_entries(anew) == ["1" not in versions, "2" not in versions]
+            again = [EntryWrite(entry=entry, seen_version=0) for entry in (ENTRY, OTHER)]
+            assert await store.write_entries(again) == ["1" not in versions, "2" not in versions]
     else:
         pytest.fail("the step never came to its end")
     assert died >= 10

@@ -52,7 +52,7 @@ async def several(stack: AsyncExitStack, url: str, count: int) -> list[MongoStor
 async def test_never_do_more_run_under_a_key_than_its_limit(url: str) -> None:
     """Five clients that claim and end as fast as they can, each from a queue of its own, so that nothing but slots is
     between them. What is claimed runs from the answer to the claim until its ending is sent: those are counted. Another
-    client looks at the numbers of those that run.
+    client reads the numbers of those that run.
     """
     async with AsyncExitStack() as stack:
         *stores, watcher = await several(stack, url, 6)
@@ -157,7 +157,7 @@ async def test_a_row_that_is_parked_just_after_the_slot_was_freed_is_woken(
 
 
 @pytest.mark.req("FLW-3")
-async def test_a_slot_that_nobody_told_of_is_found_by_the_look(replica_set_url: str) -> None:
+async def test_a_slot_freed_without_a_wake_up_is_found_by_the_recheck(replica_set_url: str) -> None:
     """As when the process that ended the execution died before it could wake anybody."""
     async with opened(replica_set_url) as store:
         await store.add([limited(ONE), limited(ONE)])
@@ -169,7 +169,7 @@ async def test_a_slot_that_nobody_told_of_is_found_by_the_look(replica_set_url: 
         assert len((await store.exchange([], request())).claimed) == 1
 
 
-async def test_looks_without_parked_rows_and_full_buckets_are_forgotten(replica_set_url: str) -> None:
+async def test_rechecks_without_parked_rows_and_full_buckets_are_deleted(replica_set_url: str) -> None:
     async with opened(replica_set_url) as store:
         await store.add([limited(ONE), limited(ONE), limited(Limit("api", rate=100_000.0, burst=1))])
         first = (await store.exchange([], request())).claimed

@@ -1,4 +1,4 @@
-"""Every statement of the MongoDB store goes along an index, and looks at no more than it needs, however much there is.
+"""Every statement of the MongoDB store uses an index, and examines no more than it needs, however much there is.
 
 The statements are those that the store really sends: each is explained by the server just before it runs.
 """
@@ -44,7 +44,7 @@ PAGE = 20
 HELD = encode_limits([Limit("k", concurrency=PAGE)])
 LINE = f"slot:k\n{PAGE}\ndefault/held"
 MOST = 60 * PAGE
-"""Keys and documents that one statement may look at: some for each row of a page, none for rows that are in the way."""
+"""Keys and documents that one statement may examine: some for each row of a page, none for rows in between."""
 MOST_BY_TIME = MOST + 4 * SLACK
 """Ids tell the time of creation give or take two seconds; here there is a row for every millisecond of them."""
 WATCHED = (".executions", ".jobs", ".logs", ".audits", ".limits")
@@ -110,8 +110,8 @@ def full_database() -> str:
                 database["mainspring.executions"].insert_many(batch, ordered=False)
                 batch = []
         database["mainspring.executions"].insert_many(batch, ordered=False)
-        look = {"_id": "slot:k", "recheck_at": NOW + 3600 * SECOND, "touched": NOW, "wait_lines": [LINE]}
-        database["mainspring.limits"].insert_one(look)
+        recheck = {"_id": "slot:k", "recheck_at": NOW + 3600 * SECOND, "touched": NOW, "wait_lines": [LINE]}
+        database["mainspring.limits"].insert_one(recheck)
         database["mainspring.meta"].update_one({"_id": "schema"}, {"$set": {"limits": True}})
         database["mainspring.jobs"].insert_many(_jobs())
         names = [{"_id": f"job{n}-1", "job": f"job{n}", "last_number": 0, "folds": 0} for n in range(JOBS)]
@@ -183,7 +183,7 @@ def stages(plan: Any) -> Iterator[dict[str, Any]]:
 
 
 def examined(plan: Any) -> int:
-    """Keys and documents, wherever in the plan they were looked at."""
+    """Keys and documents examined anywhere in the plan."""
     names = ("totalKeysExamined", "totalDocsExamined")
     return sum(int(stage.get(name, 0)) for stage in stages(_without_planner(plan)) for name in names)
 
@@ -263,7 +263,7 @@ async def end_and_wake(store: MongoStore) -> None:
     await store.prune_workers(3600.0)
 
 
-async def beat(store: MongoStore) -> None:
+async def heartbeat(store: MongoStore) -> None:
     worker = WorkerInfo(id="w1", host="h", pid=1, version="v")
     held = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=3))
     leases = tuple((row.id, row.token) for row in held)
@@ -276,7 +276,7 @@ async def add(store: MongoStore) -> None:
     await store.add([free])
 
 
-async def note(store: MongoStore) -> None:
+async def report(store: MongoStore) -> None:
     [row] = await store.find(ExecutionQuery(states=frozenset({State.RUNNING}), limit=1))
     assert await store.report(
         [ProgressReport(id=row.id, token=row.token, owner=row.owner or "", progress_json="{}")]
@@ -309,10 +309,10 @@ STEPS: dict[str, Step] = {
     "jobs by name": lambda store: store.jobs(["job1", "job2"]),
     "todo": lambda store: store.todo(PAGE, "0"),
     "cancels": lambda store: store.cancels("w1"),
-    "cancel strays": lambda store: store.unserved_cancels(PAGE),
-    "beat": beat,
+    "unserved cancels": lambda store: store.unserved_cancels(PAGE),
+    "heartbeat": heartbeat,
     "add": add,
-    "note": note,
+    "report": report,
     "live counts": lambda store: store.live_counts(["job1-1"]),
     "stats": lambda store: store.stats(["job1-1"]),
     "audits": lambda store: store.audits("job", PAGE),
@@ -363,4 +363,4 @@ def _judged(listener: Explaining) -> Iterator[str]:
         if scans(plan):
             yield f"a whole collection is read: {statement}"
         if examined(plan) > (MOST_BY_TIME if "'created'" in statement else MOST):
-            yield f"{examined(plan):,} keys and documents looked at: {statement}"
+            yield f"{examined(plan):,} keys and documents examined: {statement}"

@@ -107,7 +107,7 @@ async def test_a_schema_of_a_later_release_is_refused(replica_set_url: str) -> N
 
 
 @pytest.mark.req("OPS-5")
-async def test_an_index_that_is_missing_or_differs_is_told_with_the_remedy(
+async def test_an_index_that_is_missing_or_differs_is_reported_with_the_remedy(
     replica_set_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with opened(replica_set_url) as store:
@@ -131,16 +131,16 @@ async def test_an_index_that_is_missing_or_differs_is_told_with_the_remedy(
 
 
 def test_the_command_line_shows_and_migrates(replica_set_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def standing(command: str) -> dict[str, Any]:
+    def status(command: str) -> dict[str, Any]:
         assert run_command(["db", command, "--database-url", replica_set_url, "-o", "json"]) == 0
         shown: dict[str, Any] = json.loads(capsys.readouterr().out)
         return shown
 
-    before = standing("status")
+    before = status("status")
     assert (before["schema"], before["current"], before["pending"]) == ("mainspring", 0, [*range(1, NEWEST + 1)])
-    after = standing("migrate")
+    after = status("migrate")
     assert (after["current"], after["pending"]) == (NEWEST, [])
-    assert standing("status") == standing("migrate") == after
+    assert status("status") == status("migrate") == after
     assert run_command(["db", "sql", "--database-url", replica_set_url]) != 0
     assert "MongoDB has no SQL" in capsys.readouterr().err
 
@@ -217,39 +217,39 @@ def test_what_is_no_client_is_refused(replica_set_url: str) -> None:
 
 
 @pytest.mark.req("WRK-2")
-async def test_news_of_another_process_come_by_topic(url: str) -> None:
+async def test_wake_ups_of_another_process_come_by_topic(url: str) -> None:
     async with opened(url) as store, opened(url) as other:
         heard: list[Topic] = []
         stop = store.listen(heard.append)
         await until(lambda: Topic.ANY in heard, "listening")
-        await until(lambda: store.opened.listener.hears, "the first look")
+        await until(lambda: store.opened.listener.hears, "the listener hears")
         heard.clear()
         await other.add([execution()])
-        await until(lambda: Topic.WORK in heard, "news of work")
+        await until(lambda: Topic.WORK in heard, "a wake-up about work")
         assert Topic.ANY not in heard
         await store.add([execution()])
         stop()
 
 
 @pytest.mark.req("WRK-2")
-async def test_a_listener_that_was_cut_off_goes_on_where_it_was(replica_set_url: str) -> None:
+async def test_a_listener_that_was_cut_off_resumes_where_it_was(replica_set_url: str) -> None:
     async with opened(replica_set_url) as store, opened(replica_set_url) as other:
         heard: list[Topic] = []
         store.listen(heard.append)
         await until(lambda: Topic.ANY in heard, "listening")
         await other.add([execution()])
-        await until(lambda: Topic.WORK in heard, "news")
+        await until(lambda: Topic.WORK in heard, "a wake-up")
         heard.clear()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(AsyncCollection, "watch", _cut_off)
             await _kill_streams(replica_set_url)
             await until(lambda: not store.opened.listener.hears, "the stream is gone")
             await other.request_cancel([])
-        await until(lambda: {Topic.ANY, Topic.CANCEL} <= set(heard), "what happened in between is heard of")
+        await until(lambda: {Topic.ANY, Topic.CANCEL} <= set(heard), "it hears what happened in between")
 
 
 async def _cut_off(*args: Any, **options: Any) -> Any:
-    raise AutoReconnect("the line is cut")
+    raise AutoReconnect("the connection is cut")
 
 
 async def _kill_streams(url: str) -> None:
@@ -263,7 +263,7 @@ async def _kill_streams(url: str) -> None:
                 client.get_default_database().command("killCursors", "mainspring.wakeups", cursors=[cursor])
 
 
-async def test_a_stream_whose_place_is_gone_begins_anew(replica_set_url: str) -> None:
+async def test_a_stream_that_cannot_resume_starts_again(replica_set_url: str) -> None:
     async with opened(replica_set_url) as store:
         heard: list[Topic] = []
         store.opened.listener._resume = {"_data": "82" + "00" * 20}
@@ -331,7 +331,7 @@ async def test_a_lost_answer_is_found_again_in_the_rows(url: str, done: bool) ->
 
 
 @pytest.mark.req("REL-1")
-async def test_endings_that_are_safe_are_told_though_the_claim_after_them_fails(url: str) -> None:
+async def test_applied_endings_are_reported_even_if_the_claim_after_them_fails(url: str) -> None:
     async with opened(url) as store:
         await store.add([execution(), execution()])
         rows = (await store.exchange([], request(limit=1))).claimed
@@ -339,7 +339,7 @@ async def test_endings_that_are_safe_are_told_though_the_claim_after_them_fails(
             patch.setattr(AsyncCollection, "aggregate", _cut_off)
             answer = await store.exchange([ending(row) for row in rows], request())
             assert (answer.applied, answer.claimed, answer.more) == ((True,), (), True)
-            with pytest.raises(StoreError, match="the line is cut"):
+            with pytest.raises(StoreError, match="the connection is cut"):
                 await store.exchange([], request())
         assert len((await store.exchange([], request())).claimed) == 1
 

@@ -110,8 +110,8 @@ async def _newer(db: Database) -> dict[str, dict[str, Any]]:
     """Endings that the totals may not include yet."""
     found = await db.executions.aggregate([*_ENDED, {"$group": {"_id": "$job_id", "last": _NEWEST}}], hint="delta")
     last = {doc["_id"]: doc["last"] async for doc in found}
-    folded = db.incarnations.find({"_id": {"$in": list(last)}}, {"stats.last.id": 1})
-    totals = {doc["_id"]: doc.get("stats", {}).get("last", {}).get("id", "") async for doc in folded}
+    folded = db.incarnations.find({"_id": {"$in": list(last)}}, {"stats.last_id": 1})
+    totals = {doc["_id"]: doc.get("stats", {}).get("last_id", "") async for doc in folded}
     return {id: doc for id, doc in last.items() if doc["id"] > totals.get(id, "")}
 
 
@@ -163,11 +163,11 @@ def _facts(facts: JobFacts, known: KnownExecutions) -> tuple[list[Condition], li
 def _with_last(db: Database, known: KnownExecutions) -> list[Stage]:
     """Stages that set `last` to the last ending of each job: that of its totals, or a newer one."""
     lookup = {"from": db.incarnations.name, "localField": "id", "foreignField": "_id", "as": "totals"}
-    totals = {"$ifNull": [{"$first": "$totals.stats.last"}, {"state": None}]}
+    totals = {name: {"$first": f"$totals.stats.last_{name}"} for name in ("state", "started")}
     is_newer = {"$in": ["$id", {"$literal": list(known.newer)}]}
     chosen = {"$cond": [is_newer, value_by_id(known.newer, "$id"), totals]} if known.newer else totals
     return [
-        {"$lookup": {**lookup, "pipeline": [{"$project": {"stats.last.state": 1, "stats.last.started": 1}}]}},
+        {"$lookup": {**lookup, "pipeline": [{"$project": {"stats.last_state": 1, "stats.last_started": 1}}]}},
         {"$set": {"last": chosen}},
     ]
 

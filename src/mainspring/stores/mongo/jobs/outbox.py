@@ -78,15 +78,8 @@ async def _purge(db: Database, job_id: str) -> None:
     await db.incarnations.update_one({"_id": job_id}, {"$unset": {"stats": 1, "folding": 1}, "$inc": {"folds": 1}})
 
 
-class Leftovers:
-    """Finishes the outboxes of dead writers: those that are still there at the second visit."""
-
-    def __init__(self) -> None:
-        self._seen: frozenset[ObjectId] = frozenset()
-
-    async def finish(self, db: Database, limit: int) -> None:
-        found = await db.jobs.find({"outbox.id": {"$exists": True}}, {"outbox.id": 1}).limit(limit).to_list()
-        for job in found:
-            if job["outbox"]["id"] in self._seen:
-                await finish(db, job["_id"], job["outbox"]["id"])
-        self._seen = frozenset(job["outbox"]["id"] for job in found)
+async def finish_left(db: Database, limit: int) -> None:
+    """Finish outboxes that dead writers have left. Those of writers that are still at work may be finished here too,
+    which does no harm."""
+    for job in await db.jobs.find({"outbox.id": {"$exists": True}}, {"outbox.id": 1}).limit(limit).to_list():
+        await finish(db, job["_id"], job["outbox"]["id"])

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from operator import itemgetter
+from functools import reduce
 from typing import Any
 
 from pymongo import ReturnDocument
 
 from ....model.execution import State
 from ....model.job import JobStats, LiveCounts
-from ...common.rows import ending_of, merge_counts, merge_stats
+from ...common.rows import ending_of, merge_stats
 from ..connection.bulk import value_by_id
 from ..connection.database import Database, StorePart
 from ..connection.errors import repeated
+from ..documents import Document, stats_document, stats_of
 from ..executions.lists import delete_logs
 
 _SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
@@ -29,9 +30,7 @@ _IDS_AT_ONCE = 1_000
 _AT_ONCE = 8
 
 _DELTA = {"delta": True}
-_FOLDED = {"folds": 1, "folding": 1}
-_KNOWN = {**_FOLDED, "stats.by_trigger": 1}
-_ADDED_UP = (*_SUMS, "duration", "timed", "rescued")
+_TOTALS = {"stats": 1, "folds": 1, "folding": 1}
 _ENDED = {"live": False, **_DELTA}
 
 
@@ -63,7 +62,7 @@ async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobSta
         totals = await _totals(db, wanted)
         counted = [id for doc in totals.values() for id in doc.get("folding", {}).get("ids", ())]
         deltas = await _deltas(db, job_ids, counted)
-        found = {id: _stats_of(id, doc["stats"]) for id, doc in totals.items() if "stats" in doc}
+        found = {id: stats_of(id, doc["stats"]) for id, doc in totals.items() if "stats" in doc}
         for id, delta in deltas.items():
             found[id] = merge_stats(found[id], delta) if id in found else delta
         after = await _totals(db, wanted)
@@ -73,8 +72,7 @@ async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobSta
 
 
 async def _totals(db: Database, wanted: dict[str, Any]) -> dict[str, Any]:
-    fields = {"stats": 1, "folds": 1, "folding": 1}
-    return {doc["_id"]: doc async for doc in db.incarnations.find({**wanted, "folds": {"$exists": True}}, fields)}
+    return {doc["_id"]: doc async for doc in db.incarnations.find({**wanted, "folds": {"$exists": True}}, _TOTALS)}
 
 
 async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence[str]) -> dict[str, JobStats]:
@@ -89,11 +87,12 @@ async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence
     return deltas
 
 
-def _batch_of(doc: dict[str, Any]) -> JobStats:
+def _batch_of(doc: Document) -> JobStats:
     """The sum over rows of one job and one trigger."""
     job_id, trigger = doc["_id"]["job_id"], doc["_id"]["trigger"]
-    endings = {ending_of(trigger, State(state)): int(doc[state]) for state in _SUMS if doc[state]}
-    return _stats_of(job_id, {**doc, "by_trigger": endings})
+    endings = {ending_of(trigger, State(state)): doc[state] for state in _SUMS if doc[state]}
+    last = {f"last_{name}": value for name, value in (doc["last"] or {}).items()}
+    return stats_of(job_id, {**doc, **last, "by_trigger": endings})
 
 
 def _one_if(state: str) -> dict[str, Any]:
@@ -121,44 +120,6 @@ _GROUP: dict[str, Any] = {
 """The sums over rows. `last` is the greatest by its first field, which is the id."""
 
 
-def _stats_of(job_id: str, doc: dict[str, Any]) -> JobStats:
-    last = doc.get("last") or {}
-    return JobStats(
-        job_id=job_id,
-        **{name: int(doc.get(name, 0)) for name in _SUMS},
-        duration_ms=int(doc.get("duration", 0)) / 1000,
-        timed=int(doc.get("timed", 0)),
-        rescued=int(doc.get("rescued", 0)),
-        last_id=last.get("id", ""),
-        last_state=State(last["state"]) if last else None,
-        last_started=_maybe(last.get("started")),
-        last_finished=_maybe(last.get("finished")),
-        last_error=last.get("error"),
-        last_failures=int(last.get("failures", 0)),
-        by_trigger={name: int(count) for name, count in doc.get("by_trigger", {}).items()},
-    )
-
-
-def stats_document(stats: JobStats) -> dict[str, Any]:
-    """As the totals of a job hold them."""
-    last = {
-        "id": stats.last_id,
-        "state": stats.last_state.value if stats.last_state else None,
-        "started": stats.last_started,
-        "finished": stats.last_finished,
-        "error": stats.last_error,
-        "failures": stats.last_failures,
-    }
-    sums: dict[str, Any] = {name: getattr(stats, name) for name in _SUMS}
-    sums |= {"duration": round(stats.duration_ms * 1000), "timed": stats.timed, "rescued": stats.rescued}
-    sums["by_trigger"] = stats.by_trigger
-    return sums | ({"last": last} if stats.last_id else {})
-
-
-def _maybe(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
 # --- folding --------------------------------------------------------------------------------------------------------
 
 
@@ -174,75 +135,46 @@ async def fold(db: Database, limit: int) -> int:
 
 
 async def _fold_job(db: Database, job_id: str, limit: int) -> int:
-    """Reads the version before the rows, so that the write fails if another process folds meanwhile."""
-    known = await db.incarnations.find_one({"_id": job_id}, _KNOWN)
-    if known is not None and "folding" in known:
-        await _clear(db, known)
+    """Reads the totals before the rows, so that the write fails if another process folds meanwhile."""
+    known = await finish_folding(db, job_id)
     unnumbered = {"$push": {"$cond": [{"$eq": [{"$type": "$number"}, "missing"]}, "$_id", "$$REMOVE"]}}
-    batch: list[dict[str, Any]] = [
+    ids = {"ids": {"$push": "$_id"}, "unnumbered": unnumbered}
+    batch: list[Document] = [
         {"$match": {"job_id": job_id, **_ENDED}},
         {"$sort": {"_id": 1}},
         {"$limit": limit},
-        {
-            "$group": {
-                "_id": {"job_id": "$job_id", "trigger": _TRIGGER},
-                "ids": {"$push": "$_id"},
-                "unnumbered": unnumbered,
-                **_GROUP,
-            }
-        },
+        {"$group": {"_id": {"job_id": "$job_id", "trigger": _TRIGGER}, **ids, **_GROUP}},
     ]
     found = await (await db.executions.aggregate(batch, hint="delta")).to_list()
     if not found or known is None:
         return 0
-    total = _together(found, known.get("stats", {}).get("by_trigger", {}))
+    totals = reduce(merge_stats, map(_batch_of, found), stats_of(job_id, known.get("stats", {})))
+    folding = {name: sorted(id for group in found for id in group[name]) for name in ids}
+    fields = {
+        "stats": {"$literal": stats_document(totals)},
+        "folds": {"$add": ["$folds", 1]},
+        "folding": {"$mergeObjects": [{"$literal": folding}, {"first": {"$add": ["$last_number", 1]}}]},
+        "last_number": {"$add": ["$last_number", len(folding["unnumbered"])]},
+    }
     seen = {"_id": job_id, "folds": known["folds"], "folding": {"$exists": False}}
     after = await db.incarnations.find_one_and_update(
-        seen, _added(total), projection=_FOLDED, return_document=ReturnDocument.AFTER
+        seen, [{"$set": fields}], projection=_TOTALS, return_document=ReturnDocument.AFTER
     )
     if after is None:
         return 0
     await _clear(db, after)
-    return len(total["ids"])
+    return len(folding["ids"])
 
 
-def _together(groups: Sequence[dict[str, Any]], by_trigger: dict[str, int]) -> dict[str, Any]:
-    """The sum over all triggers. `by_trigger` are the totals so far: the write fails if they have changed."""
-    total: dict[str, Any] = {name: sum(group[name] for group in groups) for name in _ADDED_UP}
-    for name in ("ids", "unnumbered"):
-        total[name] = sorted(id for group in groups for id in group[name])
-    newest = max((group["last"] for group in groups if group["last"]), key=itemgetter("id"), default=None)
-    for group in groups:
-        by_trigger = merge_counts(by_trigger, _batch_of(group).by_trigger)
-    return total | {"last": newest, "by_trigger": by_trigger}
+async def finish_folding(db: Database, job_id: str) -> Document | None:
+    """Finish what a crash has left; returns the incarnation."""
+    known = await db.incarnations.find_one({"_id": job_id}, _TOTALS)
+    if known is not None and "folding" in known:
+        await _clear(db, known)
+    return known
 
 
-def _added(batch: dict[str, Any]) -> list[dict[str, Any]]:
-    """One write for the sums, the numbers, and the ids of the rows that the sums include now."""
-    sums: dict[str, Any] = {
-        f"stats.{name}": {"$add": [{"$ifNull": [f"$stats.{name}", 0]}, batch[name]]} for name in _ADDED_UP
-    }
-    sums["stats.by_trigger"] = {"$literal": batch["by_trigger"]}
-    last = {"$literal": batch["last"]}
-    newer = {"$gte": [{"$literal": (batch["last"] or {}).get("id", "")}, {"$ifNull": ["$stats.last.id", ""]}]}
-    if batch["last"] is not None:
-        sums["stats.last"] = {"$cond": [newer, last, "$stats.last"]}
-    folding = {
-        "ids": {"$literal": batch["ids"]},
-        "unnumbered": {"$literal": batch["unnumbered"]},
-        "first": {"$add": ["$last_number", 1]},
-    }
-    numbers = {"last_number": {"$add": ["$last_number", len(batch["unnumbered"])]}, "folds": {"$add": ["$folds", 1]}}
-    return [{"$set": {**sums, **numbers, "folding": folding}}]
-
-
-async def finish_folding(db: Database, job_id: str) -> None:
-    doc = await db.incarnations.find_one({"_id": job_id, "folding": {"$exists": True}}, _FOLDED)
-    if doc is not None:
-        await _clear(db, doc)
-
-
-async def _clear(db: Database, doc: dict[str, Any]) -> None:
+async def _clear(db: Database, doc: Document) -> None:
     """Clear the marks of rows that the totals include, give them their numbers, delete those that are not kept."""
     ids, unnumbered, first = doc["folding"]["ids"], doc["folding"]["unnumbered"], int(doc["folding"]["first"])
     clear: dict[str, Any] = {"$unset": ["delta", "rescued", "settle", "claim"]}

@@ -135,11 +135,29 @@ async def _try_together(db: Database, batch: Sequence[Attempt]) -> None:
     """Marks the writes that won, and those that have lost for good. Those without a mark are undecided."""
     if len(batch) < 2:
         return
-    names = [one.name for one in batch]
+    try:
+        all_won = await _update(db, batch) == len(batch)
+    except PyMongoError as error:
+        if not is_lost(error):
+            raise
+        all_won = False
+    stored: dict[str, dict[str, Any]] = {}
+    if not all_won:
+        found = db.jobs.find({"_id": {"$in": [one.name for one in batch]}}, {"id": 1, "version": 1, "stamp": 1})
+        stored = {doc["_id"]: doc async for doc in found}
+    for one in batch:
+        doc = stored.get(one.name, {})
+        one.won = all_won or doc.get("stamp") == one.stamp
+        one.lost = doc.get("id") == one.write.job.id and doc["version"] > (one.write.seen_version or 0) and not one.won
+
+
+async def _update(db: Database, batch: Sequence[Attempt]) -> int:
+    """One update for jobs that exist, in which each compares its own id and version; returns how many matched."""
     same = [
         {"$eq": ["$id", value_by_id({one.name: one.write.job.id for one in batch})]},
         {"$eq": ["$version", value_by_id({one.name: one.write.seen_version for one in batch})]},
     ]
+    names = [one.name for one in batch]
     seen = {"_id": {"$in": names}, "outbox": {"$exists": False}, "$expr": {"$and": same}}
     change: list[dict[str, Any]] = [
         {"$set": {"change": value_by_id({one.name: one.fields() for one in batch})}},
@@ -147,20 +165,7 @@ async def _try_together(db: Database, batch: Sequence[Attempt]) -> None:
         {"$replaceWith": {"$mergeObjects": ["$$ROOT", "$change"]}},
         {"$unset": "change"},
     ]
-    try:
-        all_won = (await db.jobs.update_many(seen, change)).matched_count == len(batch)
-    except PyMongoError as error:
-        if not is_lost(error):
-            raise
-        all_won = False
-    stored: dict[str, dict[str, Any]] = {}
-    if not all_won:
-        found = db.jobs.find({"_id": {"$in": names}}, {"id": 1, "version": 1, "stamp": 1})
-        stored = {doc["_id"]: doc async for doc in found}
-    for one in batch:
-        doc = stored.get(one.name, {})
-        one.won = all_won or doc.get("stamp") == one.stamp
-        one.lost = doc.get("id") == one.write.job.id and doc["version"] > (one.write.seen_version or 0) and not one.won
+    return (await db.jobs.update_many(seen, change)).matched_count
 
 
 # --- single writes --------------------------------------------------------------------------------------------------
@@ -200,17 +205,13 @@ async def _win(db: Database, one: Attempt) -> bool:
 
 
 async def _send(db: Database, one: Attempt) -> bool:
-    fields, write = one.fields(), one.write
-    if write.seen_version is None:
-        try:
-            await db.jobs.insert_one({"_id": one.name, **fields})
-        except DuplicateKeyError:
-            return False
-        return True
-    seen = {"_id": one.name, "id": write.job.id, "version": write.seen_version, "outbox": {"$exists": False}}
-    gone = {name: 1 for name in _OPTIONAL if name not in fields}
-    change: dict[str, Any] = {"$set": fields, **({"$unset": gone} if gone else {})}
-    return bool((await db.jobs.update_one(seen, change)).matched_count)
+    if one.write.seen_version is not None:
+        return await _update(db, [one]) == 1
+    try:
+        await db.jobs.insert_one({"_id": one.name, **one.fields()})
+    except DuplicateKeyError:
+        return False
+    return True
 
 
 def _is_in_the_way(stored: Mapping[str, Any], write: JobWrite) -> bool:
