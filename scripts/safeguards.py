@@ -305,7 +305,7 @@ SAFEGUARDS = (
         (
             Edit(
                 "core/dependencies/hand_over.py",
-                "decided = await rosters.made(store, row, names, writer_of(names), now)",
+                "decided = await rosters.create(store, row, names, writer_of(names), now)",
                 "return row",
             ),
         ),

@@ -16,7 +16,7 @@ from mainspring import Mainspring
 from mainspring.core.engine.follow_ups import do_follow_ups
 from mainspring.core.rules import transitions
 from mainspring.core.tenants import rosters
-from mainspring.core.tenants.endings import look_at_open
+from mainspring.core.tenants.endings import check_open_parents
 from mainspring.core.tenants.fan_out import Tenants
 from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
@@ -71,13 +71,13 @@ class World:
         known = await rosters.stored(self.store, parent.id)
         if known is None:
             assert parent.job in self.listed, "what comes after finds its list"
-            known = await rosters.made(self.store, parent, EVERYBODY, "w", now)
+            known = await rosters.create(self.store, parent, EVERYBODY, "w", now)
         async for names in rosters.names_of(self.store, parent.id, known):
             await self.store.add([Tenants(parent, None).child(name, now) for name in names])
 
     async def follow_once(self, store: Any) -> None:
         await do_follow_ups(store, self.clock.now(), unheard)
-        await look_at_open(store, self.clock.now(), unheard)
+        await check_open_parents(store, self.clock.now(), unheard)
 
     async def quiet(self) -> bool:
         return not (await self.store.find(ExecutionQuery(states=LIVE)) or await self.store.todo(1))

@@ -22,7 +22,7 @@ from mainspring.core.declaring.context import JobContext
 from mainspring.core.engine.follow_ups import do_follow_ups
 from mainspring.core.rules import transitions
 from mainspring.core.tenants import endings, fan_out, rosters
-from mainspring.core.tenants.endings import look_at_open
+from mainspring.core.tenants.endings import check_open_parents
 from mainspring.core.tenants.fan_out import FanOuts
 from mainspring.model.errors import CommandRefused
 from mainspring.model.events import AttemptEnded
@@ -143,7 +143,7 @@ class World:
         await do_follow_ups(store, self.clock.now(), self.hear)
 
     async def look(self, store: Any) -> None:
-        await look_at_open(store, self.clock.now(), self.hear)
+        await check_open_parents(store, self.clock.now(), self.hear)
 
     def hear(self, event: object) -> None:
         assert isinstance(event, AttemptEnded), event
@@ -315,7 +315,7 @@ def test_a_process_that_lists_after_the_parent_was_cancelled_adds_nothing() -> N
         assert await fan_outs.spread(context, called, called) == 0, "its list is closed"
         assert await world.store.children(parent.id) == {}
         await do_follow_ups(world.store, world.clock.now(), unheard)
-        await look_at_open(world.store, world.clock.now(), unheard)
+        await check_open_parents(world.store, world.clock.now(), unheard)
         assert await world.quiet()
         await world.app.close()
 
@@ -383,7 +383,7 @@ def test_tenants_that_end_before_their_parent_waits_are_seen_when_it_does(stops:
         await world.store.exchange([change], None)
         assert await world.store.todo(10) == []
         for _ in range(2):
-            await look_at_open(world.store, world.clock.now(), unheard)
+            await check_open_parents(world.store, world.clock.now(), unheard)
             await do_follow_ups(world.store, world.clock.now(), unheard)
         over = await world.app.get(parent.id)
         assert (over.state, over.counters["failed"]) == (State.FAILED, 4)

@@ -14,7 +14,7 @@ from ..core.cancelling import BATCH, cancel_all, sweep_job
 from ..core.declaring.registry import Registry
 from ..core.engine.follow_ups import do_follow_ups
 from ..core.engine.scheduler import Scheduler
-from ..core.tenants.endings import look_at_open
+from ..core.tenants.endings import check_open_parents
 from ..model.events import Trouble
 from ..model.execution import ExecutionRow, State
 from ..model.time.instants import SECOND, Micros
@@ -96,7 +96,7 @@ class Stepper:
 
     async def _sweep(self) -> None:
         """What follows an ending, and what cancelled jobs have left; statistics are counted."""
-        await look_at_open(self._store, self._clock.now(), self._emit)
+        await check_open_parents(self._store, self._clock.now(), self._emit)
         while await do_follow_ups(self._store, self._clock.now(), self._emit):
             pass
         await cancel_all(self._store, await self._store.unserved_cancels(BATCH), "cancelled", self._emit)

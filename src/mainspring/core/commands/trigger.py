@@ -124,7 +124,7 @@ class ManualRuns:
         """A list of tenants that the caller chose is stored before the parent. If the parent is never stored, the list
         expires."""
         if names is not None:
-            await rosters.made(self._store, parent, names, random_id(now, self._chance), now)
+            await rosters.create(self._store, parent, names, random_id(now, self._chance), now)
 
     async def _add_or_refuse(self, execution: ExecutionRow, audit: Audit) -> ExecutionRow:
         result, added = await self._enqueuer.add_one(execution, audit)

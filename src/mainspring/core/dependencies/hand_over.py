@@ -138,7 +138,7 @@ async def _after_whole(
     if handed.names and not names and await rosters.stored(store, row.id) is None:
         return None
     if names or len(job.spec.after) > 1:
-        decided = await rosters.made(store, row, names, writer_of(names), now)
+        decided = await rosters.create(store, row, names, writer_of(names), now)
         if decided.total:
             return row
     bad = handed.failed or handed.parents

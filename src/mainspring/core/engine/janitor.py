@@ -22,7 +22,7 @@ from ..ports import Clock, Store
 from ..rules import transitions
 from ..rules.retention import prune_rules, sparing_tenants
 from ..tenants import rosters
-from ..tenants.endings import look_at_open
+from ..tenants.endings import check_open_parents
 from .follow_ups import FollowUps
 
 BATCH = 100
@@ -130,7 +130,7 @@ class Janitor:
         """A parent is mostly ended by the follow-up of its last tenant. This is the safety net: one read where no
         parent is open."""
         now = await self._store.now()
-        if await look_at_open(self._store, now, self._emit):
+        if await check_open_parents(self._store, now, self._emit):
             self.wake_follow_ups()
         if self._fan_out_checks % PRUNE_LISTS_EVERY == 0:
             await rosters.prune_closed(self._store, now)

@@ -1,5 +1,5 @@
-"""Around the handler of a tenant's execution: who the tenant is, for code that is not given the context, and whatever
-the application wants to enter and leave: a schema, a connection, a language.
+"""What surrounds the handler of a tenant's execution: the name of the tenant, for code without access to the
+`JobContext`, and the application's own context manager, which may set a schema, a connection or a language.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from ...model.errors import NonRetryable
 from ..declaring.context import JobContext
 
 current_tenant: ContextVar[str | None] = ContextVar("mainspring_tenant", default=None)
-"""The tenant that the code here works for; None outside of a tenant's execution."""
+"""The tenant that the running code works for; None outside of a tenant's execution."""
 
 
 def in_tenant(
     call: Callable[[], Any], context: JobContext, factory: Callable[..., Any] | None, is_async: bool
 ) -> Callable[[], Any]:
-    """The call of a handler, made inside the context of its tenant. Task and thread have contexts of their own, so what
-    is set there is seen by nobody else."""
+    """The call of a handler inside the context of its tenant. It runs in a task or thread with a context of its own, so
+    no other code sees the variable."""
 
-    def plain() -> Any:
+    def blocking() -> Any:
         current_tenant.set(context.tenant)
         if factory is None:
             return call()
         manager = _manager(factory, context)
         if not hasattr(manager, "__enter__"):
             raise NonRetryable(
-                "an async tenant_context is for handlers that are async def: give a plain one for this job"
+                "an async tenant_context needs a handler that is async def: give this job a plain context manager"
             )
         with manager:
             return call()
 
-    async def waiting() -> Any:
+    async def awaited() -> Any:
         current_tenant.set(context.tenant)
         if factory is None:
             return await call()
@@ -45,7 +45,7 @@ def in_tenant(
         with manager:
             return await call()
 
-    return waiting if is_async else plain
+    return awaited if is_async else blocking
 
 
 def _manager(factory: Callable[..., Any], context: JobContext) -> Any:
@@ -55,13 +55,13 @@ def _manager(factory: Callable[..., Any], context: JobContext) -> Any:
     if inspect.iscoroutine(manager):
         manager.close()
     raise NonRetryable(
-        f"tenant_context gave {type(manager).__name__}, which is no context manager: "
+        f"tenant_context returned {type(manager).__name__}, which is not a context manager: "
         "decorate it with contextlib.contextmanager, or with asynccontextmanager"
     )
 
 
 def takes_context(factory: Callable[..., Any]) -> bool:
-    """It is called with the name of the tenant, unless its parameter is called ctx or context, or is a JobContext."""
+    """Whether it takes the JobContext (a parameter named ctx or context, or of that type) instead of the tenant."""
     try:
         first = next(iter(inspect.signature(factory).parameters.values()), None)
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""A parent's try: who are the tenants, and one execution for each of them.
+"""A parent's attempt: list the tenants, and add one execution for each of them.
 
-The list is stored before the first tenant is, and the id of a tenant's execution follows from parent and tenant. So a
-try may break off anywhere: the next one finds the list, adds what is missing, and adds nothing twice. Two at once, one
-of which lost its lease, do no harm either.
+The list is stored before the first execution, and the id of a tenant's execution follows from parent and tenant. So an
+attempt may stop anywhere: the next one finds the list, adds what is missing, and adds nothing twice. Two attempts at
+once, one of which has lost its lease, do no harm either.
 """
 
 from __future__ import annotations
@@ -40,70 +40,68 @@ from . import rosters
 BATCH = 500
 
 Apart: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a function of the application's, plain or async, where it holds up nobody and can be stopped."""
+"""Runs a function of the application, plain or async, where it blocks nothing else and can be stopped."""
 
 
 class TenantsUnknown(MainspringError):
-    """No list yet, and the code that makes it is not in this process."""
+    """There is no list yet, and this process does not have the code that makes it."""
 
     def __init__(self, job: str) -> None:
         super().__init__(job)
         self.job = job
 
     def __str__(self) -> str:
-        return (
-            f"this process has the handler, but not the declaration of job {self.job!r}, which says who its tenants are"
-        )
+        return f"this process has the handler, but not the declaration of job {self.job!r}, which lists its tenants"
 
 
 class FanOuts:
-    """What a worker needs for parents."""
+    """Adds the executions of tenants, for a worker that runs their parents."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock, emit: Emit = lambda _: None) -> None:
         self._store, self._registry, self._clock, self._emit = store, registry, clock, emit
         self.threads = ListingThreads(emit)
 
     def context_of(self, execution: ExecutionRow) -> Callable[..., Any] | None:
-        """What is entered around the handler of a tenant's execution."""
+        """The application's context manager for the handler of a tenant's execution."""
         return self._registry.context_of(execution.job, execution.handler)
 
     async def spread(self, context: JobContext, in_thread: Apart, in_task: Apart) -> int:
-        """Give each tenant its execution; returns how many there are. Between two calls to the store it stops if it was
-        asked to."""
+        """Add an execution for each tenant; returns how many there are. Stops between two calls of the store if the
+        parent is to be cancelled."""
         parent = row_of(context.execution)
         known = await rosters.stored(self._store, parent.id)
         if known is None:
             context.check()
-            names = await self._listed(context, in_thread, in_task)
+            names = await self._names(context, in_thread, in_task)
             context.check()
-            known = await rosters.made(
+            known = await rosters.create(
                 self._store, parent, names, f"{parent.token:06d}-{parent.owner}", self._clock.now()
             )
-        blank = Tenants(parent, await self._job(parent))
+        tenants = Tenants(parent, await self._job(parent))
         async for some in rosters.names_of(self._store, parent.id, known):
             for start in range(0, len(some), BATCH):
                 context.check()
                 now = self._clock.now()
-                children = [blank.child(name, now) for name in some[start : start + BATCH]]
+                children = [tenants.child(name, now) for name in some[start : start + BATCH]]
                 emit_enqueued(self._emit, children, await self._store.add(children))
         return known.total
 
-    async def _listed(self, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
+    async def _names(self, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
         provider = self._registry.provider(context.job)
         if provider is None:
             if self._registry.declares(context.job):
                 raise NonRetryable(f"job {context.job!r} is no longer declared with tenants=")
             raise TenantsUnknown(context.job)
-        return await called(provider, context, in_thread, in_task)
+        return await names_from(provider, context, in_thread, in_task)
 
     async def _job(self, parent: ExecutionRow) -> Job | None:
-        """For limits and weights; a job that was removed meanwhile has none."""
+        """The job, for limits and weights; None if it was deleted meanwhile."""
         found = await self._store.jobs([parent.job])
         return found[0] if found and found[0].id == parent.job_id else None
 
 
-async def called(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
-    """What a provider says; a plain function runs in a thread, and so does a generator until its last name."""
+async def names_from(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
+    """The names that a provider gives. A plain function runs in a thread, and so does a generator to its last name."""
     if not callable(provider):
         return tenant_names(provider)
     call = partial(provider, context) if context_wanted(provider) else provider
@@ -116,7 +114,7 @@ def _names(call: Callable[[], Any]) -> list[str]:
     given = call()
     if inspect.iscoroutine(given):
         given.close()
-        raise NonRetryable("tenants= returned a coroutine that nobody awaits: declare it with async def")
+        raise NonRetryable("tenants= returned a coroutine that is never awaited: declare it with async def")
     return tenant_names(given)
 
 
@@ -126,14 +124,14 @@ async def _awaited_names(call: Callable[[], Any]) -> list[str]:
 
 
 class Tenants:
-    """The executions of one parent's tenants, but for the tenant."""
+    """Makes the executions of one parent's tenants, which differ in nothing but the tenant."""
 
     def __init__(self, parent: ExecutionRow, job: Job | None) -> None:
         self._parent, self._job = parent, job
         fan_out = parent.rules.fan_out
         own = None if fan_out is None else fan_out.concurrency
         self._limit = None if own is None else Limit(fan_out_key(parent.id), concurrency=own)
-        self._blank = ExecutionRow(
+        self._template = ExecutionRow(
             id="",
             job=parent.job,
             job_id=parent.job_id,
@@ -155,9 +153,9 @@ class Tenants:
         )
 
     def child(self, tenant: str, now: Micros) -> ExecutionRow:
-        """Ready to run. It takes turns by its tenant, and has the limits of its job."""
+        """A pending execution. Its share is its tenant, and it has the limits of its job."""
         made = msgspec.structs.replace(
-            self._blank, id=tenant_id(self._parent.id, tenant), tenant=tenant, share=tenant, created=now, due=now
+            self._template, id=tenant_id(self._parent.id, tenant), tenant=tenant, share=tenant, created=now, due=now
         )
         if self._job is not None:
             made = with_limits(self._job, made)
@@ -166,9 +164,9 @@ class Tenants:
         return made
 
     def never_started(self, tenant: str, reason: str, now: Micros) -> ExecutionRow:
-        """The same, over from the start: nobody can make it run any more."""
+        """A cancelled execution, which takes the id that a pending one would have."""
         return msgspec.structs.replace(
-            self._blank,
+            self._template,
             id=tenant_id(self._parent.id, tenant),
             tenant=tenant,
             share=tenant,
@@ -185,7 +183,7 @@ MOST_HANGING = 3
 
 
 class TenantsHang(MainspringError):
-    """The function that lists the tenants hangs too often to be asked again."""
+    """The function that lists the tenants hangs in too many threads to be called again."""
 
     def __init__(self, job: str, threads: str) -> None:
         super().__init__(job, threads)
@@ -196,13 +194,16 @@ class TenantsHang(MainspringError):
 
 
 class ListingThreads:
+    """Calls functions that list tenants, each in a thread of its own: one that hangs can be given up, and does not take
+    a thread from handlers."""
+
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._hanging: dict[str, list[threading.Thread]] = {}
         self._made = 0
 
     async def call(self, job: str, function: Callable[[], Any]) -> Any:
-        """What the function returns or raises."""
+        """Returns or raises what the function does."""
         hanging = [thread for thread in self._hanging.pop(job, ()) if thread.is_alive()]
         if hanging:
             self._hanging[job] = hanging
@@ -213,9 +214,9 @@ class ListingThreads:
         context = contextvars.copy_context()
 
         def work() -> None:
-            said = context.run(_said, function)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
-                loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(said))
+            outcome = context.run(_outcome, function)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the call was given up
+                loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(outcome))
 
         self._made += 1
         thread = threading.Thread(target=work, name=f"mainspring-tenants-{job}-{self._made}", daemon=True)
@@ -223,20 +224,20 @@ class ListingThreads:
         try:
             value, error = await answer
         except asyncio.CancelledError:
-            self._left(job, thread)
+            self._give_up(job, thread)
             raise
         if error is not None:
             raise error
         return value
 
-    def _left(self, job: str, thread: threading.Thread) -> None:
+    def _give_up(self, job: str, thread: threading.Thread) -> None:
         if thread.is_alive():
             self._hanging.setdefault(job, []).append(thread)
-            told = f"the function that lists them was given up and has not ended: thread {thread.name} still runs it"
-            self._emit(Trouble(f"tenants of job {job}", told))
+            error = f"the function that lists them was given up and has not ended: thread {thread.name} still runs it"
+            self._emit(Trouble(f"tenants of job {job}", error))
 
 
-def _said(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+def _outcome(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     try:
         return function(), None
     except BaseException as error:

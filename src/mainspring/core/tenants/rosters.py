@@ -1,10 +1,10 @@
-"""The list of tenants that a parent runs for, on the shelf. It is made once, and never changes.
+"""Rosters: the list of tenants that a parent runs for, kept in entries. It is created once, and never changes.
 
-- scope `open`, key parent: this parent may have tenants alive. Written first, so that nothing of it is ever forgotten.
+- scope `open`, key parent: this parent may have live tenants. Written first, so that the other entries are never lost.
 - scope parent, keys `<writer>-0000`, `<writer>-0001`, ...: the names, a thousand in each.
-- scope parent, key `list`: whose names count. Whoever puts it there first has made the list; all others use it.
-- scope `closed`, key parent: the parent has ended. Its list stays for a day, so that a process that slept through the
-  end cannot make another one, and goes then.
+- scope parent, key `list`: whose names count. The first writer of this entry has created the list; all others use it.
+- scope `closed`, key parent: the parent has ended. Its list stays for a day, so that a process that was paused at the
+  end cannot create another one, and is deleted then.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ NOBODY = "-"
 
 
 class TenantList(msgspec.Struct, frozen=True):
-    """Whose names they are, and how many."""
+    """The writer of the names, and how many there are."""
 
     by: str
     total: int
 
 
 class OpenParent(msgspec.Struct, frozen=True):
-    """`at` is when it was written down, which is before any tenant of it began or ended."""
+    """`at` is when it was stored, before any of its tenants started or ended."""
 
     job_id: str
     at: Micros
@@ -48,17 +48,16 @@ async def stored(store: Store, parent_id: str) -> TenantList | None:
     return msgspec.json.decode(found[0].body, type=TenantList) if found else None
 
 
-async def made(store: Store, parent: ExecutionRow, names: Sequence[str], by: str, now: Micros) -> TenantList:
-    """The list of this parent: these names, or those that somebody else was first with. They are kept in the order of
-    the ids of their executions: in that order they go to the end of every index, which costs half as much as here and
-    there where there are ten thousand."""
+async def create(store: Store, parent: ExecutionRow, names: Sequence[str], by: str, now: Micros) -> TenantList:
+    """The list of this parent: these names, or those of another process that was first. They are stored in the order of
+    the ids of their executions: inserts in that order append to every index, which halves the cost of ten thousand."""
     ordered = sorted(names, key=lambda name: tenant_id(parent.id, name))
     await store.write_entries([_opened(parent, now), *_chunks(parent.id, ordered, by)])
     mine = TenantList(by, len(names))
     if (await store.write_entries([_header(parent.id, mine)]))[0]:
         return mine
     known = await stored(store, parent.id)
-    return TenantList(NOBODY, 0) if known is None else known  # forgotten: its parent ended long ago
+    return TenantList(NOBODY, 0) if known is None else known  # deleted: its parent ended long ago
 
 
 async def names_of(store: Store, parent_id: str, known: TenantList) -> AsyncIterator[list[str]]:
@@ -70,7 +69,7 @@ async def names_of(store: Store, parent_id: str, known: TenantList) -> AsyncIter
 
 
 async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:
-    """All that may have tenants alive: few, whatever has been."""
+    """All parents that may have live tenants, which are few."""
     found: list[tuple[str, OpenParent]] = []
     after = ""
     while page := await store.list_entries(KIND, OPEN, after=after, limit=PAGE):
@@ -80,19 +79,19 @@ async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:
 
 
 async def close(store: Store, parent: ExecutionRow, now: Micros) -> None:
-    """The parent has ended, and so have its tenants, or they were told to."""
+    """The parent has ended, and its tenants have ended or have a cancel request."""
     record = Entry(kind=KIND, scope=CLOSED, key=parent.id, body=_body(OpenParent(parent.job_id, now)))
     await store.write_entries([EntryWrite(entry=record)])
     await store.write_entries([EntryWrite(entry=Entry(kind=KIND, scope=OPEN, key=parent.id), remove=True)])
 
 
 async def forbid(store: Store, parent: ExecutionRow, now: Micros) -> TenantList:
-    """The list of a parent that has ended: an empty one if it has none, so that nobody can make one any more."""
+    """The list of a parent that has ended: an empty one if it has none, so that no process can create one any more."""
     known = await stored(store, parent.id)
-    return known if known is not None else await made(store, parent, [], NOBODY, now)
+    return known if known is not None else await create(store, parent, [], NOBODY, now)
 
 
-async def forget(store: Store, parent_id: str) -> None:
+async def delete(store: Store, parent_id: str) -> None:
     while entries := await store.list_entries(KIND, parent_id, limit=PAGE):
         await store.write_entries([EntryWrite(entry=entry, remove=True) for entry in entries])
     gone = [Entry(kind=KIND, scope=scope, key=parent_id) for scope in (OPEN, CLOSED)]
@@ -100,17 +99,17 @@ async def forget(store: Store, parent_id: str) -> None:
 
 
 async def prune_closed(store: Store, now: Micros) -> int:
-    """Forget the lists of parents that ended a day ago; returns how many."""
-    forgotten = 0
+    """Delete the lists of parents that ended a day ago; returns how many."""
+    deleted = 0
     after = ""
     while page := await store.list_entries(KIND, CLOSED, after=after, limit=PAGE):
         after = page[-1].key
         for entry in page:
             known = entry.read(OpenParent)
             if known is not None and known.at < now - KEPT_CLOSED:
-                await forget(store, entry.key)
-                forgotten += 1
-    return forgotten
+                await delete(store, entry.key)
+                deleted += 1
+    return deleted
 
 
 def _opened(parent: ExecutionRow, now: Micros) -> EntryWrite:

@@ -555,7 +555,7 @@ async def test_contexts_of_plain_and_async_handlers(memory_nodes: Nodes) -> None
         for name, kind in (("async-in-async", "async"), ("plain-in-async", "plain"), ("plain-in-thread", "plain")):
             assert (await run_job(app, name)).state is State.COMPLETED
             assert entered.pop() == (kind, "a")
-        for name, words in (("async-in-thread", "async def"), ("no-context", "no context manager")):
+        for name, words in (("async-in-thread", "async def"), ("no-context", "not a context manager")):
             parent = await run_job(app, name)
             [run] = await app.tenants.runs(parent)
             assert run.status is State.FAILED
