@@ -8,13 +8,15 @@
 The flows are: `enqueue` up to its INSERT, `tick` (one pass of the scheduler with a due job, up to the inserted
 execution) and `pause` (a command, up to its audit record). `sys.setprofile` counts in every thread, after the caches of
 the process have been filled once, as in a process that has been running for a while. A hop is one call of a function
-under src/mainspring; repeated calls of one function by the same caller are folded into one line.
+under src/mainspring; repeated calls of one function by the same caller are folded into one line. A round trip is a call
+of the Store port. What happens inside of one is marked with a bar, and its files are counted apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import inspect
 import random
 import sys
 import tempfile
@@ -29,11 +31,14 @@ from mainspring.core.engine.scheduler import Scheduler
 from mainspring.core.ports import Store
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "mainspring"
-ROUND_TRIPS = frozenset(name for name in vars(Store) if not name.startswith("_")) - {"listen", "open", "close"}
+ROUND_TRIPS = [name for name, member in vars(Store).items() if inspect.iscoroutinefunction(member)]
 WRITES = frozenset({"add", "write_jobs"})
+STATEMENTS = frozenset({"execute", "executemany"})
 
 
 class Limit(NamedTuple):
+    """How many files a flow may pass on its way to the store, and how many calls of the store it may make."""
+
     files: int
     round_trips: int
 
@@ -45,26 +50,28 @@ class Hop(NamedTuple):
     file: str
     function: str
     depth: int
+    in_store: bool
 
 
 class Walk:
-    """Records every call between `active = True` and the end of the last write to the store."""
+    """Records every call until the last statement of the last write to the store."""
 
     def __init__(self) -> None:
         self.active = False
+        self.round_trips: list[str] = []
         self._hops: list[Hop] = []
         self._depths: dict[FrameType, int] = {}
-        self._trips: list[tuple[FrameType, int]] = []
-        self._ends: dict[FrameType, int] = {}
-        """For each write to the store, the number of hops when it returned last: a coroutine returns at every wait."""
+        self._in_store = 0
+        self._statement = self._end = 0
+        """How many hops there were at the last SQL statement, and at the end of the last write."""
 
     def profile(self, frame: FrameType, event: str, arg: object) -> None:
         if not self.active or not frame.f_code.co_filename.startswith(str(SOURCE)):
             return
-        if event == "call" and frame not in self._depths:
+        if event == "call" and frame not in self._depths:  # a coroutine is called again whenever it goes on
             self._called(frame)
-        elif event == "return" and frame in self._ends:
-            self._ends[frame] = len(self._hops)
+        elif event == "c_call" and getattr(arg, "__name__", "") in STATEMENTS:
+            self._statement = len(self._hops)
 
     def _called(self, frame: FrameType) -> None:
         caller = frame.f_back
@@ -72,26 +79,42 @@ class Walk:
             caller = caller.f_back
         self._depths[frame] = depth = 0 if caller is None else self._depths[caller] + 1
         file = Path(frame.f_code.co_filename).relative_to(SOURCE).as_posix()
-        self._hops.append(Hop(file, frame.f_code.co_qualname, depth))
-        name = frame.f_code.co_name
-        inside = caller is not None and "/stores/" in caller.f_code.co_filename
-        if file.startswith("stores/") and not inside and name in ROUND_TRIPS and "self" in frame.f_locals:
-            self._trips.append((frame, len(self._hops)))
-            if name in WRITES:
-                self._ends[frame] = len(self._hops)
+        self._hops.append(Hop(file, frame.f_code.co_qualname, depth, self._in_store > 0))
+
+    def watch(self, store: Any) -> None:
+        """Count the calls of the Store port on this store."""
+        for name in ROUND_TRIPS:
+            setattr(store, name, self._counted(name, getattr(store, name)))
+
+    def _counted(self, name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def counted(*args: Any, **options: Any) -> Any:
+            if not self.active:
+                return await method(*args, **options)
+            self.round_trips.append(name)
+            self._in_store += 1
+            began = self._statement
+            try:
+                return await method(*args, **options)
+            finally:
+                self._in_store -= 1
+                if name in WRITES:
+                    self._end = self._statement if self._statement > began else len(self._hops)
+                    self.active = False
+
+        return counted
 
     @property
     def hops(self) -> list[Hop]:
-        return self._hops[: max(self._ends.values(), default=len(self._hops))]
+        return self._hops[: self._end]
 
     @property
-    def files(self) -> list[str]:
-        return sorted({hop.file for hop in self.hops})
+    def files(self) -> set[str]:
+        """On the way to the store."""
+        return {hop.file for hop in self.hops if not hop.in_store}
 
     @property
-    def round_trips(self) -> list[str]:
-        last = len(self.hops)
-        return [frame.f_code.co_name for frame, number in self._trips if number <= last]
+    def store_files(self) -> set[str]:
+        return {hop.file for hop in self.hops if hop.in_store} - self.files
 
     def lines(self) -> list[str]:
         """The walk, indented by the depth of calls, with repeated calls folded."""
@@ -103,7 +126,8 @@ class Walk:
                 folded.append((hop, 1))
         width = max(len(hop.file) for hop, _ in folded) + 2
         return [
-            f"  {hop.file:<{width}}{'  ' * hop.depth}{hop.function}{f'  x{times}' if times > 1 else ''}"
+            f"{' |' if hop.in_store else '  '} {hop.file:<{width}}{'  ' * hop.depth}{hop.function}"
+            f"{f'  x{times}' if times > 1 else ''}"
             for hop, times in folded
         ]
 
@@ -148,6 +172,7 @@ async def walk(name: str, database: str) -> Walk:
     flow, before = FLOWS[name]
     await app.open()
     try:
+        found.watch((await app._runtime.engine()).store)
         for each in before:
             await each(app)
         await _recorded(found, flow, app)
@@ -176,8 +201,8 @@ async def _report() -> None: ...
 def totals(name: str, store: str, found: Walk) -> str:
     trips = found.round_trips
     return (
-        f"{name} on {store}: {len(found.hops)} hops over {len(found.files)} files, "
-        f"{len(trips)} round trips ({', '.join(trips)})"
+        f"{name} on {store}: {len(found.hops)} hops; {len(found.files)} files to the store and "
+        f"{len(found.store_files)} in it; {len(trips)} round trips ({', '.join(trips)})"
     )
 
 

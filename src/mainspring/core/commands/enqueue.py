@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from inspect import isawaitable
 from math import ceil
 from operator import attrgetter
@@ -78,6 +79,7 @@ class Enqueuer:
         self._clock, self._chance, self._emit = clock, chance, emit
         self._payload_limit = payload_limit
         self._makers: dict[str, ExecutionMaker] = {}
+        self._revision = registry.revision  # of the handlers whose signatures the makers know
         self._periods = UniquePeriods(store, clock, emit)
 
     # --- enqueue ------------------------------------------------------------------------------------------
@@ -217,11 +219,12 @@ class Enqueuer:
 
     def _maker_of(self, job: Job) -> ExecutionMaker:
         maker = self._makers.get(job.name)
-        if maker is None or (maker.job is not job and maker.job != job):
-            if len(self._makers) >= MAX_MAKERS:
+        if maker is None or (maker.job is not job and maker.job != job) or self._revision != self._registry.revision:
+            if len(self._makers) >= MAX_MAKERS or self._revision != self._registry.revision:
                 self._makers.clear()
-            maker = ExecutionMaker(job, self.encode_params, self._clock, self._chance)
-            self._makers[job.name] = maker
+                self._revision = self._registry.revision
+            encode = partial(self._encode, self.signature_of(job))
+            maker = self._makers[job.name] = ExecutionMaker(job, encode, self._clock, self._chance)
         maker.job = job  # a row that was read again and is the same as before
         return maker
 
@@ -293,7 +296,9 @@ class Enqueuer:
 
     def encode_params(self, job: Job, params: Mapping[str, Any] | None) -> str:
         """Parameters on top of the job's own, checked against the handler's signature where that is known."""
-        signature = self.signature_of(job)
+        return self._encode(self.signature_of(job), job, params)
+
+    def _encode(self, signature: Signature | None, job: Job, params: Mapping[str, Any] | None) -> str:
         given: Any
         if type(params) is dict and not job.spec.params:  # nearly always
             given = params
