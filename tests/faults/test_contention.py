@@ -19,7 +19,7 @@ from mainspring.core.rules import transitions
 from mainspring.core.views.execution import row_of
 from mainspring.model.execution import FINAL
 from mainspring.model.store.messages import ClaimRequest, PruneRule
-from mainspring.stores.postgres import PostgresStore, schema
+from mainspring.stores.postgres import PostgresStore, migrate
 from mainspring.stores.postgres.connection.pool import PsycopgSession
 from tests.crash.handlers import UNDISTURBED, Witnessed, build
 from tests.crash.processes import PATIENCE, Processes, until
@@ -37,7 +37,7 @@ async def test_many_migrate_at_once(address: str) -> None:
     stores = [PostgresStore(address) for _ in range(6)]
     holder = await psycopg.AsyncConnection.connect(address)
     try:
-        await schema._lock(PsycopgSession(holder), stores[0].schema)
+        await migrate._lock(PsycopgSession(holder), stores[0].schema)
         opening = asyncio.gather(*(store.open() for store in stores))
         await until(lambda: _waiting_for_the_lock(address) == len(stores), PATIENCE)
         await holder.rollback()

@@ -52,10 +52,10 @@ def script(url: str, after: int = 0) -> str:
     if scheme == "mongodb":
         raise ConfigurationError("database_url: MongoDB has no SQL; `mainspring db migrate` creates the indexes")
     if scheme == "postgresql":
-        from ..stores.postgres.connection.opening import Place
+        from ..stores.postgres.connection.opening import Endpoint
         from ..stores.postgres.migrate import script as postgres_script
 
-        return postgres_script(Place(url, None, None).schema, after)
+        return postgres_script(Endpoint(url, None, None).schema, after)
     from ..stores.sqlite.statements import versions
 
     return "\n".join(text for number, text in versions() if number > after)
@@ -70,16 +70,16 @@ def _scheme(url: str) -> str:
 
 async def _postgres(url: str, *, migrate: bool) -> SchemaStatus:
     from ..stores.postgres import migrate as schema
-    from ..stores.postgres.connection.opening import Place
+    from ..stores.postgres.connection.opening import Endpoint
     from ..stores.postgres.database import Database
 
-    place = Place(url, None, None)
-    source, _, _ = await place.source()
+    endpoint = Endpoint(url, None, None)
+    source, _, _ = await endpoint.source()
     try:
         step = schema.migrate if migrate else schema.status_of
-        found = await step(source, place.schema, place.name)
+        found = await step(source, endpoint.schema, endpoint.name)
         if migrate:
-            await Database(source, place.schema, place.name).value("keep_partitions")
+            await Database(source, endpoint.schema, endpoint.name).value("keep_partitions")
     finally:
         await source.close()
     outdated = sorted(found.outdated)

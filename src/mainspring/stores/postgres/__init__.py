@@ -1,18 +1,15 @@
 """The PostgreSQL store: for any number of machines.
 
-migrations/     the schema: tables, functions, views; numbered, applied in order
+schema/         tables.sql, views.sql and functions/, one file each; migrate.py applies them
 sql/            named statements: each calls a function of the schema or reads; statements.py loads both
-address.py      what an address may say; schema.py applies migrations, and says where a database stands
-connections.py  our own connections; lines.py one of them; handed.py those of a pool or engine the application owns
-database.py     one statement at a time: retries, what errors mean
-rows.py         how an execution lies in the tables; arrays.py how a batch of changes travels, endings.py the usual one
-adding.py exchanging.py jobs.py finding.py running.py locking.py    the primitives, by subject
-loops.py        what belongs to one event loop
-beating.py      heartbeats: a connection of their own, used from their own thread
-wakeups.py      LISTEN and NOTIFY; gathering.py concurrent enqueues in one statement
-tidying.py      partitions made ahead, the live table vacuumed
-caller.py       enqueue inside the caller's own transaction, whatever the driver
-store.py        the Store itself
+store.py        the store: every primitive of the port and the function that runs it
+database.py     one statement at a time: which failures are repeated, what errors mean to a user
+connection/     address, our own pool and its wires, pools of the application, the caller's own transaction
+executions/     insert (and batching), exchange, what happens while they run, lists, rows and array literals
+jobs/           job rows and templates, ticks, lists
+entries.py locks_audit.py copying.py    further records
+heartbeat.py    heartbeats, from a thread of their own; wakeups.py LISTEN and NOTIFY
+maintenance.py  partitions created ahead, the live table vacuumed
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whole records out of the tables and into them: everything as it was, nothing counted anew.
+"""Copy whole records out of the tables and into them, without counting anything again.
 
-Each page is one statement: all of it is stored, or none.
+Each page is one statement: it is stored as a whole, or not at all.
 """
 
 from __future__ import annotations
@@ -107,5 +107,5 @@ async def _add_executions(db: Database, records: Sequence[ExecutionRecord]) -> A
 
 
 def _wire(row: ExecutionRow) -> dict[str, Any]:
-    told = {name: storable(getattr(row, name)) for name in ("reason", "error", "cancel_reason")}
-    return asdict(incoming(replace(row, **told))) | {"number": row.number}
+    texts = {name: storable(getattr(row, name)) for name in ("reason", "error", "cancel_reason")}
+    return asdict(incoming(replace(row, **texts))) | {"number": row.number}

@@ -1,9 +1,9 @@
-"""One statement at a time: which failures are tried again, and what the others mean to a user.
+"""One statement at a time: which failures are repeated, and what the others mean to a user.
 
-Deadlocks and serialisation failures did nothing: they are repeated, a few times, after short uneven waits. A lost
-connection may have done its work before it went: only what may be done twice is repeated, and only once. What asks for
-a key that an open transaction is about to take asks again until that one has ended. Everything else is left to the
-caller's loop, whose writes are fenced or idempotent.
+Deadlocks and serialisation failures changed nothing: the statement is repeated, a few times, after short random waits.
+After a lost connection the statement may have been committed: it is repeated only if it may run twice, and only once. A
+statement that needs a key which an open transaction is about to take is repeated until that transaction has ended.
+Everything else is left to the caller's loop, whose writes are fenced or idempotent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRIES = 8
 _LONGEST_PAUSE = 0.25
 
 _TRY_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
-_HELD = "55P03"  # a lock that was not had in the time the statement gave itself
+_HELD = "55P03"  # the statement did not get a lock in time
 _HELD_PATIENCE = 60.0
 _REMEDIES = {
     "28": "check user and password in the address",
@@ -40,11 +40,11 @@ _REMEDIES = {
 
 
 class KeyHeld(StoreError):
-    """An open transaction is about to take a key, or has locked a row, that was asked for."""
+    """An open transaction is about to take a key, or has locked a row, that the statement needs."""
 
 
 class Database:
-    """Runs named statements. `schema` is where they find their tables and functions."""
+    """Runs named statements. `schema` is where their tables and functions are."""
 
     def __init__(self, source: Source, schema: str, name: str = "PostgreSQL") -> None:
         self._source = source
@@ -65,7 +65,7 @@ class Database:
         return (await self.query(sql(name, self.schema), values, repeat=repeat))[0]
 
     async def value(self, name: str, *values: Any, repeat: bool = False, patient: bool = True) -> Any:
-        """The first column of the first row; None when there is none."""
+        """The first column of the first row; None when there is no row."""
         found = await self.query(sql(name, self.schema), values, repeat=repeat, patient=patient)
         return found[0][0] if found else None
 
@@ -73,8 +73,8 @@ class Database:
         return executions(await self.value(name, *values, repeat=True))
 
     async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False, patient: bool = True) -> list[Row]:
-        """`repeat` says that it may be done twice: a read, or an insert that knows its own rows again. Who is not
-        `patient` is told at once that a key is held."""
+        """`repeat`: the statement may run twice, because it reads, or recognises rows it has inserted. Without
+        `patient` a key that is held is an error at once."""
         lost, tried, given_up = False, 0, time.monotonic() + (_HELD_PATIENCE if patient else 0)
         while True:
             try:
@@ -91,13 +91,13 @@ class Database:
 
 
 def state_of(error: BaseException) -> str | None:
-    """The SQLSTATE of a driver's error, whichever driver it is."""
+    """The SQLSTATE of an error, whichever driver raised it."""
     state = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
     return state if isinstance(state, str) else None
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection is gone: cut, shut down by the server, or never made."""
+    """Whether the connection is lost: cut, shut down by the server, or never made."""
     state = state_of(error)
     if state is not None:
         return state.startswith("08") or state in ("57P01", "57P02", "57P03")
@@ -105,9 +105,9 @@ def is_lost(error: BaseException) -> bool:
 
 
 def explained(error: BaseException, name: str = "PostgreSQL") -> BaseException:
-    """A driver's error as one of ours, with the remedy where there is one; what no driver raised stays as it is.
+    """A driver's error as one of ours, with a remedy where there is one; other errors are returned unchanged.
 
-    `name` is what the database is called, without any password.
+    `name` is the address of the database, without any password.
     """
     state = state_of(error)
     if isinstance(error, MainspringError) or (state is None and not is_lost(error) and not _is_driver(error)):

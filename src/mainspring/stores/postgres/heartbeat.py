@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 
 from ...model.store.messages import HeartbeatReply, HeartbeatRequest
 from ...model.time.instants import seconds_to_micros
-from .connection.pool import Options, Row, Startup, hung_up_after_blocking
+from .connection.pool import Options, Row, Startup, hang_up_after_blocking
 from .database import Database, explained
 from .executions.literals import numbers
 from .executions.live import cancels_of
@@ -52,7 +52,7 @@ class OwnHeartbeats:
     def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         connection = self._connected()
         with (
-            hung_up_after_blocking(PATIENCE, connection),
+            hang_up_after_blocking(PATIENCE, connection),
             psycopg.RawCursor(connection, row_factory=tuple_row) as cursor,
         ):
             cursor.execute(sql("beat", self._schema), beat_values(beat))

@@ -9,9 +9,9 @@ Everything happens in one transaction under an advisory lock, so any number of p
 that dies leaves nothing behind, and a pooler is no obstacle.
 
 Processes of two releases may share a database during a deployment. Each definition records the release that applied
-it, and a process never replaces one of a newer release than its own: the newest release wins, whoever starts last. A
-release keeps its functions callable by the release before it, or raises the version number; a process refuses a
-version it does not know.
+it, and a process never replaces one of a newer release than its own: the newest release wins, whichever process starts
+last. A release keeps its functions callable by the release before it, or raises the version number; a process refuses
+a version it does not know.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .statements import Definition, definitions, versions
 _LOCK_SPACE = 0x6D61696E  # "main"
 _RELEASE = numbers(re.findall(r"\d+", VERSION)[:3])  # {0,1,0}: compared number by number
 
-# A search by snapshot. What to_regclass says may be remembered from before the lock: another migrator's tables are
-# created meanwhile, and nothing tells a session that only waits for an advisory lock.
+# A search by snapshot. to_regclass may answer from a cache filled before the lock was taken: a session that only waits
+# for an advisory lock does not notice the tables that another one creates meanwhile.
 _KNOWN = """
     SELECT EXISTS (
         SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace

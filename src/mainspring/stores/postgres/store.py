@@ -14,7 +14,7 @@ from ..common.networked import NetworkedStore
 from . import copying, locks_audit
 from . import entries as entry_rows
 from .connection import caller_transaction
-from .connection.opening import Opened, Place, open_place
+from .connection.opening import Endpoint, Opened, open_endpoint
 from .database import Database
 from .executions import exchange as exchanging
 from .executions import insert, live
@@ -58,11 +58,11 @@ class PostgresStore(NetworkedStore[Opened]):
 
     def __init__(self, database: Any, *, schema: str | None = None, listen_url: str | None = None) -> None:
         super().__init__()
-        self._place = Place(database, schema, listen_url)
-        self.schema = self._place.schema
+        self._endpoint = Endpoint(database, schema, listen_url)
+        self.schema = self._endpoint.schema
 
     async def _connect(self, listeners: Listeners) -> Opened:
-        return await open_place(self._place, listeners)
+        return await open_endpoint(self._endpoint, listeners)
 
     async def now(self) -> Micros:
         return int(await self.database.value("now", repeat=True))

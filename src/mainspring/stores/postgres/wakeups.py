@@ -1,9 +1,9 @@
-"""Wake-ups: told at once inside this process, and to others by NOTIFY, under load at most every 50 ms.
+"""Wake-ups between processes by NOTIFY, under load at most every 50 ms.
 
-NOTIFY takes a lock that all commits with a notification share; it therefore travels in a transaction of its own, and
-seldom. The listener has its own connection, direct where the rest goes through a pooler. It is pinged through that
-very session: what it hears of its own ping proves both the line and the LISTEN. Whenever it has (re)connected,
-everybody is told that anything may have happened. Polling goes on all the time, so losing all this costs only time.
+All commits with a notification share a lock, so NOTIFY runs in a transaction of its own, and seldom. The listener has
+its own connection, a direct one where the others go through a pooler. It pings itself through that session: its own
+ping coming back proves both the connection and the LISTEN. Whenever it has connected, all listeners of this process are
+woken, because anything may have happened meanwhile. Polling never stops, so a lost notification costs only time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...core.ports import Topic
 from ...model.errors import StoreError
 from ..common.event_loops import end_task
 from .connection.pool import Options, connect
-from .connection.wire import Line
+from .connection.wire import Wire
 from .database import Database
 from .statements import sql
 
@@ -33,17 +33,17 @@ _TOPICS = {topic.value: topic for topic in Topic}
 
 
 class Announcer:
-    """Tells other processes. The first news goes out at once, what follows soon after goes out together.
+    """Notifies other processes. The first topic is sent at once, those that follow soon after are sent together.
 
-    The pause between two notifications grows while there is news all the time. Work that comes now and then is
-    announced at once each time; a steady stream of it twenty times a second.
+    The pause between two notifications grows while there is something to announce all the time: work that comes now
+    and then is announced at once, a steady stream twenty times a second.
     """
 
     def __init__(self, db: Database, channel: str, origin: str) -> None:
         self._db, self._channel, self._origin = db, channel, origin
         self._news: set[Topic] = set()
         self._task: asyncio.Task[None] | None = None
-        self._quiet_until = 0.0  # by the monotonic clock: something was said just now
+        self._quiet_until = 0.0  # by the monotonic clock: something was announced just now
 
     def announce(self, topics: set[Topic]) -> None:
         self._news |= topics
@@ -52,8 +52,8 @@ class Announcer:
             self._task = asyncio.create_task(self._send(wait), name="mainspring-notify")
 
     def leading(self, topic: Topic) -> str | None:
-        """What to say in a statement that makes news itself, if nothing was said for a while: that saves whoever is
-        idle a round trip. None: `announce` it afterwards."""
+        """The payload for a statement that announces the topic itself, if nothing was announced for a while: that saves
+        a round trip. None: call `announce` afterwards."""
         now = time.monotonic()
         if now < self._quiet_until or (self._task is not None and not self._task.done()):
             return None
@@ -61,7 +61,7 @@ class Announcer:
         return f"{self._origin} {topic}"
 
     async def close(self) -> None:
-        """What is left is sent before the connections go."""
+        """Sends what is left before the connections are closed."""
         await end_task(self._task)
         await self._flush()
 
@@ -81,20 +81,20 @@ class Announcer:
             if news:
                 await self._db.value("notify", self._channel, f"{self._origin} {','.join(sorted(news))}")
         except StoreError:
-            pass  # a hint: whoever misses it polls
+            pass  # only a hint: other processes poll
         except asyncio.CancelledError:
             self._news |= news
             raise
 
 
-class Ear:
-    """Hears other processes, for as long as it is open."""
+class NotificationListener:
+    """Receives the notifications of other processes while it is open."""
 
     def __init__(
-        self, options: Options | None, channel: str, origin: str, tell: Callable[[Iterable[Topic]], None]
+        self, options: Options | None, channel: str, origin: str, wake: Callable[[Iterable[Topic]], None]
     ) -> None:
-        """Without options there is no line to listen on."""
-        self._options, self._channel, self._origin, self._tell = options, channel, origin, tell
+        """Without options there is no connection to listen on."""
+        self._options, self._channel, self._origin, self._wake = options, channel, origin, wake
         self._task: asyncio.Task[None] | None = None
         self._awaited: str | None = None  # our own ping that has not come back yet
         self.hears = False  # whether LISTEN is known to work at the moment
@@ -118,40 +118,40 @@ class Ear:
             await asyncio.sleep(pause)
 
     async def _listen(self, options: Options) -> None:
-        line = Line(await connect(options), PING_PATIENCE, prepares=False)
+        wire = Wire(await connect(options), PING_PATIENCE, prepares=False)
         try:
-            line.hear(self._heard)
-            await line.fetch(f"LISTEN {self._channel}", ())
-            self._tell([Topic.ANY])
+            wire.on_notification(self._notified)
+            await wire.fetch(f"LISTEN {self._channel}", ())
+            self._wake([Topic.ANY])
             while True:
-                await line.until_cut(PING_AFTER)
-                await self._ping(line)
+                await wire.wait_unless_cut(PING_AFTER)
+                await self._ping(wire)
                 self.hears = True
         finally:
-            line.close()
+            wire.close()
 
-    async def _ping(self, line: Line) -> None:
-        """The server has a few seconds to send our own words back to us."""
+    async def _ping(self, wire: Wire) -> None:
+        """The server has a few seconds to send our own notification back."""
         self._awaited = f"{self._origin} ping {secrets.token_hex(4)}"
-        await line.fetch(sql("notify", self._channel), (self._channel, self._awaited))
+        await wire.fetch(sql("notify", self._channel), (self._channel, self._awaited))
         for _ in range(round(PING_PATIENCE / PING_LOOK)):
-            if self._awaited is None:  # as a rule it comes before the answer
+            if self._awaited is None:  # it usually arrives before the answer
                 return
-            await line.until_cut(PING_LOOK)
+            await wire.wait_unless_cut(PING_LOOK)
         raise TimeoutError
 
-    def _heard(self, payload: str) -> None:
+    def _notified(self, payload: str) -> None:
         if payload == self._awaited:
             self._awaited = None
         topics = _topics_of(payload, self._origin)
         if topics:
-            self._tell(topics)
+            self._wake(topics)
 
 
 @lru_cache(maxsize=256)
 def _topics_of(payload: str, own: str) -> tuple[Topic, ...]:
-    """`ORIGIN topic,topic`; from the SQL function, or a trigger, only the topics. Pings are for who sent them. Whoever
-    sends says the same again and again, and whoever hears is in a hurry."""
+    """The payload is `ORIGIN topic,topic`; from the SQL function only the topics. A process ignores its own
+    notifications and the pings of others. Cached, because payloads repeat."""
     origin, _, words = payload.rpartition(" ")
     if origin.partition(" ")[0] == own or origin.endswith(" ping"):
         return ()

@@ -20,7 +20,7 @@ from mainspring.model.store.batches import ExecutionTemplate, batch_of
 from mainspring.model.store.messages import Added, Change, ClaimRequest, ExecutionQuery
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
-from mainspring.stores.postgres.connection.wire import Line
+from mainspring.stores.postgres.connection.wire import Wire
 from mainspring.stores.postgres.executions.batching import ROWS_AT_ONCE
 from mainspring.stores.postgres.executions.exchange import completions
 from tests.servers import postgres
@@ -287,7 +287,7 @@ async def test_lines_that_the_server_has_closed_meanwhile_are_not_used(url: str)
 
 async def test_closing_a_broken_line_leaves_the_one_that_got_its_number_alone(url: str) -> None:
     """libpq closes the socket of a broken connection by itself; the next connection may get the same number."""
-    broken = Line(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False)
+    broken = Wire(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False)
     number = broken.connection.pgconn.socket
     [[pid]] = await broken.fetch("SELECT pg_backend_pid()", ())
     with psycopg.connect(url, autocommit=True) as other:
@@ -296,7 +296,7 @@ async def test_closing_a_broken_line_leaves_the_one_that_got_its_number_alone(ur
     lines = []
     while not lines or lines[-1].connection.pgconn.socket != number:
         assert len(lines) < 50, "the number was never given again"
-        lines.append(Line(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False))
+        lines.append(Wire(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False))
     broken.close()
     async with asyncio.timeout(DEADLINE):
         assert await lines[-1].fetch("SELECT 1", ()) == [(1,)]
@@ -307,7 +307,7 @@ async def test_closing_a_broken_line_leaves_the_one_that_got_its_number_alone(ur
 @pytest.mark.parametrize("ending", ["an answer", "the end of the line"])
 async def test_a_line_looks_by_itself_when_the_event_loop_does_not_tell(url: str, ending: str) -> None:
     """uvloop stops watching a socket that was reset, after having told of it once."""
-    line = Line(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False)
+    line = Wire(await psycopg.AsyncConnection.connect(url, autocommit=True), 30.0, prepares=False)
     [[pid]] = await line.fetch("SELECT pg_backend_pid()", ())
     asyncio.get_running_loop().remove_reader(line.connection.pgconn.socket)
     async with asyncio.timeout(DEADLINE):

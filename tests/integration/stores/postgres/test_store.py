@@ -33,7 +33,7 @@ from mainspring.model.store.messages import (
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connection.pool import Startup
-from mainspring.stores.postgres.wakeups import Ear
+from mainspring.stores.postgres.wakeups import NotificationListener
 from tests.servers import postgres
 from tests.support import until
 
@@ -351,7 +351,7 @@ async def test_concurrent_enqueues_go_out_together_and_each_hears_its_own(url: s
 )
 def test_what_a_notification_means(payload: str, heard: list[Topic]) -> None:
     told: list[Topic] = []
-    Ear(None, "mainspring", "us", told.extend)._heard(payload)
+    NotificationListener(None, "mainspring", "us", told.extend)._notified(payload)
     assert told == heard
 
 

@@ -1,4 +1,4 @@
-"""What an address may say beyond what PostgreSQL's own library reads from it.
+"""Our own options in an address, beyond those that libpq reads.
 
 >>> parse_address("postgresql://localhost/app?schema=jobs&pool_size=4").schema
 'jobs'
@@ -42,7 +42,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_address(url: str, schema: str | None = None, listen_url: str | None = None) -> Address:
-    """Our own options are taken out of the query; the rest goes to the driver as it is."""
+    """Our own options are taken out of the query; the driver gets the rest unchanged."""
     parts = urlsplit(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in query if name in _OURS}
@@ -61,7 +61,7 @@ def parse_address(url: str, schema: str | None = None, listen_url: str | None = 
 
 
 def connection_options(conninfo: str) -> dict[str, Any]:
-    """The parameters of a connection, with ours where it names none of its own."""
+    """The parameters of a connection, with our defaults."""
     try:
         return with_defaults(conninfo_to_dict(conninfo))
     except ProgrammingError as error:
@@ -71,7 +71,7 @@ def connection_options(conninfo: str) -> dict[str, Any]:
 
 
 def with_defaults(options: dict[str, Any]) -> dict[str, Any]:
-    """With settings that notice a silent peer within seconds, unless the address says otherwise."""
+    """With settings that detect a silent peer within seconds, unless the address sets its own."""
     return _ALIVE | {name: value for name, value in options.items() if value is not None}
 
 

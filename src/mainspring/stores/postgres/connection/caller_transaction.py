@@ -1,7 +1,7 @@
 """Enqueue inside a transaction that the caller holds open on a connection of their own (ENQ-2).
 
 Whatever the driver, it is one call of the schema's function `enqueue` with one JSON argument. Nothing is committed
-here, and a key that is taken does not disturb the transaction.
+here, and a key that is taken does not abort the transaction.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _explained(error: Exception, schema: str) -> BaseException:
 
 
 def _way(connection: Any) -> tuple[Run, bool]:
-    """How to run a statement on this connection, and whether it must be awaited."""
+    """The function that runs a statement on this connection, and whether it must be awaited."""
     if isinstance(connection, psycopg.AsyncConnection):
         return _psycopg_async, True
     if isinstance(connection, psycopg.Connection):
@@ -79,12 +79,12 @@ def _way(connection: Any) -> tuple[Run, bool]:
 
 
 def _is_a(connection: Any, name: str) -> bool:
-    """By the names of its classes: nothing is imported that the application does not use."""
+    """By the names of its classes, so that nothing is imported that the application does not use."""
     return any(f"{kind.__module__}.{kind.__qualname__}" == name for kind in type(connection).__mro__)
 
 
 def _psycopg(connection: Any, schema: str, request: str) -> Any:
-    """With a cursor of our own kind: the connection's may make other rows, or read other placeholders."""
+    """With a cursor of our own: the connection's may return other rows, or take other placeholders."""
     with psycopg.RawCursor(connection, row_factory=tuple_row) as cursor:
         cursor.execute(_text(schema), (request,))
         return _first(cursor.fetchone())
@@ -125,7 +125,7 @@ def _alchemy_text(schema: str) -> Any:
 
 
 def _first(row: Any) -> Any:
-    """The one column, whatever kind of rows the caller's cursor makes."""
+    """The only column, whatever kind of rows the caller's cursor returns."""
     return next(iter(row.values())) if isinstance(row, dict) else row[0]
 
 

@@ -1,6 +1,6 @@
 """Pools and engines that the application owns: statements borrow a connection, and nothing is ever closed (OPS-7).
 
-Heartbeats and LISTEN need connections of their own; where the pool says where it leads they are made from that.
+Heartbeats and LISTEN need connections of their own, made from the address of the pool where it gives one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PLACEHOLDER = re.compile(r"\$(\d+)")
 _OURS = ("autocommit", "row_factory", "cursor_factory", "prepare_threshold", "context")
 
 
-class Handed:
-    """What the application handed in. It stays open when we close.
+class ForeignPool:
+    """A pool or engine of the application. It stays open when the store closes.
 
-    A pool belongs to the event loop it was opened on: what other loops ask for is run there.
+    A pool belongs to the event loop it was opened on: statements of other loops run there.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -55,7 +55,7 @@ class Handed:
         """Not ours to close."""
 
     def options(self) -> Options | None:
-        """Where the pool leads, if it says so."""
+        """The options of its connections, if it gives them."""
         return None
 
 
@@ -97,7 +97,7 @@ class ThreadSession:
 
 
 def percent(text: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
-    """The statement for drivers that know only %s.
+    """The statement for drivers that take %s instead of $1.
 
     >>> percent("SELECT $2, $1, 5 % 2", ["a", "b"])
     ('SELECT %s, %s, 5 %% 2', ['b', 'a'])
@@ -109,7 +109,7 @@ def percent(text: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
 # --- pools ----------------------------------------------------------------------------------------------------------
 
 
-class PsycopgPool(Handed):
+class PsycopgPool(ForeignPool):
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         async with self._pool.connection() as connection, connection.transaction():
@@ -119,7 +119,7 @@ class PsycopgPool(Handed):
         return _psycopg_options(self._pool)
 
 
-class BlockingPsycopgPool(Handed):
+class BlockingPsycopgPool(ForeignPool):
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         connection = await asyncio.to_thread(self._pool.getconn)
@@ -133,7 +133,7 @@ class BlockingPsycopgPool(Handed):
         return _psycopg_options(self._pool)
 
 
-class AsyncpgPool(Handed):
+class AsyncpgPool(ForeignPool):
     async def _fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         return [tuple(row) for row in await self._pool.fetch(text, *values)]
 
@@ -146,7 +146,7 @@ class AsyncpgPool(Handed):
 # --- engines --------------------------------------------------------------------------------------------------------
 
 
-class AsyncEngine(Handed):
+class AsyncEngine(ForeignPool):
     """On psycopg or asyncpg: the driver's own connection is used for the length of the transaction."""
 
     @asynccontextmanager
@@ -160,7 +160,7 @@ class AsyncEngine(Handed):
         return _engine_options(self._pool)
 
 
-class BlockingEngine(Handed):
+class BlockingEngine(ForeignPool):
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         borrowed = await asyncio.to_thread(self._pool.raw_connection)
@@ -196,7 +196,7 @@ def _engine_options(engine: Any) -> Options | None:
     return with_defaults(conninfo_to_dict(plain.render_as_string(hide_password=False)))
 
 
-_KINDS: dict[str, type[Handed]] = {
+_KINDS: dict[str, type[ForeignPool]] = {
     "psycopg_pool.AsyncConnectionPool": PsycopgPool,
     "psycopg_pool.pool_async.AsyncConnectionPool": PsycopgPool,
     "psycopg_pool.ConnectionPool": BlockingPsycopgPool,
@@ -207,8 +207,8 @@ _KINDS: dict[str, type[Handed]] = {
 }
 
 
-def handed(thing: Any) -> Handed:
-    """Known by the names of its classes: nothing is imported that the application does not use."""
+def foreign_pool(thing: Any) -> ForeignPool:
+    """Recognised by the names of its classes, so that nothing is imported that the application does not use."""
     for kind in type(thing).__mro__:
         found = _KINDS.get(f"{kind.__module__}.{kind.__qualname__}")
         if found is not None:

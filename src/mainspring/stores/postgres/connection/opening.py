@@ -1,5 +1,5 @@
-"""What a store has while it is open: connections, heartbeats, wake-ups. Made from an address, or from what the
-application handed in, which is never closed here."""
+"""What a store holds while it is open: connections, heartbeats, wake-ups. They are made from an address, or from a pool
+of the application, which is never closed here."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..executions.batching import InsertBatcher
 from ..heartbeat import Heartbeats, OwnHeartbeats, PooledHeartbeats
 from ..maintenance import Maintenance
 from ..statements import DEFAULT_SCHEMA, checked_schema
-from ..wakeups import Announcer, Ear
+from ..wakeups import Announcer, NotificationListener
 from .address import Address, connection_options, parse_address, with_defaults
-from .foreign_pools import handed
-from .pool import Connections, Options, Source, Startup, made_ours
+from .foreign_pools import foreign_pool
+from .pool import Connections, Options, Source, Startup, prepared_for_us
 
 _FACTORY_SIZE, _FACTORY_PATIENCE = 10, 65.0
 
 
-class Place:
-    """Where the data is: an address, a pool, an engine, or a function that makes connections."""
+class Endpoint:
+    """How to reach the database: an address, a pool, an engine, or a function that makes connections."""
 
     def __init__(self, database: Any, schema: str | None, listen_url: str | None) -> None:
         self._database = database
@@ -36,13 +36,13 @@ class Place:
         if isinstance(database, str):
             self._address = parse_address(database, schema, listen_url)
         elif not _is_factory(database):
-            handed(database)  # refuses what is neither, at once
+            foreign_pool(database)  # refuses anything else at once
         self._listen = None if listen_url is None else connection_options(listen_url)
         self.schema = self._address.schema if self._address else checked_schema(schema or DEFAULT_SCHEMA)
         self.name = self._address.name if self._address else "PostgreSQL"
 
     async def source(self) -> tuple[Source, Options | None, Options | None]:
-        """Where statements go, and how heartbeats and LISTEN connect, if that is known."""
+        """Where statements run, and the options of connections for heartbeats and for LISTEN, if they are known."""
         if self._address is not None:
             address = self._address
             startup = Startup(address.main, address.statement_timeout)
@@ -50,24 +50,26 @@ class Place:
             return own, address.main, address.listen
         if _is_factory(self._database):
             return await self._from_factory(self._database)
-        pool = handed(self._database)
+        pool = foreign_pool(self._database)
         options = pool.options() or self._listen
         return pool, options, self._listen or options
 
     async def _from_factory(self, factory: Callable[[], Any]) -> tuple[Source, Options | None, Options | None]:
-        """What the factory makes for us is ours to close."""
-        first = await made_ours(factory())
+        """Connections that the factory makes for the store are closed by the store."""
+        first = await prepared_for_us(factory())
         options = with_defaults(conninfo_to_dict(first.info.dsn) | {"password": first.info.password or None})
         await first.close()
-        own = Connections(lambda: made_ours(factory()), _FACTORY_SIZE, _FACTORY_PATIENCE)
+        own = Connections(lambda: prepared_for_us(factory()), _FACTORY_SIZE, _FACTORY_PATIENCE)
         return own, options, self._listen or options
 
 
 class Opened:
     """The parts of an open store."""
 
-    def __init__(self, db: Database, heartbeats: Heartbeats, ear: Ear, announcer: Callable[[], Announcer]) -> None:
-        self.db, self.heartbeats, self.listener = db, heartbeats, ear
+    def __init__(
+        self, db: Database, heartbeats: Heartbeats, listener: NotificationListener, announcer: Callable[[], Announcer]
+    ) -> None:
+        self.db, self.heartbeats, self.listener = db, heartbeats, listener
         self.announcers = PerLoop(announcer)
         self.batchers = PerLoop(lambda: InsertBatcher(db, self.announcers.here()))
         self.maintenance = Maintenance(db)
@@ -80,18 +82,18 @@ class Opened:
         await self.db.close()
 
 
-async def open_place(place: Place, listeners: Listeners) -> Opened:
+async def open_endpoint(endpoint: Endpoint, listeners: Listeners) -> Opened:
     """Connect, and bring the schema up to this release."""
     try:
-        source, own, listen = await place.source()
+        source, own, listen = await endpoint.source()
     except psycopg.Error as error:
-        raise explained(error, place.name) from error
-    await migrate.migrate(source, place.schema, place.name)
-    db = Database(source, place.schema, place.name)
-    heartbeats: Heartbeats = PooledHeartbeats(db) if own is None else OwnHeartbeats(own, place.schema, place.name)
+        raise explained(error, endpoint.name) from error
+    await migrate.migrate(source, endpoint.schema, endpoint.name)
+    db = Database(source, endpoint.schema, endpoint.name)
+    heartbeats: Heartbeats = PooledHeartbeats(db) if own is None else OwnHeartbeats(own, endpoint.schema, endpoint.name)
     origin = secrets.token_hex(6)
-    ear = Ear(listen, place.schema, origin, listeners.wake)
-    return Opened(db, heartbeats, ear, lambda: Announcer(db, place.schema, origin))
+    listener = NotificationListener(listen, endpoint.schema, origin, listeners.wake)
+    return Opened(db, heartbeats, listener, lambda: Announcer(db, endpoint.schema, origin))
 
 
 def _is_factory(thing: Any) -> bool:

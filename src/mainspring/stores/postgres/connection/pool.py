@@ -1,8 +1,7 @@
-"""Our own connections to a server: as many as are needed at once, up to a limit, opened when needed and kept.
+"""Our own pool of connections: opened when needed, up to a limit, and kept.
 
-Every statement stands alone, in a transaction of its own (autocommit), and nothing is expected of a session: no
-setting, no lock, and no prepared statement unless the line is known to be direct. That is what makes a pooler in
-transaction mode as good as any.
+Every statement runs in a transaction of its own (autocommit) and relies on no state of the session: no setting, no
+lock, and no prepared statement unless the connection is known to be direct. So a pooler in transaction mode works.
 A connection that failed is closed, and the idle ones with it: after a restart of the server all of them are stale.
 """
 
@@ -23,12 +22,12 @@ from psycopg.rows import tuple_row
 from ....model.errors import InvalidValue
 from ...common.event_loops import PerLoop
 from .wire import Connection as Connection
-from .wire import Line, hang_up
 from .wire import Row as Row
+from .wire import Wire, hang_up
 
 Options: TypeAlias = dict[str, Any]
 
-FIRST_WORD = 5.0  # seconds the server has for the first answer on a new connection
+FIRST_ANSWER = 5.0  # seconds the server has for the first answer on a new connection
 _UNWANTED_OPTIONS = "unsupported startup parameter"
 
 
@@ -54,7 +53,7 @@ class Source(Protocol):
 
 
 class PsycopgSession:
-    """A connection of psycopg, with cursors that read $1 and make tuples, whatever its own do."""
+    """A connection of psycopg, with cursors that take $1 and return tuples, whatever its own cursors do."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -69,7 +68,7 @@ class PsycopgSession:
 
 
 class Startup:
-    """The options a connection is made with. Poolers refuse session settings at start-up: then it goes without."""
+    """The options a connection is made with. Where a pooler refuses session settings at start-up, they are left out."""
 
     def __init__(self, options: Options, statement_timeout: float) -> None:
         self._plain = options
@@ -80,7 +79,7 @@ class Startup:
         return self._plain if self._settings is None else self._plain | {"options": self._settings}
 
     def gives_way(self, error: psycopg.OperationalError) -> bool:
-        """Whether it is worth trying again without the settings."""
+        """Whether the settings were refused; from then on they are left out."""
         if self._settings is None or _UNWANTED_OPTIONS not in str(error):
             return False
         self._settings = None
@@ -104,50 +103,50 @@ class Startup:
 
 
 class Connections:
-    """At most `size` at a time on each event loop. `make` opens one; `patience` is the net under the server's own
-    statement timeout."""
+    """At most `size` connections on each event loop. `make` opens one; `patience` is how long a statement may take, in
+    case the server's own statement timeout does not end it."""
 
     def __init__(self, make: Callable[[], Awaitable[Connection]], size: int, patience: float) -> None:
         self._make = make
         self._patience = patience
-        self._parts = PerLoop(lambda: _Lines(size), _Lines.close)
+        self._parts = PerLoop(lambda: _Wires(size), _Wires.close)
         self._closed = False
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
-        lines = self._parts.here()
-        line = lines.at_hand() or await lines.take() or await self._connect(lines)
+        wires = self._parts.here()
+        wire = wires.at_hand() or await wires.take() or await self._connect(wires)
         try:
-            rows = await line.fetch(text, values)
+            rows = await wire.fetch(text, values)
         except psycopg.Error:
-            self._after_error(lines, line)
+            self._after_error(wires, wire)
             raise
         except BaseException:
-            lines.drop(line)
+            wires.drop(wire)
             raise
         if self._closed:
-            lines.drop(line)
+            wires.drop(wire)
         else:
-            lines.give_back(line)
+            wires.give_back(wire)
         return rows
 
-    async def _connect(self, lines: _Lines) -> Line:
-        """Whatever goes wrong, its place is free again: also when the server hangs up as soon as it was reached."""
+    async def _connect(self, wires: _Wires) -> Wire:
+        """If it fails, its slot is free again."""
         try:
             connection = await self._make()
-            return Line(connection, self._patience, prepares=connection.prepare_threshold is not None)
+            return Wire(connection, self._patience, prepares=connection.prepare_threshold is not None)
         except BaseException:
-            lines.drop(None)
+            wires.drop(None)
             raise
 
-    def _after_error(self, lines: _Lines, line: Line) -> None:
-        """Most errors leave the connection as good as before; when it is lost, so are those it was opened with."""
-        if line.usable and not self._closed:
-            lines.give_back(line)
+    def _after_error(self, wires: _Wires, wire: Wire) -> None:
+        """Most errors leave the connection usable. If it is lost, the idle ones are closed too."""
+        if wire.usable and not self._closed:
+            wires.give_back(wire)
             return
-        lost = line.lost
-        lines.drop(line)
+        lost = wire.lost
+        wires.drop(wire)
         if lost:
-            lines.close()
+            wires.close()
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -160,84 +159,84 @@ class Connections:
 
     async def close(self) -> None:
         self._closed = True
-        for lines in self._parts.all():
-            lines.close()
+        for wires in self._parts.all():
+            wires.close()
 
 
-class _Lines:
-    """The lines of one event loop: idle ones, the newest on top, and who waits for one."""
+class _Wires:
+    """The wires of one event loop: the idle ones, the newest last, and the callers that wait for one."""
 
     def __init__(self, size: int) -> None:
         self._size = self._free = size
-        self._idle: list[Line] = []
-        self._waiting: deque[asyncio.Future[Line | None]] = deque()
+        self._idle: list[Wire] = []
+        self._waiting: deque[asyncio.Future[Wire | None]] = deque()
         self._pid = os.getpid()
 
-    def at_hand(self) -> Line | None:
-        """An idle one without waiting, which is nearly always there; if not, `take`."""
+    def at_hand(self) -> Wire | None:
+        """An idle wire, without waiting; None: call `take`."""
         if not self._idle or not self._free or self._idle[-1].cut or self._pid != os.getpid():
             return None
         self._free -= 1
         return self._idle.pop()
 
-    async def take(self) -> Line | None:
-        """None: there is room for a new one, and whoever asked is to make it."""
-        if self._pid != os.getpid():  # the parent of this process uses the inherited ones
+    async def take(self) -> Wire | None:
+        """None: a slot is free, and the caller opens a new connection."""
+        if self._pid != os.getpid():  # the parent of this process uses those that were inherited
             self._idle, self._waiting, self._free, self._pid = [], deque(), self._size, os.getpid()
         if self._free == 0:
             return await self._turn()
         self._free -= 1
         while self._idle:
-            line = self._idle.pop()
-            if not line.cut:
-                return line
-            line.close()  # the server has hung up meanwhile
+            wire = self._idle.pop()
+            if not wire.cut:
+                return wire
+            wire.close()  # the server has closed it meanwhile
         return None
 
-    async def _turn(self) -> Line | None:
-        turn: asyncio.Future[Line | None] = asyncio.get_running_loop().create_future()
+    async def _turn(self) -> Wire | None:
+        turn: asyncio.Future[Wire | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             return await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it came at the same moment: the next one may have it
-                line = turn.result()
-                self.drop(None) if line is None else self.give_back(line)
+            if turn.done() and not turn.cancelled():  # it arrived at the same moment: pass it on
+                wire = turn.result()
+                self.drop(None) if wire is None else self.give_back(wire)
             raise
 
-    def give_back(self, line: Line) -> None:
-        if not self._handed_on(line):
-            self._idle.append(line)
+    def give_back(self, wire: Wire) -> None:
+        if not self._passed_on(wire):
+            self._idle.append(wire)
             self._free += 1
 
-    def drop(self, line: Line | None) -> None:
-        """Its place is free for another one."""
-        if line is not None:
-            line.close()
-        if not self._handed_on(None):
+    def drop(self, wire: Wire | None) -> None:
+        """Close it; its slot is free for another connection."""
+        if wire is not None:
+            wire.close()
+        if not self._passed_on(None):
             self._free += 1
 
     def close(self) -> None:
-        """The idle ones, without waiting for anything: their loop may be gone."""
+        """Close the idle ones, without waiting: their event loop may be gone."""
         idle, self._idle = self._idle, []
-        for line in idle:
-            line.close()
+        for wire in idle:
+            wire.close()
 
-    def _handed_on(self, line: Line | None) -> bool:
+    def _passed_on(self, wire: Wire | None) -> bool:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(line)
+                turn.set_result(wire)
                 return True
         return False
 
 
 async def connect(options: Options) -> Connection:
-    """Statements are prepared only on a direct line: a pooler would run them on a server that does not know them. It
-    gives itself away by a process number that is not the server's."""
+    """Statements are prepared only on a direct connection: a pooler would run them on a session that does not know
+    them. A pooler is recognised by a process number that is not the server's."""
     connection = await psycopg.AsyncConnection.connect(**options, autocommit=True, prepare_threshold=None)
     try:
-        with hung_up_after(FIRST_WORD, connection):
+        with hang_up_after(FIRST_ANSWER, connection):
             [[pid]] = await PsycopgSession(connection).fetch("SELECT pg_backend_pid()")
     except BaseException:
         await connection.close()
@@ -252,9 +251,9 @@ def connect_blocking(options: Options) -> psycopg.Connection[Row]:
 
 
 @contextmanager
-def hung_up_after(seconds: float, connection: Connection) -> Iterator[None]:
-    """Whoever waits for the server longer than that finds the connection broken. Nothing else ends such a wait on a
-    line that has fallen silent: cancelling it would ask the server to stop, over the same silent line."""
+def hang_up_after(seconds: float, connection: Connection) -> Iterator[None]:
+    """Break the connection if the block takes longer. Nothing else ends the wait for a server that has fallen silent:
+    a cancellation would ask the server to stop, over the same silent network."""
     overdue = asyncio.get_running_loop().call_later(seconds, hang_up, connection)
     try:
         yield
@@ -263,7 +262,7 @@ def hung_up_after(seconds: float, connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def hung_up_after_blocking(seconds: float, connection: psycopg.Connection[Any]) -> Iterator[None]:
+def hang_up_after_blocking(seconds: float, connection: psycopg.Connection[Any]) -> Iterator[None]:
     overdue = threading.Timer(seconds, hang_up, (connection,))
     overdue.daemon = True
     overdue.start()
@@ -273,8 +272,8 @@ def hung_up_after_blocking(seconds: float, connection: psycopg.Connection[Any]) 
         overdue.cancel()
 
 
-async def made_ours(made: Connection | Awaitable[Connection]) -> Connection:
-    """A connection from the application's own factory, in the state our statements need."""
+async def prepared_for_us(made: Connection | Awaitable[Connection]) -> Connection:
+    """A connection from the application's factory, set up for our statements."""
     connection = await made if isawaitable(made) else made
     if not isinstance(connection, psycopg.AsyncConnection):
         raise InvalidValue("database", type(connection).__name__, "a factory of psycopg.AsyncConnection")

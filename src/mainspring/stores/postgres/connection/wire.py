@@ -1,8 +1,8 @@
-"""One connection of ours, spoken to through libpq itself.
+"""One connection to a server, driven through libpq itself.
 
-A cursor of the driver costs a tenth of a millisecond of Python for each statement: it registers with the event loop
-for every wait, looks up how to adapt each value, and sets a timer. Here the line is registered once, values are the few
-kinds our statements have, and one timer looks after all of them. That is half of what an enqueue costs this process.
+A cursor of psycopg costs a tenth of a millisecond of Python for each statement: it registers with the event loop for
+every wait, looks up how to adapt each value, and sets a timer. Here the socket is registered once, values are of the
+few kinds our statements have, and one timer serves all statements. That halves what an enqueue costs this process.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 Row: TypeAlias = tuple[Any, ...]
 Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
-PREPARED_AT_MOST = 100  # per line; searches have many forms, and the rest is run without
-LOOK_AGAIN = 0.25
-"""Seconds after which a line that waits looks by itself. uvloop stops watching a socket that was reset, and says so
-only once, when what came before the reset may still be read: who then waits for more would wait for ever."""
+PREPARED_AT_MOST = 100  # per connection; searches have many forms, and further ones run unprepared
+CHECK_INTERVAL = 0.25
+"""Seconds after which a wire that waits checks its socket itself. uvloop stops watching a socket that was reset, and
+reports it only once, while earlier input may still be unread: a statement that waits for more would never end."""
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE, ExecStatus.EMPTY_QUERY)
 
 
-class Line:
-    """Runs one statement at a time on the event loop it was made on. `prepares`: it leads straight to a server."""
+class Wire:
+    """Runs one statement at a time on the event loop it was made on. `prepares`: the connection is direct, so that
+    statements may be prepared."""
 
     def __init__(self, connection: Connection, patience: float, *, prepares: bool) -> None:
         self.connection = connection
@@ -40,14 +41,14 @@ class Line:
         self._encoding = connection.info.encoding
         self._loop = asyncio.get_running_loop()
         self._socket = self._pg.socket
-        self.cut = False  # the other end has gone
-        self._is_deaf = False
+        self.cut = False  # the server has closed the connection
+        self._watch_stopped = False
         self._prepared: dict[str, bytes] = {}
         self._waiting: asyncio.Future[None] | None = None
         self._results: list[Any] = []
         self._overdue_at = 0.0
-        self._watch: asyncio.TimerHandle | None = None
-        self._heard: Callable[[str], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._notified: Callable[[str], None] | None = None
         self._broken: asyncio.Future[None] | None = None
         self._transformer = Transformer(connection)
         self._loop.add_reader(self._socket, self._readable)
@@ -92,12 +93,12 @@ class Line:
         self._prepared[text] = name
         return name
 
-    def hear(self, heard: Callable[[str], None]) -> None:
-        """Be told of notifications as soon as they arrive."""
-        self._heard = heard
+    def on_notification(self, callback: Callable[[str], None]) -> None:
+        """Call this with the payload of each notification as soon as it arrives."""
+        self._notified = callback
 
-    async def until_cut(self, seconds: float) -> None:
-        """Waits so long; raises when the line breaks meanwhile."""
+    async def wait_unless_cut(self, seconds: float) -> None:
+        """Wait so many seconds; raises as soon as the connection is lost."""
         self._broken = broken = self._loop.create_future()
         if not self.cut:
             await asyncio.wait([broken], timeout=seconds)
@@ -105,7 +106,7 @@ class Line:
             raise errors.OperationalError("the connection is lost")
 
     def close(self) -> None:
-        """From any thread, and without waiting: the loop of the line may be busy, or gone."""
+        """From any thread, and without waiting: the event loop of the wire may be busy, or closed."""
         try:
             here = asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -119,15 +120,15 @@ class Line:
             self._pg.finish()
 
     def _finish(self) -> None:
-        self._deaf()
-        if self._watch is not None:
-            self._watch.cancel()
-        self.connection._closed = True  # as its own `close` would say, which cannot be awaited here
+        self._stop_watching()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.connection._closed = True  # as its own `close` does, which cannot be awaited here
         self._pg.finish()
 
     def _encoded(self, values: Sequence[Any]) -> list[bytes | None]:
-        """Texts, numbers and truths: PostgreSQL reads all of them as Python writes them. libpq would take the first NUL
-        for the end of a text."""
+        """Texts, numbers and booleans: PostgreSQL reads them as Python writes them. libpq would take a NUL for the
+        end of the text."""
         encoding = self._encoding
         given = [
             None if value is None else (value if isinstance(value, str) else str(value)).encode(encoding)
@@ -139,13 +140,13 @@ class Line:
         return given
 
     def _answer(self) -> asyncio.Future[None]:
-        """Done when the server has said all it has to say to what was just sent; whoever waits for it says when it no
-        longer does."""
+        """Done when the server has answered what was just sent in full. The caller resets `_waiting` when it stops
+        waiting."""
         self._results = []
         self._waiting = waiting = self._loop.create_future()
         self._overdue_at = self._loop.time() + self._patience
-        if self._watch is None:
-            self._watch = self._loop.call_later(LOOK_AGAIN, self._look)
+        if self._timer is None:
+            self._timer = self._loop.call_later(CHECK_INTERVAL, self._check)
         if self._pg.flush():
             self._loop.add_writer(self._socket, self._writable)
         return waiting
@@ -162,29 +163,29 @@ class Line:
         pg, waiting = self._pg, self._waiting
         try:
             pg.consume_input()
-            if self._heard is not None:
-                self._pass_on(self._heard)
+            if self._notified is not None:
+                self._deliver(self._notified)
             if waiting is None:
                 return
             while not pg.is_busy():
                 result = pg.get_result()
                 if result is None:
-                    if self._heard is not None:
-                        self._pass_on(self._heard)
-                    self._told(None)
+                    if self._notified is not None:
+                        self._deliver(self._notified)
+                    self._done(None)
                     return
                 self._results.append(result)
         except psycopg.Error as error:
-            self._break()  # what was answered may not have been committed: the server says so last
-            self._told(None if self._results and self._results[-1].status in _FAILED else error)
+            self._break()  # results that came may not be committed: the server confirms that last
+            self._done(None if self._results and self._results[-1].status in _FAILED else error)
 
-    def _pass_on(self, heard: Callable[[str], None]) -> None:
+    def _deliver(self, callback: Callable[[str], None]) -> None:
         while (notice := self._pg.notifies()) is not None:
-            heard(notice.extra.decode(self._encoding))
+            callback(notice.extra.decode(self._encoding))
 
     def _break(self) -> None:
         self.cut = True
-        self._deaf()
+        self._stop_watching()
         if self._broken is not None and not self._broken.done():
             self._broken.set_result(None)
 
@@ -194,11 +195,11 @@ class Line:
                 return
         except psycopg.Error as error:
             self._break()
-            self._told(error)
+            self._done(error)
         else:
             self._loop.remove_writer(self._socket)
 
-    def _told(self, error: Exception | None) -> None:
+    def _done(self, error: Exception | None) -> None:
         waiting = self._waiting
         if waiting is None or waiting.done():
             return
@@ -207,27 +208,27 @@ class Line:
         else:
             waiting.set_exception(error)
 
-    def _deaf(self) -> None:
-        """At once when the line breaks, and never again: libpq closes a broken socket by itself, and a moment later its
-        number may be that of another line, which must go on hearing."""
-        if not self._is_deaf:
-            self._is_deaf = True
+    def _stop_watching(self) -> None:
+        """At once when the connection breaks, and only once: libpq closes a broken socket by itself, and a moment later
+        its number may belong to the socket of another wire, which must stay watched."""
+        if not self._watch_stopped:
+            self._watch_stopped = True
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
 
-    def _look(self) -> None:
-        """One timer for all statements: is the one that runs now overdue, or is there news nobody told of?"""
-        self._watch = None
+    def _check(self) -> None:
+        """One timer for all statements: is the current one overdue, or is there input that was not reported?"""
+        self._timer = None
         if self._waiting is None:
             return
         if self._loop.time() >= self._overdue_at:
             hang_up(self.connection)
-        if not self._is_deaf and _has_news(self._socket):
+        if not self._watch_stopped and _has_input(self._socket):
             self._readable()
-        self._watch = self._loop.call_later(LOOK_AGAIN, self._look)
+        self._timer = self._loop.call_later(CHECK_INTERVAL, self._check)
 
 
-def _has_news(fileno: int) -> bool:
+def _has_input(fileno: int) -> bool:
     if not hasattr(select, "poll"):
         return bool(select.select([fileno], [], [], 0)[0])
     poll = select.poll()
@@ -236,6 +237,6 @@ def _has_news(fileno: int) -> bool:
 
 
 def hang_up(connection: Connection | psycopg.Connection[Any]) -> None:
-    """As if the other end had: its owner, who may be in the middle of something, is told by the driver."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as line:
-        line.shutdown(socket.SHUT_RDWR)
+    """Shut the socket down, as if the server had closed it: a statement that waits on it fails."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as end:
+        end.shutdown(socket.SHUT_RDWR)

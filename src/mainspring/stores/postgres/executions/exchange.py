@@ -61,7 +61,7 @@ async def _in_rounds(
 
 
 def rounds(changes: Sequence[Change]) -> list[list[tuple[int, Change]]]:
-    """Numbered changes in the order of their ids, no id twice. Hardly ever more than one round."""
+    """Numbered changes in the order of their ids, no id twice. Nearly always one round."""
     numbered = [(number, change) for number, change in enumerate(changes) if is_id(change.id)]
     result: list[list[tuple[int, Change]]] = []
     while numbered:

@@ -1,7 +1,7 @@
 """The execution list: live and finished rows in the order of their ids, every search along an index that gives it.
 
 A query becomes one or more searches (per table and, where an index leaves out the completed ones, per state), each
-of which returns ids in order; the server cuts the page from their merge and reads only its rows in full.
+of which returns ids in order. The server merges them, cuts the page, and reads only its rows in full.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ALL_LIVE = ("phase < 2", "phase >= 2")
 
 
 class Search(NamedTuple):
-    """Conditions on one table, with their values under the numbers they have in the whole statement."""
+    """Conditions on one table; their placeholders are numbered through the whole statement."""
 
     table: str
     conditions: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Search(NamedTuple):
 
 
 class Values:
-    """The values of a statement, numbered as they come."""
+    """The values of a statement, numbered in the order they are added."""
 
     def __init__(self) -> None:
         self.given: list[Any] = []
@@ -90,7 +90,7 @@ async def logs(db: Database, id: str, after: int = 0) -> list[tuple[int, LogLine
 
 
 def _page(query: ExecutionQuery, values: Values, limit: int) -> str | None:
-    """One SELECT of ids that finds at least the first `limit` that match; None when nothing can."""
+    """A SELECT that returns at least the first `limit` ids that match; None when nothing can match."""
     searches = [search for plain in (*_live(query), *_history(query)) for search in _filtered(plain, query, values)]
     if not searches:
         return None
@@ -110,7 +110,7 @@ def _select(search: Search, most: str, order: str) -> str:
 
 
 def _select_of_job(search: Search, query: ExecutionQuery, values: Values, most: str) -> str:
-    """Each incarnation of the job is searched along the index by itself."""
+    """Each incarnation of the job is searched along the index separately."""
     named = values.add(query.job, "text")
     inner = _select(search.where("x.job_key = i.key"), most, _order(query))
     return f"SELECT f.id FROM mainspring.incarnation i CROSS JOIN LATERAL {inner} f WHERE i.job = {named}"
@@ -164,7 +164,7 @@ def _filtered(search: Search, query: ExecutionQuery, values: Values) -> list[Sea
 
 
 def _bound(sign: str, cursor: str | None) -> list[tuple[str, str, str | None]]:
-    """What is no id has its place among them as text."""
+    """A cursor that is not an id is compared as text."""
     if cursor is None:
         return []
     if is_id(cursor):
@@ -173,20 +173,20 @@ def _bound(sign: str, cursor: str | None) -> list[tuple[str, str, str | None]]:
 
 
 def _in_time(search: Search, query: ExecutionQuery, values: Values) -> list[Search]:
-    """A range of creation times is a range of ids, give or take; those whose ids tell another time come apart."""
+    """A range of creation times is a range of ids, but for strays, which are searched separately."""
     lowest, end = id_range(query.created_from, query.created_to)
     if lowest is None and end is None:
         return [search]
-    told = search.where("NOT x.stray")
+    by_id = search.where("NOT x.stray")
     if lowest is not None:
-        told = told.where(f"x.id >= {values.add(lowest, 'uuid')}")
+        by_id = by_id.where(f"x.id >= {values.add(lowest, 'uuid')}")
     if end is not None:
-        told = told.where(f"x.id < {values.add(end, 'uuid')}")
-    return [told, search.where("x.stray")]
+        by_id = by_id.where(f"x.id < {values.add(end, 'uuid')}")
+    return [by_id, search.where("x.stray")]
 
 
 def _traced(search: Search, trace_id: str | None, values: Values) -> list[Search]:
-    """A trace id came from elsewhere, or is the id of the execution itself."""
+    """A trace id is one of another system, or the id of the execution itself."""
     if trace_id is None:
         return [search]
     foreign = search.where(f"x.foreign_trace = {values.add(trace_id, 'text')}")
@@ -200,7 +200,7 @@ def _traced(search: Search, trace_id: str | None, values: Values) -> list[Search
 
 
 async def prune(db: Database, rule: PruneRule, limit: int) -> int:
-    """Found and deleted in two steps: finished rows never change but for their mark, which the deletion respects."""
+    """Found and deleted in two steps. A finished row only ever changes its `todo` mark, which the deletion checks."""
     ids = await _prunable(db, rule, limit)
     if not ids:
         return 0
@@ -221,7 +221,7 @@ async def _prunable(db: Database, rule: PruneRule, limit: int) -> list[str]:
 
 
 async def _prunable_in(db: Database, rule: PruneRule, state: State, before: str | None, limit: int) -> list[str]:
-    """An execution that ended before an instant was made before it: that bounds what is looked at."""
+    """An execution that ended before an instant was created before it, which bounds the search."""
     name = "prunable_completed" if state is State.COMPLETED else "prunable_other"
     rows = await db.rows(name, rule.job_id, before, rule.older_than, limit, state.value, repeat=True)
     return [str(id) for (id,) in rows]

@@ -17,7 +17,7 @@ Literals: TypeAlias = tuple[str | None, ...]
 
 LIVE, TODO, DROPPED, RESCUE, ALONE = 1, 2, 4, 8, 16
 _EXPECTED = {State.PENDING: 1, State.RUNNING: 2, State.WAITING: 3}
-_NEVER = 0  # no row is in this phase: a change that expects a final state finds none
+_NEVER = 0  # no row is in this phase: a change that expects a final state never applies
 
 
 def changes_literals(changes: Sequence[Change]) -> Literals:
@@ -57,7 +57,7 @@ def flags_of(change: Change) -> int:
 
 
 def numbers(values: Iterable[Any]) -> str:
-    """Values that need no quotes: numbers, ids, names of states."""
+    """An array of values that need no quotes: numbers, ids, names of states."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
@@ -80,12 +80,12 @@ def quoted(text: str) -> str:
 
 
 def storable(text: str | None) -> str | None:
-    """NUL is the one character PostgreSQL cannot store; an ending must never fail for its content."""
+    """NUL is the only character that PostgreSQL cannot store; settling must never fail because of a text."""
     return text.replace("\x00", "\ufffd") if text and "\x00" in text else text
 
 
 def _owners(owners: Sequence[str | None], plain: bool) -> str | None:
-    """One may stand for all, but only in the short form: none of the changes has a flag."""
+    """One owner may stand for all, but only if no change has a flag."""
     one = plain and owners[0] is not None and all(owner == owners[0] for owner in owners)
     return texts(owners[:1] if one else owners)
 

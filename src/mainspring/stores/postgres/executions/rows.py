@@ -1,13 +1,13 @@
-"""How an execution lies in the tables: columns for what is searched or may change, `body` for what never does.
+"""How an execution is stored: columns for what is searched or may change, `body` for what never changes.
 
-`body` is a JSON object without its closing brace. Read back, body and columns form one JSON object (`as_json` in the
-schema), which decodes into an `Execution` in one go.
+`body` is a JSON object without its closing brace. The schema's function `as_json` appends the columns to it: one JSON
+object, which decodes into an `ExecutionRow` in one go.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import starmap
 from operator import attrgetter
 
@@ -53,21 +53,17 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One row as the functions of the schema take it (type `incoming`); what is left out is NULL there."""
+    """One row as the functions of the schema take it (type `incoming`); what is left out becomes NULL."""
 
+    # as in ExecutionRow
     id: str
     job: str
     job_id: str
-    lane: str
     priority: int
     created: Micros
     due: Micros
-    body: str
-    foreign_trace: str | None = None
-    state: str | None = None
     tenant: str | None = None
     parent_id: str | None = None
-    stray: bool = False
     token: int = 0
     owner: str | None = None
     lease: Micros | None = None
@@ -81,22 +77,31 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True):
     todo: bool = False
     unique_key: str | None = None
     overlap_key: str | None = None
-    slots: int = 1
     running_unique_key: str | None = None
     running_overlap_key: str | None = None
     cancel_requested: Micros | None = None
     cancel_reason: str | None = None
     reason: str | None = None
     error: str | None = None
+    share: str | None = None
+    weight: int = 1
+    limits: str | None = None
+    # derived, or under another name
+    lane: str = ""
+    body: str = ""
+    foreign_trace: str | None = None
+    state: str | None = None
+    stray: bool = False
+    slots: int = 1
     attempts: str | None = None
     result: str | None = None
     counters: str | None = None
     metadata: str | None = None
     progress: str | None = None
-    share: str | None = None
-    weight: int = 1
-    limits: str | None = None
 
+
+_COMMON = [name for name in Incoming.__struct_fields__ if name in ExecutionRow.__struct_fields__ and name != "state"]
+_common = attrgetter(*_COMMON)
 
 # The fields in which fresh executions may differ; all others have their defaults.
 _OWN_FIELDS = (
@@ -113,7 +118,7 @@ _decode_many = msgspec.json.Decoder(list[ExecutionRow]).decode
 
 
 def executions(text: str | None) -> list[ExecutionRow]:
-    """What the string_agg of a query returned."""
+    """The rows in the string_agg of a query."""
     return [] if text is None else _decode_many(f"[{text}]")
 
 
@@ -122,12 +127,12 @@ def as_json(value: object) -> str:
 
 
 def json_texts(values: Sequence[object]) -> list[str]:
-    """Each as JSON, which has no line breaks of its own."""
+    """Each value as JSON, which has no line breaks of its own."""
     return _encode_lines(values).decode().split("\n")[:-1]
 
 
 def is_id(text: str) -> bool:
-    """Whether an execution can have this id at all: PostgreSQL refuses to compare other texts with one."""
+    """Whether this is an id at all: PostgreSQL refuses to compare other texts with one."""
     return _ID.fullmatch(text) is not None
 
 
@@ -157,53 +162,25 @@ def are_fresh(executions: Sequence[ExecutionRow]) -> bool:
 
 
 def incoming(e: ExecutionRow) -> Incoming:
-    return Incoming(
-        e.id,
-        e.job,
-        e.job_id,
-        lane_of(e),
-        e.priority,
-        e.created,
-        e.due,
-        body(e),
-        foreign_trace(e),
-        None if e.state is State.PENDING else e.state.value,
-        e.tenant,
-        e.parent_id,
-        is_stray(e),
-        e.token,
-        e.owner,
-        e.lease,
-        e.claimed,
-        e.started,
-        e.finished,
-        e.failures,
-        e.crashes,
-        e.alone,
-        e.staged,
-        e.todo,
-        e.unique_key,
-        e.overlap_key,
-        e.overlap_slots,
-        e.running_unique_key,
-        e.running_overlap_key,
-        e.cancel_requested,
-        e.cancel_reason,
-        e.reason,
-        e.error,
-        None if e.attempts_json == "[]" else e.attempts_json,
-        e.result_json,
-        e.counters_json,
-        e.metadata_json,
-        e.progress_json,
-        e.share,
-        e.weight,
-        e.limits,
+    new: Callable[..., Incoming] = Incoming
+    return new(
+        *_common(e),
+        lane=lane_of(e),
+        body=body(e),
+        foreign_trace=foreign_trace(e),
+        state=None if e.state is State.PENDING else e.state.value,
+        stray=is_stray(e),
+        slots=e.overlap_slots,
+        attempts=None if e.attempts_json == "[]" else e.attempts_json,
+        result=e.result_json,
+        counters=e.counters_json,
+        metadata=e.metadata_json,
+        progress=e.progress_json,
     )
 
 
 def body(e: ExecutionRow) -> str:
-    """Without the closing brace: the columns are written after it."""
+    """Without the closing brace: the columns are appended to it."""
     return _encode(body_of(e))[:-1].decode()
 
 
@@ -213,35 +190,16 @@ def bodies(executions: Sequence[ExecutionRow]) -> str:
 
 
 def body_of(e: ExecutionRow) -> Body:
-    ended = e.state.final
-    return Body(
-        e.job,
-        e.job_id,
-        e.handler,
-        e.queue,
-        e.trigger,
-        e.triggered_by,
-        e.trace_id,
-        e.traceparent,
-        NO_PARAMS if e.params == NO_PARAMS else e.params,  # a default is left out only if it is the very same text
-        e.policy,
-        e.tick,
-        e.window_begin,
-        e.window_end,
-        e.tenant,
-        e.parent_id,
-        e.retry_of,
-        e.priority,
-        e.overlap_slots,
-        e.share,
-        e.weight,
-        e.limits,
-        e.flow,
-        e.owner if ended else None,
-        e.lease if ended else None,
-        None if ended else e.finished,
-        False if ended else e.todo,
-    )
+    params = NO_PARAMS if e.params == NO_PARAMS else e.params  # msgspec leaves out a default only if it is this object
+    new: Callable[..., Body] = Body
+    if e.state.final:
+        return new(*_before_params(e), params, *_after_params(e), e.owner, e.lease)
+    return new(*_before_params(e), params, *_after_params(e), None, None, e.finished, e.todo)
+
+
+_FIELDS = Body.__struct_fields__
+_before_params = attrgetter(*_FIELDS[: _FIELDS.index("params")])
+_after_params = attrgetter(*_FIELDS[_FIELDS.index("params") + 1 : _FIELDS.index("owner")])
 
 
 def lane_of(execution: ExecutionRow) -> str:

@@ -1,7 +1,7 @@
 """The job list: along an index that leaves few rows when few match, along the index of the order when many do.
 
-First as many as are to be counted are found by what is asked for. If those are all, they are sorted. Otherwise matches
-are frequent, and the first page of them is soon found by walking in the order that is wanted.
+First the matches are collected up to the cap of the count. If those are all, they are sorted. Otherwise matches are
+frequent, and the first page is soon found by walking along the index of the order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..executions.lists import Values
 from ..executions.literals import texts
 from ..statements import in_schema
 
-# What is not folded yet: the newest ending of each of those jobs.
+# The newest ending of each job among those that are not folded yet.
 _NEWEST = """newest AS MATERIALIZED (
     SELECT DISTINCT ON (d.job_key) d.job_key, d.last_id, d.last_state, d.last_started
     FROM mainspring.delta d WHERE d.last_id IS NOT NULL ORDER BY d.job_key, d.last_id DESC
@@ -39,12 +39,12 @@ _KEYS = {
     "last_started": "x.last_started",
 }
 _LOOKED_UP = ("next_run", "last_started")
-_TRIED = 20  # times as many totals as rows wanted are looked up at first, when sorting by what they hold
+_TRIED = 20  # when sorting by totals, this many times the wanted rows are looked up at first
 _RARE = frozenset(State) - {State.COMPLETED}
 
 
 class Walk(NamedTuple):
-    """Tables, what to sort by, and what holds of the rows besides."""
+    """Tables, the sort key, and a further condition."""
 
     source: str
     key: str
@@ -52,7 +52,7 @@ class Walk(NamedTuple):
 
 
 async def find_jobs(db: Database, query: JobQuery, cap: int) -> JobsFound:
-    if query.order in _LOOKED_UP:  # which is done for those alone that are to be sorted
+    if query.order in _LOOKED_UP:  # only looked up for rows that have to be sorted
         plain = msgspec.structs.replace(query, order="name", limit=0)
         count, names = await _all_of_few(db, plain, cap)
         if 0 < count < cap and query.limit > 0:
@@ -68,7 +68,7 @@ async def find_jobs(db: Database, query: JobQuery, cap: int) -> JobsFound:
 
 
 async def _all_of_few(db: Database, query: JobQuery, cap: int) -> tuple[int, list[str]]:
-    """How many there are up to the cap, and the page, which holds if they are fewer than that."""
+    """The count up to the cap, and the page, which is right if the count is below the cap."""
     values = Values()
     most = values.add(cap, "bigint")
     started = f", {_LAST_STARTED} AS last_started" if query.order == "last_started" else ""
@@ -99,7 +99,7 @@ async def _all_of_few(db: Database, query: JobQuery, cap: int) -> tuple[int, lis
 
 
 async def _first_of_many(db: Database, query: JobQuery) -> list[str]:
-    """Those without a value come after all the others, by name."""
+    """Jobs without a value come last, by name."""
     wanted = query.offset + query.limit
     if query.order == "last_started":
         bound = await _bound(db, query, _TRIED * wanted)
@@ -120,7 +120,7 @@ async def _first_of_many(db: Database, query: JobQuery) -> list[str]:
 
 
 def _by_last_started(bound: str) -> Walk:
-    """`bound` is an operator and a value: what it leaves out is not looked up."""
+    """`bound` is an operator and a value; totals beyond it are not looked up."""
     key = f"({_LAST_STARTED})"
     extra = f"{key} IS NOT NULL"
     if bound:
@@ -130,7 +130,7 @@ def _by_last_started(bound: str) -> Walk:
 
 
 async def _bound(db: Database, query: JobQuery, enough: int) -> str:
-    """So many totals lie on this side of it."""
+    """A bound with so many totals on this side of it."""
     values = Values()
     down, sign = ("DESC", ">=") if query.backwards else ("ASC", "<=")
     text = f"""
@@ -142,7 +142,7 @@ async def _bound(db: Database, query: JobQuery, enough: int) -> str:
 
 
 async def _walked(db: Database, query: JobQuery, walk: Walk, most: int) -> list[str]:
-    """The first so many, in the order of the walk."""
+    """The first names in the order of the walk."""
     values = Values()
     limit, after = values.add(most, "bigint"), values.add(query.after, "text")
     down = "DESC" if query.backwards else "ASC"
@@ -165,7 +165,7 @@ async def _walked(db: Database, query: JobQuery, walk: Walk, most: int) -> list[
 
 
 def _terms(query: JobQuery, facts: JobFacts, values: Values) -> list[str]:
-    """What must hold."""
+    """The conditions."""
     columns = (("handler", query.handler), ("queue", query.queue), ("origin", query.origin))
     terms = [f"j.{name} = {values.add(value, 'text')}" for name, value in columns if value is not None]
     marks = (("paused", facts.paused), ("cancelled", facts.cancelled), ("planned", facts.planned))
@@ -186,7 +186,7 @@ def _terms(query: JobQuery, facts: JobFacts, values: Values) -> list[str]:
 
 
 def _last(states: frozenset[State | None]) -> list[str]:
-    """Endings that are rare have an index; what is not folded yet may be one too."""
+    """Rare endings have an index; endings that are not folded yet are searched too."""
     named = ", ".join(f"'{state}'" for state in sorted(state for state in states if state is not None))
     parts = [f"{_LAST_STATE} IN ({named})"] if named else []
     parts += [f"{_LAST_STATE} IS NULL"] if None in states else []

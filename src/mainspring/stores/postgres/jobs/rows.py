@@ -35,8 +35,8 @@ Way = Callable[[Database, Sequence[JobWrite]], Awaitable[list[JobWritten]]]
 
 
 async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[JobWritten], set[Topic]]:
-    """In the order of names within one statement: two schedulers never wait for each other. When one of them waits for
-    a key in an open transaction, each is written by itself, and that one is left for later."""
+    """In the order of names within one statement, so that two schedulers never wait for each other. If one of the
+    writes needs a key that an open transaction holds, each is written separately, and that one is left for later."""
     written = [JobWritten(won=False)] * len(writes)
     for batch in rounds(writes):
         for way, wanted in ((write_ticks, True), (_write_all, False)):
@@ -70,7 +70,7 @@ async def _write_all(db: Database, writes: Sequence[JobWrite]) -> list[JobWritte
 
 
 def rounds(writes: Sequence[JobWrite]) -> list[list[Numbered]]:
-    """Numbered writes in the order of names, no name twice. Hardly ever more than one round."""
+    """Numbered writes in the order of names, no name twice. Nearly always one round."""
     left, result = list(enumerate(writes)), []
     while left:
         batch = {write.job.name: (n, write) for n, write in reversed(left)}
@@ -195,8 +195,8 @@ async def count_jobs(db: Database, cap: int) -> int:
 
 
 async def due_jobs(db: Database, limit: int) -> DuePage:
-    """One more row than asked for tells when to look again: by its column, because `Job.due` reads the specification,
-    and one that this release cannot read must not keep all others from being found."""
+    """One row more than asked for gives the time of the next page: by its column, because `Job.due` reads the
+    specification, and a job that this release cannot read must not hide all others."""
     rows = await db.rows("jobs_due", limit + 1, repeat=True)
     now, upcoming = rows[0][0], rows[0][1]
     found = [row[2:] for row in rows if row[2] is not None]
@@ -215,8 +215,8 @@ async def stats(db: Database, job_ids: Sequence[str] | None = None) -> dict[str,
 
 def _stats_of(row: Row) -> JobStats:
     fields = dict(zip(_STATS, row, strict=True))
-    state, told = fields["last_state"], fields["by_trigger"]
-    by_trigger = {} if told is None else msgspec.json.decode(told, type=dict[str, int])
+    state, counts = fields["last_state"], fields["by_trigger"]
+    by_trigger = {} if counts is None else msgspec.json.decode(counts, type=dict[str, int])
     return JobStats(**{**fields, "last_state": None if state is None else State(state), "by_trigger": by_trigger})
 
 
