@@ -1,4 +1,4 @@
-"""Parameters given on the command line: `--params JSON` and `--param key=value`."""
+"""Parameters and fields of a job as typed: `--params JSON`, `--param key=value`, `--option key=value`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import click
 import msgspec
 
 from ..app.mainspring import Mainspring
-from ..model.errors import InvalidValue, shown
+from ..core.declaring.job_specs import name_in_requests, options_of, taken_away
+from ..core.declaring.options import EDITABLE, HTTP_FIELDS
+from ..model.errors import InvalidValue, nearest, shown
+from .session import Session
 
 _TEXT_OR_NONE = {str, type(None)}
+_FIELDS = sorted({*HTTP_FIELDS, *EDITABLE} - {"trigger"})  # a trigger is an object, which only code can give
 _UNKNOWN: Mapping[str, Any] = MappingProxyType({})
 
 
 def read_params(text: str | None, pairs: Sequence[str], textual: Mapping[str, Any] = _UNKNOWN) -> dict[str, Any] | None:
-    """The pairs on top of the object; None when neither is given. `textual` has the types of parameters for text.
+    """The pairs on top of the object; None when neither is given. `textual` has the types of parameters that take text.
 
     >>> read_params('{"a": 1}', ["b=2", "c=two", 'd="2"', "e=2"], textual={"e": str})
     {'a': 1, 'b': 2, 'c': 'two', 'd': '2', 'e': '2'}
@@ -28,7 +32,7 @@ def read_params(text: str | None, pairs: Sequence[str], textual: Mapping[str, An
 
 
 def textual_parameters(app: Mainspring, handler: str) -> Mapping[str, Any]:
-    """The parameters of a handler that take text or None, as far as this process knows the handler."""
+    """The parameters that take text or None, with their types; none of a handler that this process does not have."""
     if handler not in app._runtime.registry.names:
         return _UNKNOWN
     hints = {item.name: item.hint for item in app._runtime.registry.get(handler).signature.parameters.fields}
@@ -36,7 +40,7 @@ def textual_parameters(app: Mainspring, handler: str) -> Mapping[str, Any]:
 
 
 def as_options(error: InvalidValue, pairs: Sequence[str]) -> InvalidValue:
-    """An error about parameters or the window, told in terms of the options that were typed."""
+    """An error about parameters or the window, in terms of the options that were typed."""
     if error.field.startswith("window"):
         return _window_error(error)
     hint = quoting_hint(error.field.removeprefix("params."), pairs)
@@ -47,7 +51,7 @@ def as_options(error: InvalidValue, pairs: Sequence[str]) -> InvalidValue:
 
 
 def quoting_hint(name: str, pairs: Sequence[str]) -> str:
-    """How to give a parameter as text whose value was read as a number or a word of JSON."""
+    """How to type a value as text that was read as a number or another JSON value."""
     for pair in pairs:
         key, _, text = pair.partition("=")
         if key == name and not isinstance(_pair(pair)[1], str | list | dict):
@@ -77,7 +81,7 @@ def _object(text: str | None) -> dict[str, Any]:
 
 
 def _pair(pair: str, textual: Mapping[str, Any] = _UNKNOWN) -> tuple[str, Any]:
-    """The value is JSON where it reads as JSON, otherwise text; where only text fits, quotes may be left out."""
+    """The value is JSON if it can be read as JSON, otherwise text. Parameters that only take text need no quotes."""
     name, equals, text = pair.partition("=")
     if not equals or not name:
         raise click.BadParameter(f"{shown(pair)} is not key=value", param_hint="--param")
@@ -87,3 +91,51 @@ def _pair(pair: str, textual: Mapping[str, Any] = _UNKNOWN) -> tuple[str, Any]:
         return name, text
     as_read = name not in textual or isinstance(value, str) or (value is None and textual[name] is not str)
     return name, value if as_read else text
+
+
+# --- fields of a job ------------------------------------------------------------------------------------------
+
+
+def read_fields(
+    app: Mainspring,
+    handler: str,
+    schedule: str | None,
+    timezone: str | None,
+    params: str | None,
+    pairs: Sequence[str],
+    options: Sequence[str],
+) -> dict[str, Any]:
+    """The options that were typed. A field may have its name in code or in the HTTP interface."""
+    fields = read_params(None, options) or {}
+    for field, value in (("schedule", schedule), ("timezone", timezone)):
+        if value is not None:
+            fields[field] = value
+    for field in fields:
+        check_field(field, "--option")
+    if {"max_attempts", "max_retries"} <= fields.keys():
+        raise click.BadParameter("max_retries is max_attempts less one; give one of them", param_hint="--option")
+    known = options_of(fields)
+    given = read_params(params, pairs, textual_parameters(app, handler))
+    return known if given is None else {**known, "params": given}
+
+
+def taken_out(names: Sequence[str]) -> dict[str, None]:
+    """The options that take these fields away."""
+    for name in names:
+        check_field(name, "--without")
+    return taken_away(names)
+
+
+def check_field(name: str, option: str) -> None:
+    if name not in _FIELDS:
+        near = nearest(name, _FIELDS)
+        hint = f"Did you mean {near!r}?" if near else f"Known are {', '.join(_FIELDS)}"
+        raise click.BadParameter(f"a job has no field {name!r}. {hint}", param_hint=option)
+
+
+def called(session: Session, work: Any) -> Any:
+    """Errors name the fields as they were typed."""
+    try:
+        return session.call(work)
+    except InvalidValue as error:
+        raise InvalidValue(name_in_requests(error.field), error.value, error.allowed, error.remedy) from None

@@ -1,4 +1,4 @@
-"""`mainspring jobs edit` and `jobs why`: change what a job is, and ask why it does not run."""
+"""`mainspring jobs edit` and `mainspring jobs why`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...app.mainspring import Mainspring
 from ...core.monitoring.why import Reason
 from ...core.render.entities import job_shape, why_shape
 from ...core.views.job import JobView
-from ..job_fields import called, read_fields, taken_out
+from ..parameters import called, read_fields, taken_out
 from ..screens.jobs import print_job
 from ..screens.output import note, print_fields, print_lines, status
 from ..session import Session, client_options, operator
@@ -33,9 +33,9 @@ from ..session import Session, client_options, operator
 @click.option("--without", metavar="FIELD", multiple=True, help="Take this field away, such as schedule or timeout.")
 @client_options
 def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) -> None:
-    """Change what is named of a job and leave the rest.
+    """Change the named fields of a job and leave the rest.
 
-    Of a job that code declares, the change survives deploys, until it is taken back with `jobs revert`.
+    A change to a job that code declares survives deploys, until `jobs revert` takes it back.
     """
     if not without and not any(given.values()):
         raise click.UsageError("what shall change? give --schedule, --timezone, --param, --option or --without")
@@ -45,7 +45,7 @@ def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) 
     async def work(app: Mainspring) -> JobView:
         view = await app.job_view(name)
         changes = {**taken_out(without), **read_fields(app, view.handler, **given)}
-        if given["pairs"] and given["params"] is None:  # on top of those it has now, and of no others
+        if given["pairs"] and given["params"] is None:  # on top of the parameters it has now
             changes["params"] = {**view.params, **changes["params"]}
             return await app.update_job(name, by=operator(), seen=view.tag, **changes)
         return await app.update_job(name, by=operator(), **changes)
@@ -58,7 +58,7 @@ def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) 
 @click.argument("name")
 @client_options
 def why_job(session: Session, name: str) -> None:
-    """Why is it not running? What stands in its way comes first."""
+    """Why is a job not running? Obstacles come first."""
     view, reasons = session.call(lambda app: app.why(name))
     session.show(why_shape(view, reasons), lambda: _print_why(view, reasons))
 
@@ -66,6 +66,6 @@ def why_job(session: Session, name: str) -> None:
 def _print_why(view: JobView, reasons: Sequence[Reason]) -> None:
     blocked = any(reason.blocking for reason in reasons)
     print_fields({"job": view.name, "status": status(view.state.value), "can run": "no" if blocked else "yes"})
-    for title, blocking in (("what stands in its way", True), ("what is so", False)):
+    for title, blocking in (("obstacles", True), ("status", False)):
         if lines := [reason.message for reason in reasons if reason.blocking is blocking]:
             print_lines("\n".join(lines), title)

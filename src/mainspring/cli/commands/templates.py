@@ -11,7 +11,7 @@ from ...app.mainspring import Mainspring
 from ...core.commands.templates import Template
 from ...core.render.entities import job_shape, template_shape
 from ...core.views.job import JobView
-from ..job_fields import called, read_fields, taken_out
+from ..parameters import called, read_fields, taken_out
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.jobs import print_job
 from ..screens.output import compact, moment, print_fields

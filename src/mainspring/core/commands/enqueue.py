@@ -33,7 +33,7 @@ from ...model.values.reading import duration, identifier, instant, whole, words
 from ..cancelling import cancel_superseded
 from ..declaring.registry import Registry
 from ..declaring.signature import Signature
-from ..declaring.tenant_options import check_tenant, refuse_unknown
+from ..declaring.tenant_options import check_tenant, refuse_unknown_tenants
 from ..emitting import emit_enqueued
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
@@ -285,9 +285,9 @@ class Enqueuer:
     def refuse_unknown_tenants(self, job: Job, tenant: str | None, names: Sequence[str] | None = None) -> None:
         """Refuse a misspelt tenant: its execution would run, and complete if the handler does not check."""
         if names is not None:
-            refuse_unknown(names, self._registry.provider(job.name), "tenants")
+            refuse_unknown_tenants(names, self._registry.provider(job.name), "tenants")
         elif tenant is not None:
-            refuse_unknown([check_tenant("tenant", tenant)], self._registry.provider(job.name))
+            refuse_unknown_tenants([check_tenant("tenant", tenant)], self._registry.provider(job.name))
 
     def signature_of(self, job: Job) -> Signature | None:
         """The signature of the job's handler; None when this process does not have the handler."""

@@ -1,8 +1,8 @@
-"""Job templates: a handler with parameters, a schedule, policies and metadata under a name, from which jobs are made.
+"""Job templates: a handler with options under a name, from which jobs are created.
 
-A template is an entry of the shelf. It keeps the options that were given, checked and rendered as a job keeps them, and
-nothing else: what it does not say, a job made from it gets as any other. A job made from it is a job of its own; later
-changes of the template do not touch it. Its metadata tells where it comes from.
+A template is a stored entry. It keeps the given options only, checked and in the form in which a job stores them; jobs
+created from it get the usual defaults for the rest. Later changes of the template do not touch them. The metadata of a
+job names its template.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .job_creation import Creation
 KIND: Literal["template"] = "template"
 MOST = 1_000
 ORIGIN = "template"
-"""The field of a job's metadata that names the template it was made from."""
+"""The field of a job's metadata that names its template."""
 _TRIGGERS = frozenset(name for name, option in OPTIONS.items() if option.field == "trigger")
 
 
@@ -41,7 +41,7 @@ class TemplateNotFound(NotFound):
 
 
 class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an entry of the shelf says."""
+    """The body of the entry."""
 
     handler: str
     fields: dict[str, Any]
@@ -51,7 +51,7 @@ class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """`fields` are those of a job's specification that it sets, as plain data."""
+    """A template. `fields` are the fields of `JobSpec` that it sets, as plain data."""
 
     name: str
     handler: str
@@ -63,7 +63,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The same as options of a declaration."""
+        """The fields as options of a job."""
         spec = msgspec.convert({"handler": self.handler, **self.fields}, JobSpec)
         options = {field: getattr(spec, field) for field in self.fields}
         return options if self.trigger is None else options | {"trigger": self.trigger}
@@ -112,8 +112,7 @@ class Templates:
         return await self.get(name)
 
     async def update(self, name: str, changes: Mapping[str, Any], *, by: str, handler: str | None = None) -> Template:
-        """Change what is named and leave the rest; None takes something out of the template. Jobs that were made from
-        it stay as they are."""
+        """Change the named options and leave the rest; None removes an option. Jobs created from it do not change."""
         check_editable(changes)
         if handler is not None:
             await self._creation.check_handler(identifier("handler", handler))
@@ -121,10 +120,10 @@ class Templates:
             old = await self.get(name)
             new_handler = handler or old.handler
             base = msgspec.convert({"handler": new_handler, **old.fields}, JobSpec)
-            taken_out = {OPTIONS[option].field for option, value in changes.items() if value is None}
+            removed = {OPTIONS[option].field for option, value in changes.items() if value is None}
             given = {option: value for option, value in changes.items() if value is not None}
-            kept = {field: value for field, value in old.fields.items() if field not in taken_out}
-            if handler is not None and "params" in kept:  # what was kept for the old code must fit the new
+            kept = {field: value for field, value in old.fields.items() if field not in removed}
+            if handler is not None and "params" in kept:  # parameters for the old code must fit the new
                 given = {"params": kept["params"], **given}
             fields = kept | self._checked(new_handler, _without(base, kept), given)
             now = await self._store.now()
@@ -134,7 +133,7 @@ class Templates:
                 return await self.get(name)
 
     async def remove(self, name: str, *, by: str) -> None:
-        """Jobs that were made from it stay."""
+        """Remove a template. Jobs created from it stay."""
         while True:
             old = await self.get(name)
             now = await self._store.now()
@@ -147,7 +146,7 @@ class Templates:
             )[0]:
                 return
 
-    # --- making jobs --------------------------------------------------------------------------------------
+    # --- creating jobs --------------------------------------------------------------------------------------
     async def apply(
         self,
         template: str,
@@ -158,8 +157,8 @@ class Templates:
         execution_id: str | None = None,
         check: Callable[[Job], None] = lambda job: None,
     ) -> tuple[JobView, ExecutionRow | None]:
-        """A job made from a template. Parameters and metadata are laid over those of the template, name by name; every
-        other override takes the place of what the template says."""
+        """Create a job from a template. Parameters and metadata are merged with those of the template, name by name;
+        every other override replaces the option of the template."""
         check_editable(overrides)
         found = await self.get(template)
         options = applied(found, overrides)
@@ -167,7 +166,7 @@ class Templates:
 
     # --- inside -------------------------------------------------------------------------------------------
     def _checked(self, handler: str, base: JobSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields these options set. Parameters may be incomplete: who makes a job fills in the rest."""
+        """The fields that these options set. Parameters may be incomplete: a job adds the rest."""
         fields = edited_fields(base, None, given)
         if signature := self._creation.signature(handler):
             fields |= {"params": signature.validate(fields["params"], partial=True)} if "params" in fields else {}
@@ -178,20 +177,20 @@ class Templates:
         return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen, audit=audit)]))[0]
 
     def _audit(self, action: str, name: str, by: str, now: Micros, before: _Body | None, after: _Body) -> Audit:
-        told = None if before is None else _text({"handler": before.handler, **before.fields})
+        earlier = None if before is None else _text({"handler": before.handler, **before.fields})
         return audit_record(
             self._chance,
             action,
             f"template:{name}",
             by,
             now,
-            before=told,
+            before=earlier,
             after=_text({"handler": after.handler, **after.fields}),
         )
 
 
 def applied(template: Template, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a job made from this template. An override that is None takes away what the template says."""
+    """The options of a job created from this template. An override of None removes the option of the template."""
     options = template.options
     if _TRIGGERS & overrides.keys():
         options.pop("trigger", None)
@@ -199,11 +198,11 @@ def applied(template: Template, overrides: Mapping[str, Any]) -> dict[str, Any]:
         options.pop("overlap_limit", None)
     if getattr(overrides.get("trigger"), "tz", None) is not None:
         options.pop("tz", None)
-    laid_over = {
+    merged = {
         field: {**options.get(field, {}), **_mapping(field, overrides.get(field))} for field in ("params", "metadata")
     }
-    laid_over["metadata"][ORIGIN] = template.name
-    return {**options, **overrides, **laid_over}
+    merged["metadata"][ORIGIN] = template.name
+    return {**options, **overrides, **merged}
 
 
 def _mapping(field: str, value: Any) -> Mapping[str, Any]:
@@ -215,7 +214,7 @@ def _mapping(field: str, value: Any) -> Mapping[str, Any]:
 
 
 def _without(spec: JobSpec, kept: Mapping[str, Any]) -> JobSpec:
-    """The specification with those fields alone; all others as if nothing was said."""
+    """The specification with only those fields set."""
     return msgspec.convert({"handler": spec.handler, **kept}, JobSpec)
 
 

@@ -1,7 +1,7 @@
 """The table of job options: every option once, with its check, its default, its JSON type and its words.
 
 From this table follow the checks of registrations and edits (`job_specs`), the fields that HTTP and the command line
-take (`request_fields`, `server/models/jobs.py`), what further jobs of a handler inherit, the options that settings give
+take (`job_specs`, `server/models/jobs.py`), what further jobs of a handler inherit, the options that settings give
 a default (`config/jobs.py`), the `policy` of a job's JSON form, and the table in docs/guide.md.
 
 To add an option: an entry in `OPTIONS` and one in `JobOptions`, a field of `JobSpec` if it is stored, and the code that

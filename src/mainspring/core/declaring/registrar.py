@@ -1,4 +1,4 @@
-"""The registrar: schedules for objects with `execute(ctx)`, one method per kind of schedule.
+"""The registrar: one method per kind of schedule, for objects with `execute(ctx)`.
 
 app.registrar.daily_at("report", ReportJob(mailer), "03:00", tz="Europe/Istanbul")
 """
@@ -17,10 +17,10 @@ At = str | time
 
 
 class Registrar:
-    """Declares one job per call. `id` names the job; `job` is an object with `execute(ctx)`, or a function.
+    """Declares one job per call: `id` is its name, `job` an object with `execute(ctx)` or a function.
 
-    Each object is a handler of its own under the id it is first given; the same object under a second id is a
-    second job of that handler. Every method takes the options of `@app.job` as well.
+    Each object is a handler under the id of its first call; a second id for the same object declares a second job of
+    that handler. Every method also takes the options of `@app.job`.
 
     >>> registry = Registry()
     >>> class Report:
@@ -35,7 +35,7 @@ class Registrar:
     def fixed_rate(
         self, id: str, job: Any, duration: float | str | timedelta, /, **options: Unpack[JobOptions]
     ) -> Handler:
-        """Every so often, by elapsed time: `fixed_rate("poll", PollJob(), "30s")`."""
+        """At a fixed rate, by elapsed time: `fixed_rate("poll", PollJob(), "30s")`."""
         return self._declare(id, job, every(seconds=_seconds(duration)), options)
 
     def hourly_at(self, id: str, job: Any, minute: int, /, **options: Unpack[JobOptions]) -> Handler:
@@ -51,17 +51,17 @@ class Registrar:
         return self._declare(id, job, weekly_at(weekday, time), options)
 
     def monthly_at(self, id: str, job: Any, day: int, time: At, /, **options: Unpack[JobOptions]) -> Handler:
-        """Every month, in shorter ones on their last day: `monthly_at("close", CloseJob(), 31, "23:30")`."""
+        """Every month, in shorter months on the last day: `monthly_at("close", CloseJob(), 31, "23:30")`."""
         return self._declare(id, job, monthly_at(day, time), options)
 
     def _declare(self, id: str, job: Any, trigger: Trigger, options: JobOptions) -> Handler:
         given: Any = {**options, "trigger": trigger}
-        if self._knows(job):
+        if self._is_registered(job):
             return self._registry.schedule(id, job, **given)
         return self._registry.declare(id, job, **given)
 
-    def _knows(self, job: Any) -> bool:
-        """Whether this very object (or class, or function) is a handler already."""
+    def _is_registered(self, job: Any) -> bool:
+        """Whether this object, class or function is a handler already; a handle stands for its function."""
         return any(
             job is each or getattr(job, "__wrapped__", None) is each
             for handler in self._registry.handlers

@@ -1,7 +1,7 @@
 """The registry: handlers by name, class and function, and the jobs that code declares for them.
 
-In memory, one per application, without global state or a clock. Nothing is stored here: at start-up the
-declarations are brought to the store by name.
+Each application has one, in memory, without global state or a clock. At start-up the application writes the declared
+jobs to the store.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Registry:
         self.calendars: dict[str, Calendar] = {}
         self.tenant_context = tenant_context
         self.revision = 0
-        """Grows with every declaration: whoever brought the jobs to a store can tell that there are new ones."""
+        """Grows with every declaration, so that the application notices jobs that are not in the store yet."""
 
     # --- finding ------------------------------------------------------------------------------------------
     @property
@@ -63,9 +63,11 @@ class Registry:
 
     @property
     def handlers(self) -> tuple[Handler, ...]:
+        """All handlers, in the order of their registration."""
         return tuple(self._handlers.values())
 
     def get(self, name: str) -> Handler:
+        """The handler of this name; `HandlerNotFound` if there is none."""
         try:
             return self._handlers[name]
         except KeyError:
@@ -83,7 +85,7 @@ class Registry:
         return found
 
     def find(self, ref: Any) -> Handler | None:
-        """As `resolve`, for what is not a name; None when it is not registered."""
+        """Like `resolve`, but not for names, and None for what is not registered."""
         kind = ref if isinstance(ref, type) else type(ref)
         found = self._by_object.get(_key(ref)) or self._by_class.get(kind)
         if not found:
@@ -107,11 +109,11 @@ class Registry:
         return job in self._jobs
 
     def provider(self, job: str) -> TenantProvider | None:
-        """What says who the tenants of this job are, as it was declared here."""
+        """The list of tenants of this job, or the function that returns it, if the code of this process declares it."""
         return self._jobs[job].options.get("tenants") if job in self._jobs else None
 
     def context_of(self, job: str, handler: str) -> Callable[..., Any] | None:
-        """What is entered around the handler for a tenant of this job: its own, its handler's, the application's."""
+        """The context manager around the handler for a tenant: of the job, its handler or the application."""
         for name in (job, handler):
             own = self._jobs[name].options.get("tenant_context") if name in self._jobs else None
             if own is not None:
@@ -120,14 +122,15 @@ class Registry:
 
     # --- declaring ----------------------------------------------------------------------------------------
     def declare(self, name: str, function: Any, **options: Unpack[JobOptions]) -> Handler:
-        """A handler and its job in one go: a function, or an object with `perform` or `execute`."""
+        """Register a function, or an object with `perform` or `execute`, and declare a job of the same name."""
         given = known_options(options)
         return self._declare(name, function, given, _flag(given))
 
     def register(self, handler: Any, **options: Unpack[JobOptions]) -> Handler:
-        """A class (constructed here, once) or an object with `name` and `perform(data, execution)` or `execute(ctx)`.
+        """Register a class or an object with `name` and `perform(data, execution)` or `execute(ctx)`, with its job.
 
-        A second object of the same class changes nothing: the first serves all executions.
+        A class is constructed once, here. A second object of the same class changes nothing: the first serves all
+        executions.
         """
         name = getattr(handler, "name", None)
         if not isinstance(name, str):
@@ -144,9 +147,9 @@ class Registry:
     def schedule(
         self, name: str, handler: Any, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
     ) -> Handler:
-        """One more job of a handler, with its own trigger, parameters and queue.
+        """Declare one more job of a handler, with its own trigger, parameters and queue.
 
-        What is not registered yet is: an object or class with a `name` under that, anything else as `name`.
+        A handler that is not registered yet is registered: under its own `name` if it has one, otherwise under `name`.
         """
         given = known_options(options)
         override = _flag(given)
@@ -164,7 +167,7 @@ class Registry:
         return known
 
     def import_modules(self, modules: Iterable[str]) -> None:
-        """Import modules that hold declarations; one that fails stops everything and is named."""
+        """Import modules that hold declarations; `ConfigurationError` names one that fails."""
         for module in module_names(modules):
             try:
                 importlib.import_module(module)
@@ -218,7 +221,7 @@ class Registry:
         self._by_object[_key(ref)] = [handler]
 
     def _forget(self, name: str) -> None:
-        """Drop an overridden handler. Its further jobs stay and use the new one of that name."""
+        """Drop an overridden handler. Its further jobs stay, and use the new handler of that name."""
         old = self._handlers.pop(name, None)
         if old is None:
             return
@@ -228,7 +231,7 @@ class Registry:
 
 
 def module_names(modules: Any) -> tuple[str, ...]:
-    """Names of modules to import, checked."""
+    """The names of modules to import, checked."""
     if isinstance(modules, str):
         raise InvalidValue("jobs", modules, "a list of module names", f"Write jobs=[{modules!r}]")
     names = tuple(modules) if isinstance(modules, Iterable) else (modules,)
@@ -252,7 +255,7 @@ def _caller() -> tuple[str, int]:
 
 
 def _key(ref: Any) -> Any:
-    """Identity, which for bound methods is that of their parts: each access makes a new object."""
+    """The identity of an object; of a bound method, that of its parts, because each access makes a new object."""
     if inspect.ismethod(ref):
         return id(ref.__self__), ref.__func__
     return id(ref)

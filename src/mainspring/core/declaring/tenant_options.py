@@ -1,5 +1,7 @@
-"""What a job may say of its tenants. Who they are is a list, or a function that says so when the job runs: both are
-code, and stay in the registry. A job keeps only that it has tenants, and the rules by which they run."""
+"""Tenants of a job: a list of names, or a function that returns them when the job runs.
+
+Both are code and stay in the registry. The stored job only knows that it has tenants, and the rules for them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from ...model.values.payload import Verbatim, presentable
 from ...model.values.reading import words
 
 TenantProvider: TypeAlias = Sequence[str] | Callable[..., Any]
-"""Names, or a plain or async function that returns them; it may take the context of the parent."""
+"""Names, or a plain or async function that returns them and may take the context of the parent."""
 
 MAX_TENANTS = 100_000
 
@@ -25,7 +27,7 @@ def check_tenants(field: str, provider: Any) -> bool:
 
 
 def check_provider(provider: Any) -> None:
-    """Refuse at registration what could only fail when the job runs."""
+    """Refuse at registration what would only fail when the job runs."""
     if callable(provider):
         if context_wanted(provider) is None:
             taken = "a function that takes nothing, or the context"
@@ -44,7 +46,7 @@ def check_tenant_context(field: str, factory: Any) -> None:
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):
-        return  # some builtins do not say what they take
+        return  # some builtins have no signature
     try:
         signature.bind("")
     except TypeError:
@@ -53,7 +55,7 @@ def check_tenant_context(field: str, factory: Any) -> None:
 
 
 def tenant_names(given: Any, field: str = "tenants") -> list[str]:
-    """Names of tenants, each of them once; the order stays."""
+    """The names of tenants in their order, checked: no name may occur twice."""
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
         raise InvalidValue(field, presentable(given), "names of tenants, as a list")
     names: dict[str, None] = {}
@@ -74,9 +76,9 @@ def check_tenant(field: str, name: Any) -> str:
     return words(field, name)
 
 
-def refuse_unknown(names: Sequence[str], provider: TenantProvider | None, field: str = "tenant") -> None:
-    """Of a job whose code lists its tenants. A function that says who they are is not asked: it may take its time, and
-    may need the context of a run."""
+def refuse_unknown_tenants(names: Sequence[str], provider: TenantProvider | None, field: str = "tenant") -> None:
+    """Refuse names that are not in the job's list of tenants. A function that returns them is not called: it may be
+    slow, and may need the context of a run."""
     if not isinstance(provider, (list, tuple, set, frozenset)):
         return
     for name in names:
@@ -87,7 +89,7 @@ def refuse_unknown(names: Sequence[str], provider: TenantProvider | None, field:
 
 
 def context_wanted(function: Callable[..., Any]) -> bool | None:
-    """Whether a function takes one argument; None when it takes more than that, or named ones that must be given."""
+    """Whether a function takes one argument; None when it needs more than one, or keyword arguments."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

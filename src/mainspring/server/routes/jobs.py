@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.declaring.request_fields import name_in_requests, options_of
+from ...core.declaring.job_specs import name_in_requests, options_of
 from ...core.queries.job_lists import JobFilter
 from ...core.render.entities import job_stats_shape, why_shape
 from ...model.errors import HandlerNotFound, InvalidValue

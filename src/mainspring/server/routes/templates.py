@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.declaring.request_fields import options_of, taken_away
+from ...core.declaring.job_specs import options_of, taken_away
 from ...core.render.entities import template_shape
 from ...model.errors import HandlerNotFound, InvalidValue
 from ..errors import respond
