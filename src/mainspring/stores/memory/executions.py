@@ -1,4 +1,4 @@
-"""Executions, live and finished: how they come in, how a change moves them, how they are read and forgotten."""
+"""Executions, live and finished: adding, changing, reading, deleting."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class ExecutionTable:
 
 
 def matches(query: ExecutionQuery, row: ExecutionRow) -> bool:
-    """Everything but the cursor and the paging."""
+    """All filters except cursor and paging."""
     wanted = (
         (query.job, row.job),
         (query.job_id, row.job_id),

@@ -28,7 +28,7 @@ class History:
         return self._rows.get(id)
 
     def add(self, row: ExecutionRow, *, keep: bool = True) -> None:
-        """Record a finished row. One not to be kept is recorded for its follow-ups only."""
+        """Record a finished row; without `keep`, for its follow-ups only."""
         self._rows[row.id] = row
         insort(self._by_job.setdefault(row.job_id, []), row.id)
         if row.todo:
@@ -55,7 +55,7 @@ class History:
         return [self._rows[id] for id in self._todo[start : start + limit]]
 
     def clear_todo(self, id: str) -> bool:
-        """Clear the mark; True when the row need not be kept any longer."""
+        """Clear the mark; True if the row need not be kept any longer."""
         row = self._rows.get(id)
         if row is None or not row.todo:
             return False
@@ -64,7 +64,7 @@ class History:
         return id in self._unkept
 
     def prunable(self, rule: PruneRule, limit: int) -> list[str]:
-        """What the rule lets go, oldest id first."""
+        """The ids of the rows that the rule deletes, oldest first."""
         ids = self.of_job(rule.job_id)
         counted = [id for id in reversed(ids) if self._rows[id].state is not State.SKIPPED]
         newest = frozenset(counted[: rule.newest])

@@ -1,4 +1,4 @@
-"""Lists of jobs: which of them match, and in which order."""
+"""The job list: which jobs match, and in which order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find_jobs(
         and (
             not query.any_of
             or any(
-                _are_so(facts, job, live.get(job.id, NO_LIVE), stats.get(job.id, nothing).last_state)
+                _meets(facts, job, live.get(job.id, NO_LIVE), stats.get(job.id, nothing).last_state)
                 for facts in query.any_of
             )
         )
@@ -50,7 +50,7 @@ def _found(text: str, job: Job) -> bool:
     return any(text in place.lower() for place in (job.name, job.spec.handler, job.spec.description))
 
 
-def _are_so(facts: JobFacts, job: Job, live: LiveCounts, last: State | None) -> bool:
+def _meets(facts: JobFacts, job: Job, live: LiveCounts, last: State | None) -> bool:
     return (
         facts.cancelled in (None, job.cancelled is not None)
         and facts.active in (None, bool(live.running or live.waiting))
@@ -78,7 +78,7 @@ def _key(order: JobOrder, job: Job, stats: JobStats) -> Key:
 
 
 def _in_order(keys: Mapping[str, Key], backwards: bool) -> list[str]:
-    """Equal ones by name, those without a value last either way."""
+    """Equal values by name; jobs without a value come last in both directions."""
     names = sorted(keys)
     valued = [name for name in names if keys[name] is not None]
     valued.sort(key=lambda name: keys[name] or 0, reverse=backwards)

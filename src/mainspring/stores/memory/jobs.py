@@ -25,7 +25,7 @@ class JobTable:
         return self._rows.get(name)
 
     def stopped(self, executions: Iterable[ExecutionRow]) -> frozenset[str]:
-        """The ids of the jobs of these that are cancelled."""
+        """The ids of the cancelled jobs of these executions."""
         found = [(each.job_id, self._rows.get(each.job)) for each in executions]
         return frozenset(id for id, job in found if job is not None and job.id == id and job.cancelled is not None)
 
@@ -46,7 +46,7 @@ class JobTable:
         return job.with_changes(last_number=self._statistics.last_number(job.id))
 
     def write(self, write: JobWrite) -> bool:
-        """Insert or update, if the stored row is the one the writer saw."""
+        """Insert or update, if the stored row has the version that the writer saw."""
         stored = self._rows.get(write.job.name)
         seen = None if stored is None else (stored.id, stored.version)
         expected = None if write.seen_version is None else (write.job.id, write.seen_version)

@@ -1,4 +1,4 @@
-"""What limits need: slots in use by key, token buckets, and when to look at the rows that are parked for them."""
+"""Limits: slots in use by key, token buckets, and when to check the wait lines of a key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..common.limits import (
     tokens_in,
     wait_of,
 )
-from .wait_lines import Lines
+from .wait_lines import WaitLines
 
 _KINDS: tuple[Kind, ...] = ("slot", "token")
 
@@ -33,7 +33,7 @@ class Limits:
     def __init__(self) -> None:
         self._slots: Counter[str] = Counter()
         self._buckets: dict[str, Bucket] = {}
-        self._lines = Lines()
+        self._lines = WaitLines()
         self._looks: dict[Wait, Micros] = {}
         self._freed: Counter[str] = Counter()
         self._disturbed: set[str] = set()
@@ -50,8 +50,8 @@ class Limits:
                 del self._slots[key]
 
     def changed(self, row: ExecutionRow, *, ran: bool) -> None:
-        """Before a change is applied: a running row leaves its slots, and as many parked rows are woken; one that is
-        parked, or was woken, leaves its line or the room that was for it: its key is looked at."""
+        """Called before a change is applied. A running row frees its slots, for as many parked rows. A parked row
+        leaves its line, a woken row the room it was woken for, so its key is checked."""
         if ran and row.limits is not None:
             self._freed.update(keys_of(row.limits))
         elif (wait := self._lines.waited(row.id)) is not None:
@@ -81,7 +81,7 @@ class Limits:
     # --- parking ------------------------------------------------------------------------------------------------
 
     def park(self, row: ExecutionRow, full: Limit, now: Micros) -> Iterator[str]:
-        """Ids of the rows that get the room this one had under the limits before."""
+        """Park the row. Returns the ids of the rows that get the room it had under the limits before."""
         assert row.limits is not None
         self._lines.enter(row, full)
         look = self._next_look(full, now, woken=0)
@@ -90,12 +90,12 @@ class Limits:
             yield from self._wake(wait_of(limit), now, 1)
 
     def pass_on(self, limits: str, now: Micros) -> Iterator[str]:
-        """Ids of the rows that get the room which a row has under all of its limits, and cannot use."""
+        """The ids of the rows that get the room which a row has under all its limits, but cannot use."""
         for limit in decode_limits(limits):
             yield from self._wake(wait_of(limit), now, 1)
 
     def leave_parking(self, id: str) -> bool:
-        """The row is taken out for good. False when it was not parked."""
+        """Remove the row for good. False if it was not parked."""
         wait = self._lines.leave(id)
         self._lines.forget(id)
         if wait is not None and not self._lines.of(wait):
@@ -103,7 +103,7 @@ class Limits:
         return wait is not None
 
     def woken(self, now: Micros) -> Iterator[str]:
-        """Ids of the rows that get the slots freed since, and of those that a look finds room for."""
+        """The ids of the rows that get slots freed since the last call, and of those that a check finds room for."""
         freed, self._freed = self._freed, Counter()
         for key, count in sorted(freed.items()):
             yield from self._wake(Wait(key, "slot"), now, count)
@@ -135,7 +135,7 @@ class Limits:
         return look_at_tokens(level - woken, limit, now)
 
     def _wake(self, wait: Wait, now: Micros, count: int | None = None) -> list[str]:
-        """The first ones of each line; without a count as many as there is room for."""
+        """Wake the first `count` rows of each line, as far as there is room; by default as many as fit."""
         woken: list[str] = []
         for line, limit in self._lines.of(wait).items():
             room = max(0, self._room(limit, now))

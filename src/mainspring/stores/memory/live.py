@@ -1,8 +1,8 @@
 """Rows that have not ended, and the indexes a claim needs: lanes of ready rows, future rows by time, held keys.
 
-A pending row is in `_future` until a claim finds its time has come; then it is in its lane, unless a limit keeps it
-parked (limits.py). `_deferred` holds the staged rows that found their running key taken: only those are due at once
-when that key is freed. Rows of a lane come by priority, tag and id; the tag of a row without a share is 0.
+A pending row is in `_future` until a claim finds that its time has come; then it is in its lane, unless a limit parks
+it (limits.py). `_deferred` holds the staged rows whose running key was held: only those become due when it is freed.
+Rows of a lane come by priority, tag and id; the tag of a row without a share is 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Lane(NamedTuple):
     queue: str
     handler: str
     alone: bool
-    fair: bool  # its rows have shares
+    fair: bool  # for rows with shares
 
     @property
     def name(self) -> str:
@@ -115,7 +115,7 @@ class LiveTable:
         return None if key is None else self._overlap.get(key)
 
     def free(self, ended: ExecutionRow, now: Micros) -> None:
-        """Rows that a claim deferred because of a key this one held are due at once."""
+        """Make rows due at once that a claim deferred because of the keys of this row."""
         for id in sorted(self._deferred):
             row = self._rows[id]
             if row.due > now and _waits_for(row, ended):
@@ -125,8 +125,7 @@ class LiveTable:
                 self._deferred.discard(id)
 
     def promote(self, now: Micros) -> Micros | None:
-        """Parked rows that there is room for, and future rows whose time has come, become ready. Returns when the next
-        one will, or has to be looked at."""
+        """Make parked rows with room, and future rows whose time has come, ready. Returns the next such instant."""
         woken = list(self.limits.woken(now))
         ripe = self._future.count_below((now + 1, ""))
         ids = [id for _, id in self._future.first(ripe)]
@@ -139,13 +138,13 @@ class LiveTable:
         return min((instant for instant in waiting if instant is not None), default=None)
 
     def share_out(self, ids: Iterable[str], now: Micros) -> None:
-        """Those of these new rows that are due and have a share are ready from now on: it shows in their tags."""
+        """New rows that are due and have a share become ready at once, which gives them their tags."""
         rows = [row for id in ids if (row := self._rows.get(id)) is not None and row.share is not None]
         due = [row for row in rows if row.due <= now and self._future.remove((row.due, row.id))]
         self._enter_lanes([row.id for row in due])
 
     def _enter_lanes(self, ids: list[str]) -> None:
-        """One after another, in the order of their ids: each tag follows from those before."""
+        """In the order of their ids: each tag follows from those before."""
         for id in sorted(ids):
             row = self._rows[id]
             if row.parked is not None:
@@ -192,7 +191,7 @@ class LiveTable:
         return Claimed(rows, blocked, more, any(self._lanes(request, alone=True)))
 
     def _leave_lanes(self, picks: Sequence[ExecutionRow]) -> None:
-        """Those picked of a lane are its first ones."""
+        """The picked rows of a lane are its first ones."""
         for key, count in Counter(_lane(row) for row in picks).items():
             self._ready[key].drop_first(count)
             if not self._ready[key]:
@@ -202,7 +201,7 @@ class LiveTable:
                 self._shares.leave(row)
 
     def _park(self, row: ExecutionRow, full: Limit, now: Micros) -> Iterator[str]:
-        """Ids of the rows that are ready instead."""
+        """Returns the ids of the rows that become ready instead."""
         self._rows[row.id] = replace(row, parked=full.key)
         self._shares.forget(row.id)
         return self.limits.park(row, full, now)
@@ -276,7 +275,7 @@ class Shares:
         self._ready.setdefault(_share(row), SortedQueue()).add((tag, row.id))
 
     def leave(self, row: ExecutionRow) -> None:
-        """It is ready no longer; its tag stays with it until it is forgotten."""
+        """The row is no longer ready; it keeps its tag until `forget`."""
         share = _share(row)
         self._ready[share].remove((self._tags[row.id], row.id))
         if not self._ready[share]:

@@ -1,4 +1,4 @@
-"""A sorted list that is used up from its beginning, without moving all that is left each time."""
+"""A sorted list that is used up from its beginning, without moving the rest each time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
-_COMPACTED_AFTER = 1_000  # items used up, at least: each is moved once or twice, however long the list is
+_COMPACTED_AFTER = 1_000  # used items, at least, so that each item is moved once or twice at most
 
 
 class SortedQueue(Generic[T]):
@@ -31,7 +31,7 @@ class SortedQueue(Generic[T]):
         return self._items[-1]
 
     def first_from(self, item: Any) -> T | None:
-        """The first one that is not less than this."""
+        """The first item that is not less than this."""
         at = bisect_left(self._items, item, lo=self._start)
         return self._items[at] if at < len(self._items) else None
 

@@ -1,4 +1,4 @@
-"""The lines in which parked rows stand: one for each key, kind of limit, numbers of the limit and lane."""
+"""The wait lines of parked rows: one for each key, kind of limit, numbers of the limit and lane."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..common.limits import Wait, limit_with, next_tag, numbers_in, wait_of
 from .sorted_queue import SortedQueue
 
 Place: TypeAlias = tuple[int, int, str]
-"""Of a row among those that wait for the same: priority, place and id, so that plain sorting gives the order."""
+"""Negated priority, place (or tag) and id of a row: plain sorting gives the order of the line (or lane)."""
 
 
-class Line(NamedTuple):
+class WaitLine(NamedTuple):
     wait: Wait
     numbers: str
     queue: str
@@ -25,32 +25,32 @@ class Line(NamedTuple):
 class _Standing(NamedTuple):
     """Where a row is parked, or was until it was woken."""
 
-    line: Line
+    line: WaitLine
     place: Place
     share: str
 
 
-class Lines:
+class WaitLines:
     def __init__(self) -> None:
-        self._lines: dict[Wait, dict[Line, SortedQueue[Place]]] = {}
-        self._shares: dict[tuple[Line, int, str], SortedQueue[tuple[int, str]]] = {}
+        self._lines: dict[Wait, dict[WaitLine, SortedQueue[Place]]] = {}
+        self._shares: dict[tuple[WaitLine, int, str], SortedQueue[tuple[int, str]]] = {}
         self._parked: dict[str, _Standing] = {}
         self._woken: dict[str, _Standing] = {}
 
-    def of(self, wait: Wait) -> dict[Line, Limit]:
+    def of(self, wait: Wait) -> dict[WaitLine, Limit]:
         """The lines of this key, each with the limit that its rows wait for."""
         return {line: limit_with(wait, line.numbers) for line in self._lines.get(wait, ())}
 
-    def first(self, line: Line, count: int) -> list[str]:
+    def first(self, line: WaitLine, count: int) -> list[str]:
         return [id for _, _, id in self._lines[line.wait][line].first(count)]
 
     def waited(self, id: str) -> Wait | None:
-        """What the row waits for, or was woken for."""
+        """The key that the row waits for, or was woken for."""
         standing = self._parked.get(id) or self._woken.get(id)
         return None if standing is None else standing.line.wait
 
     def enter(self, row: ExecutionRow, full: Limit) -> None:
-        line = Line(wait_of(full), numbers_in(full), row.queue, row.handler, row.alone, row.share is not None)
+        line = WaitLine(wait_of(full), numbers_in(full), row.queue, row.handler, row.alone, row.share is not None)
         before = self._woken.pop(row.id, None)
         if before is not None and before.line == line:
             standing = before
@@ -61,8 +61,8 @@ class Lines:
         self._shares.setdefault(_share(standing), SortedQueue()).add(standing.place[1:])
 
     def leave(self, id: str) -> Wait | None:
-        """It is parked no longer, and keeps its place in case it comes back. What it waited for; None when it was not
-        parked."""
+        """Take the row out of its line; it keeps its place in case it comes back. Returns the key it waited for, or
+        None if it was not parked."""
         standing = self._parked.pop(id, None)
         if standing is None:
             return None
@@ -82,7 +82,7 @@ class Lines:
     def forget(self, id: str) -> None:
         self._woken.pop(id, None)
 
-    def _next_place(self, line: Line, row: ExecutionRow) -> int:
+    def _next_place(self, line: WaitLine, row: ExecutionRow) -> int:
         if row.share is None:
             return 0
         queue = self._lines.get(line.wait, {}).get(line)
@@ -92,5 +92,5 @@ class Lines:
         return next_tag(smallest, None if share is None else share.last()[0], row.weight)
 
 
-def _share(standing: _Standing) -> tuple[Line, int, str]:
+def _share(standing: _Standing) -> tuple[WaitLine, int, str]:
     return standing.line, standing.place[0], standing.share

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import islice
+from operator import attrgetter
 
 import msgspec
 
@@ -22,6 +23,8 @@ _COLUMNS = (
     *("paused", "paused_by", "pause_note", "resume", "cancelled", "sweep", "created", "updated", "last_number"),
 )
 PURGED_AT_ONCE = 1_000
+
+_values_of = attrgetter(*(name for name in _COLUMNS if name not in ("version", "last_number")), "due")
 
 
 def write_jobs(tx: Transaction, writes: Sequence[JobWrite]) -> list[JobWritten]:
@@ -44,9 +47,9 @@ def _compare_and_set(tx: Transaction, write: JobWrite) -> bool:
     if write.only_plan and write.seen_version is not None:
         return _plan(tx, job, write.seen_version)
     if write.seen_version is None:
-        won = tx.run("job_insert", *values_of(job)) == 1
+        won = tx.run("job_insert", *_values_of(job)) == 1
     else:
-        won = tx.run("job_update", *values_of(job), write.seen_version) == 1
+        won = tx.run("job_update", *_values_of(job), write.seen_version) == 1
     if won:
         tx.run("job_listed", *listed(job))
     return won
@@ -65,33 +68,10 @@ def _plan(tx: Transaction, job: Job, seen: int) -> bool:
 
 def restore_job(tx: Transaction, job: Job) -> int:
     """Insert the row as it is, with its version; 0 when there is a job of that name."""
-    added = tx.run("job_restore", *values_of(job), job.version)
+    added = tx.run("job_restore", *_values_of(job), job.version)
     if added:
         tx.run("job_listed", *listed(job))
     return added
-
-
-def values_of(job: Job) -> Row:
-    return (
-        job.name,
-        job.id,
-        job.origin,
-        job.declared,
-        job.overrides,
-        job.release,
-        job.next_run,
-        job.last_tick,
-        job.anchor,
-        job.paused,
-        job.paused_by,
-        job.pause_note,
-        job.resume,
-        job.cancelled,
-        int(job.sweep),
-        job.created,
-        job.updated,
-        job.due,
-    )
 
 
 def job_of(row: Row) -> Job:

@@ -271,7 +271,8 @@ def test_every_statement_can_be_prepared(database: sqlite3.Connection) -> None:
 
 def test_every_field_of_an_execution_has_its_place() -> None:
     columns = {"state", "token", "claimed", "started", "parked"}
-    placed = columns | set(rows.Body.__struct_fields__) | set(rows.Tail.__struct_fields__)
+    parts = (rows.Body, rows.LiveTail, rows.HistoryTail)
+    placed = columns.union(*(part.__struct_fields__ for part in parts))
     assert placed == set(ExecutionRow.__struct_fields__)
 
 

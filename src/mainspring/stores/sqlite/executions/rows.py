@@ -8,6 +8,7 @@ decodes into an `ExecutionRow` in one step.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -28,6 +29,7 @@ _PHASES = {State.RUNNING: RUNNING, State.WAITING: WAITING}
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """The fields of a new execution, without those that change later."""
 
+    number: int
     id: str
     job: str
     job_id: str
@@ -37,7 +39,6 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     triggered_by: str = "system"
     trace_id: str = ""
     traceparent: str | None = None
-    number: int | None = None
     params: str = "{}"
     policy: str = "{}"
     tick: Micros | None = None
@@ -65,25 +66,35 @@ _NOTHING_IN_TAIL = ((0, 0), (None, None), (None, None, None))
 
 
 class Tail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rarely used fields of live and finished rows."""
+
+    attempts_json: str = _NO_ATTEMPTS
     failures: int = 0
     crashes: int = 0
     alone: bool = False
     reason: str | None = None
     error: str | None = None
-    attempts_json: str = _NO_ATTEMPTS
     result_json: str | None = None
     counters_json: str | None = None
     metadata_json: str | None = None
     progress_json: str | None = None
-    # columns of a live row, but not of a finished one
+
+
+class LiveTail(Tail, frozen=True, omit_defaults=True):
+    """With the fields that are columns of a finished row only."""
+
+    finished: Micros | None = None
+    todo: bool = False
+
+
+class HistoryTail(Tail, frozen=True, omit_defaults=True):
+    """With the fields that are columns of a live row only."""
+
     owner: str | None = None
     lease: Micros | None = None
     staged: bool = False
     cancel_requested: Micros | None = None
     cancel_reason: str | None = None
-    # columns of a finished row, but not of a live one
-    finished: Micros | None = None
-    todo: bool = False
 
 
 _FIELDS = ExecutionRow.__struct_fields__
@@ -91,6 +102,9 @@ _STAGE = slice(_FIELDS.index("running_unique_key"), _FIELDS.index("share"))
 _PROGRESS = slice(_FIELDS.index("token"), None)  # what changes once an execution is claimed
 _NOTHING = astuple(ExecutionRow(id="", job="", job_id="", handler=""))
 _NO_STAGE, _NO_PROGRESS = _NOTHING[_STAGE], _NOTHING[_PROGRESS]
+
+_live_tail_values = attrgetter(*LiveTail.__struct_fields__[1:])
+_history_tail_values = attrgetter(*HistoryTail.__struct_fields__[1:])
 
 _encode = msgspec.json.Encoder().encode
 _decode_many = msgspec.json.Decoder(list[ExecutionRow]).decode
@@ -241,8 +255,10 @@ def lane_of(execution: ExecutionRow) -> str:
 
 
 def body(e: ExecutionRow, number: int) -> str:
+    """Field by field: this runs for every enqueue, and is twice as fast as `attrgetter`."""
     return _encode(
         Body(
+            number,
             e.id,
             e.job,
             e.job_id,
@@ -252,7 +268,6 @@ def body(e: ExecutionRow, number: int) -> str:
             e.triggered_by,
             e.trace_id,
             e.traceparent,
-            number,
             e.params,
             e.policy,
             e.tick,
@@ -277,46 +292,15 @@ def body(e: ExecutionRow, number: int) -> str:
     ).decode()
 
 
-def live_tail(e: ExecutionRow) -> str | None:
+def live_tail(row: ExecutionRow) -> str | None:
     """None when all fields have their defaults."""
-    tail = Tail(
-        e.failures,
-        e.crashes,
-        e.alone,
-        e.reason,
-        e.error,
-        _attempts(e),
-        e.result_json,
-        e.counters_json,
-        e.metadata_json,
-        e.progress_json,
-        finished=e.finished,
-        todo=e.todo,
-    )
-    return _text(tail)
+    attempts = _NO_ATTEMPTS if row.attempts_json == _NO_ATTEMPTS else row.attempts_json  # left out if the same object
+    return _text(LiveTail(attempts, *_live_tail_values(row)))
 
 
-def history_tail(e: ExecutionRow) -> str | None:
+def history_tail(row: ExecutionRow) -> str | None:
     """None when all fields have their defaults; attempts have a column."""
-    return _text(
-        Tail(
-            e.failures,
-            e.crashes,
-            e.alone,
-            e.reason,
-            e.error,
-            _NO_ATTEMPTS,
-            e.result_json,
-            e.counters_json,
-            e.metadata_json,
-            e.progress_json,
-            e.owner,
-            e.lease,
-            e.staged,
-            e.cancel_requested,
-            e.cancel_reason,
-        )
-    )
+    return _text(HistoryTail(_NO_ATTEMPTS, *_history_tail_values(row)))
 
 
 def _ending_tail(change: Change) -> str | None:
@@ -326,14 +310,9 @@ def _ending_tail(change: Change) -> str | None:
     texts = (change.result_json, change.counters_json, change.metadata_json)
     if (numbers, words, texts) == _NOTHING_IN_TAIL:
         return None
-    return _text(Tail(*numbers, False, *words, _NO_ATTEMPTS, *texts))
+    return _text(Tail(_NO_ATTEMPTS, *numbers, False, *words, *texts))
 
 
 def _text(tail: Tail) -> str | None:
     text = _encode(tail).decode()
     return None if text == "{}" else text
-
-
-def _attempts(e: ExecutionRow) -> str:
-    """The default text itself if equal: msgspec leaves out a default only if it is the same object."""
-    return _NO_ATTEMPTS if e.attempts_json == _NO_ATTEMPTS else e.attempts_json

@@ -1,6 +1,6 @@
--- Rows that run under the owner they were claimed by, for the first time, and of which nothing was told since, have
--- completed: copied to history without a way through Python. A row of NULLs matches nothing. (Python counts the rows of
--- a statement only if INSERT is its first word.)
+-- Completed rows that run for the first time, under the owner that claimed them, and have not changed since, are copied
+-- to history without a detour through Python. A row of NULLs matches nothing. (Python counts the rows of a statement
+-- only if INSERT is its first word.)
 INSERT INTO mainspring_history (
     seq, id, job_id, state, started, finished, todo, keep, parent_id,
     due, token, claimed, unique_key, overlap_key, attempts, tail

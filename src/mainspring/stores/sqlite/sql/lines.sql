@@ -1,4 +1,4 @@
--- The lines of those that wait for the same, one seek each.
+-- The wait lines of a key and kind, with one index seek each.
 WITH RECURSIVE found (line) AS (
     SELECT (SELECT line FROM mainspring_live WHERE phase = 4 AND parked = ?1 ORDER BY line LIMIT 1)
     UNION ALL

@@ -1,4 +1,4 @@
--- The unique indexes on the keys decide: nothing is inserted when a key is held.
+-- The unique indexes decide: nothing is inserted if a key is held.
 INSERT INTO mainspring_live (
     seq, id, job_id, phase, lane, priority, due, unique_key, overlap_key, token, owner, lease, claimed, started,
     parent_id, running_unique_key, running_overlap_key, staged, cancel_requested, cancel_reason, tail, share

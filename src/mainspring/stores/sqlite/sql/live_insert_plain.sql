@@ -1,3 +1,3 @@
--- The usual case: pending, no parent, nothing happened yet, and keys, if any, that nobody holds.
+-- The usual case: a new pending row without a parent, whose keys, if any, are free.
 INSERT INTO mainspring_live (seq, id, job_id, phase, lane, priority, due, unique_key, overlap_key)
 VALUES /*rows*/(?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/

@@ -1,5 +1,5 @@
--- When the next row becomes ready, or the next look at what is parked is due: at once, if it lies so far ahead (?1) that
--- the clock must have been set back.
+-- When the next row becomes ready or the next check of a wait line is due. A check planned later than ?1 is due at
+-- once: the clock was set back.
 SELECT min(due) FROM (
     SELECT (SELECT due FROM mainspring_live WHERE phase = 0 ORDER BY due LIMIT 1) AS due
     UNION ALL

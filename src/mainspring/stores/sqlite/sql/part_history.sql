@@ -1,4 +1,4 @@
--- Of two values for the same field the later one counts.
+-- If a field occurs twice, the later value counts.
 substr(body, 1, length(body) - 1)
 || iif(tail IS NULL, '', ',' || substr(tail, 2, length(tail) - 2))
 || iif(todo, ',"todo":true,', ',')

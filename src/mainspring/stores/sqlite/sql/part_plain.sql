@@ -1,3 +1,3 @@
--- Nothing has happened to the execution since it was added: what it is stands in its body, word for word.
+-- A row that has not changed since it was inserted: its body is the whole execution.
 phase < 2 AND token = 0 AND staged = 0 AND tail IS NULL
 AND coalesce(owner, lease, claimed, started, cancel_requested, cancel_reason) IS NULL

@@ -1,2 +1,2 @@
--- The condition of the index mainspring_executions_stray, word for word.
+-- Exactly the condition of the index mainspring_executions_stray.
 execution.stray = 1

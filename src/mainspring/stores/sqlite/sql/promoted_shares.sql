@@ -1,4 +1,4 @@
--- Those of the next rows that have a share.
+-- The next rows with a share.
 SELECT live.seq, lane, priority, share, coalesce(json_extract(body, '$.weight'), 1), live.id
 FROM (
     SELECT seq, id, lane, priority, share FROM mainspring_live WHERE phase = 0 AND due <= ?1 ORDER BY due LIMIT ?2

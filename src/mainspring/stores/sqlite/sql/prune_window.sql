@@ -1,5 +1,5 @@
--- A stretch of the finished executions of a job, oldest first: which of them go, where the stretch ends, how long
--- it is, and when the earliest of them ended.
+-- A stretch of the finished executions of a job, oldest first: which of them may be deleted, the last id and the
+-- length of the stretch, and when the earliest of them ended.
 SELECT
     json_group_array(id) FILTER (WHERE goes),
     max(id),

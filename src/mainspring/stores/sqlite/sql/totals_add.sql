@@ -1,4 +1,4 @@
--- As shared.merge_stats: counts are added up, `last` is that of the newest id.
+-- As stores.common.rows.merge_stats: counts are added up, the `last` columns are those of the newest id.
 INSERT INTO mainspring_totals ($totals) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET
     completed = completed + excluded.completed,

@@ -1,2 +1,2 @@
--- Changes nothing, but takes the write lock: all that follows in the transaction is safe from other writers.
+-- Changes nothing, but takes the write lock for the rest of the transaction.
 UPDATE mainspring_meta SET value = value WHERE key = 'schema'
