@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import msgspec
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
 from starlette.routing import Match
 
 from mainspring import Mainspring
-from mainspring.server.models.answers import Error
+from mainspring.server.responses import ErrorJson, answer_kind
 
 LOCAL = ("127.0.0.1", 50_000)
 
@@ -56,18 +56,16 @@ class Client:
         assert answer.headers["x-request-id"]
         assert "Traceback" not in answer.text or answer.status_code < 300  # executions tell theirs
         if answer.status_code >= 400 and answer.url.path not in ("/readyz", "/healthz"):
-            Error.model_validate(answer.json())
+            msgspec.json.decode(answer.content, type=ErrorJson)
         route = self._route(method, answer.url.path)
         if route is None:
             assert answer.status_code in (404, 405, 413, 415)
             return
         declared = self._document["paths"][route.path_format][method.lower()]["responses"]
         assert str(answer.status_code) in declared, f"{method} {route.path} does not declare {answer.status_code}"
-        model = route.responses.get(answer.status_code, {}).get("model") or (
-            route.response_model if answer.status_code == 200 else None
-        )
-        if model is not None and answer.status_code < 300:
-            TypeAdapter(model).validate_json(answer.content)
+        kind = answer_kind(route, answer.status_code)
+        if kind is not None and answer.status_code < 300:
+            msgspec.json.decode(answer.content, type=kind)
 
     def _route(self, method: str, path: str) -> APIRoute | None:
         scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}

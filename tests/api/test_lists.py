@@ -8,7 +8,7 @@ import pytest
 from msgspec.json import encode
 
 from mainspring import Mainspring, every
-from mainspring.core.render.entities import attempt_shape, execution_shape
+from mainspring.core.render.entities import attempt_json, execution_json
 from mainspring.core.views.execution import Attempt, Execution
 from mainspring.model.errors import InvalidValue
 from mainspring.model.execution import AttemptRecord, ExecutionRow
@@ -245,5 +245,5 @@ async def test_the_audit_tells_notes_and_reasons(memory_nodes: Nodes) -> None:
 def test_cpu_time_is_told_to_the_microsecond() -> None:
     attempt = AttemptRecord(number=1, worker="w", started=0, ended=1_500, end="completed", cpu_ms=1.2345678901)
     execution = ExecutionRow(id="x", job="j", job_id="i", handler="h", attempts_json=encode([attempt]).decode())
-    assert attempt_shape(Attempt(attempt))["cpu_time_ms"] == 1.235
-    assert execution_shape(Execution(execution))["cpu_time_ms"] == 1.235
+    assert attempt_json(Attempt(attempt))["cpu_time_ms"] == 1.235
+    assert execution_json(Execution(execution))["cpu_time_ms"] == 1.235

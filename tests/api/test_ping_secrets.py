@@ -8,7 +8,7 @@ import pytest
 
 from mainspring import Mainspring, every
 from mainspring.cli.screens.jobs import print_job
-from mainspring.core.render.entities import job_shape
+from mainspring.core.render.entities import job_json
 from mainspring.core.render.masking import masked
 from mainspring.core.rules.pings import check_ping
 from mainspring.model.errors import InvalidValue
@@ -63,7 +63,7 @@ async def test_the_command_line_shows_its_host(memory_nodes: Nodes, capsys: pyte
     screen = capsys.readouterr().out
     assert TOKEN not in screen
     assert "hc.example" in screen
-    assert job_shape(view)["overrides"] == {"ping": {"success": HOST}}
+    assert job_json(view)["overrides"] == {"ping": {"success": HOST}}
     await app.close()
 
 

@@ -9,7 +9,7 @@ import click
 
 from ..app.mainspring import Mainspring
 from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, Told
-from ..core.render.entities import bulk_shape
+from ..core.render.entities import bulk_json
 from ..model.errors import StoreError, shown
 from .screens.output import note
 from .screens.table import Column, print_table
@@ -73,14 +73,14 @@ def run_bulk(session: Session, command: str, work: Work, noun: str) -> int:
     except KeyboardInterrupt:
         if items:
             stopped = BulkResult(command=command, items=items, next=items[-1].id)
-            session.show(bulk_shape(stopped), lambda: _print(stopped, noun))
+            session.show(bulk_json(stopped), lambda: _print(stopped, noun))
             note(f"stopped after {items[-1].id}; with a filter, --filter after={items[-1].id} goes on")
         raise
     except BulkInterrupted as error:
         so_far = error.result
-        session.show(bulk_shape(so_far), lambda: _print(so_far, noun))
+        session.show(bulk_json(so_far), lambda: _print(so_far, noun))
         raise StoreError(_interrupted(error)) from error
-    session.show(bulk_shape(result), lambda: _print(result, noun))
+    session.show(bulk_json(result), lambda: _print(result, noun))
     return 1 if result.refused else 0
 
 

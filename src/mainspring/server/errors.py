@@ -36,7 +36,7 @@ from ..model.errors import (
     shown,
 )
 from .access import Refused
-from .models.known_fields import known_fields
+from .models.fields import known_fields
 
 logger = logging.getLogger("mainspring.server")
 

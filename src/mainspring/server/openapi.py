@@ -13,7 +13,7 @@ from ..config.security import SecuritySettings
 from ..core.declaring.registry import Handler, Registry
 from ..core.declaring.signature import json_schema
 from .access import access_extra
-from .responses import MEANING
+from .responses import MEANING, answer_schemas
 from .routes.run_handler import PATH
 
 ALWAYS = (401, 403, 429, 500, 503)
@@ -41,12 +41,11 @@ _KNOWN: dict[tuple[Any, ...], bytes] = {}
 def document(api: FastAPI, registry: Registry) -> Document:
     made = _found(api)
     security = _security(api.state.application.settings.security)
-    for route in api.routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
-            for method in route.methods or ():
-                operation = made["paths"][route.path_format][method.lower()]
-                operation |= access_extra(route)
-                _complete(operation, security)
+    for route in _api_routes(api):
+        for method in (route.methods or ()) if route.include_in_schema else ():
+            operation = made["paths"][route.path_format][method.lower()]
+            operation |= access_extra(route)
+            _complete(operation, security)
     components = made["components"]
     for name in _UNUSED:
         components["schemas"].pop(name, None)
@@ -62,19 +61,23 @@ def document(api: FastAPI, registry: Registry) -> Document:
 def _found(api: FastAPI) -> Document:
     """What FastAPI finds. That takes half a second and follows from the routes alone: it is kept, as text, because what
     is added to it differs."""
-    routes = tuple(
-        (route.path, str(route.methods), route.endpoint) for route in api.routes if isinstance(route, APIRoute)
-    )
+    routes = tuple((route.path, str(route.methods), route.endpoint) for route in _api_routes(api))
     if routes not in _KNOWN:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
         found = get_openapi(
             title=api.title, version=api.version, description=api.description, routes=api.routes, tags=api.openapi_tags
         )
+        schemas = found["components"]["schemas"]
+        found["components"]["schemas"] = answer_schemas(_api_routes(api)) | schemas
         _say_all_keys(found)
         _KNOWN[routes] = msgspec.json.encode(found)
     made: Document = msgspec.json.decode(_KNOWN[routes])
     return made
+
+
+def _api_routes(api: FastAPI) -> list[APIRoute]:
+    return [route for route in api.routes if isinstance(route, APIRoute)]
 
 
 def _say_all_keys(schema: Any) -> None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from ..core.commands.idempotency import Answer
 from ..core.commands.steering import JobChanged, Steering
-from ..core.render.entities import job_shape
+from ..core.render.entities import job_json
 from ..core.views.job import JobView, job_of
 from ..model.errors import MainspringError
 from ..model.job import Job
@@ -90,7 +90,7 @@ class Call:
 
     def told(self, view: JobView) -> dict[str, Any]:
         """The job as who asks may see it."""
-        return job_shape(view, whole=covers(self.principal, job_of(view)))
+        return job_json(view, unmasked=covers(self.principal, job_of(view)))
 
     def check(self, view: JobView) -> None:
         """Refuse if the job is not the one that `If-Match` names."""

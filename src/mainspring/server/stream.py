@@ -16,7 +16,7 @@ import msgspec
 from starlette.applications import Starlette
 
 from ..core.queries.queries import Queries
-from ..core.render.entities import execution_shape, log_shape
+from ..core.render.entities import execution_json, log_json
 from ..core.views.execution import Execution
 from ..core.views.records import log_entries
 from ..model.errors import MainspringError
@@ -93,13 +93,13 @@ class Watch:
         execution = Execution(await self._queries.get(self.id))
         for number, line in log_entries(await self._queries.logs(self.id, self._lines)):
             self._lines = number
-            self._tell(Event("log", log_shape(number, line), number))
+            self._tell(Event("log", log_json(number, line), number))
         shown = summary(execution)
         if shown != self._shown:
             self._shown = shown
             self._tell(Event("execution", shown))
         if execution.state.final:
-            self._tell(Event("end", execution_shape(execution)))
+            self._tell(Event("end", execution_json(execution)))
         return execution.state.final
 
     def _tell(self, event: Event | None) -> None:
@@ -163,7 +163,7 @@ class Streams:
             seen = after
             for number, line in log_entries(await queries.logs(execution.id, after)):
                 seen = number
-                yield Event("log", log_shape(number, line), number).text()
+                yield Event("log", log_json(number, line), number).text()
             async for event in self._events(queue):
                 if not await admission.holds():
                     yield b": the credentials are not valid any more\n\n"
@@ -207,7 +207,7 @@ async def _read_again(queries: Queries, execution: Execution) -> Execution:
 def summary(execution: Execution) -> dict[str, Any]:
     """What changes while it runs."""
     names = ("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters", "reason")
-    shape = execution_shape(execution)
+    shape = execution_json(execution)
     return {name: shape[name] for name in (*names, "error_message", "cancel_requested_at")}
 
 

@@ -17,7 +17,7 @@ from mainspring.cli.root import run_command
 from mainspring.cli.screens.jobs import retry_text, runs_text
 from mainspring.cli.screens.output import cell, compact, moment, moment_in, progress_text, relative, rough, took
 from mainspring.cli.screens.table import Column, Way, fitting_widths, print_table
-from mainspring.core.render.entities import execution_shape
+from mainspring.core.render.entities import execution_json
 from mainspring.core.views.execution import Execution
 from mainspring.core.views.job import JobTotals
 from mainspring.model.execution import ExecutionRow, State
@@ -163,7 +163,7 @@ def test_a_terminal_without_unicode_gets_most_of_the_words(monkeypatch: pytest.M
 )
 def test_the_first_try_is_no_retry(state: str, failures: int, retry: int) -> None:
     tried = ExecutionRow(id="e", job="j", job_id="j", handler="j", state=State(state), failures=failures)
-    assert execution_shape(Execution(tried))["retry_attempt"] == retry
+    assert execution_json(Execution(tried))["retry_attempt"] == retry
 
 
 @pytest.mark.req("OBS-7")

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.render.entities import backfill_shape
+from ...core.render.entities import backfill_json
 from ...model.backfill import Backfill, Only, Order
 from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ...model.time.instants import to_datetime
@@ -85,7 +85,7 @@ def start(
 
     with _leaving(made):
         found, tz = session.call(work)
-    session.show(backfill_shape(found), lambda: _print_plan(found, tz) if dry_run else _print(found, tz))
+    session.show(backfill_json(found), lambda: _print_plan(found, tz) if dry_run else _print(found, tz))
     if not wait or dry_run:
         return 0
     return 0 if found.state == "completed" else 1
@@ -100,7 +100,7 @@ def start(
 def list_backfills(session: Session, job: str | None, limit: int) -> None:
     """Live backfills, and the last ones that have ended, newest first."""
     found = session.call(lambda app: app.backfills.recent(job, limit))
-    session.show([backfill_shape(each) for each in found], lambda: _print_all(found))
+    session.show([backfill_json(each) for each in found], lambda: _print_all(found))
 
 
 @backfill.command("show")
@@ -124,7 +124,7 @@ def wait(session: Session, backfill_id: str) -> int:
 
     with _leaving(seen):
         found, tz = session.call(work)
-    session.show(backfill_shape(found), lambda: _print(found, tz))
+    session.show(backfill_json(found), lambda: _print(found, tz))
     return 0 if found.state == "completed" else 1
 
 
@@ -160,7 +160,7 @@ def _steered(session: Session, backfill_id: str, method: str | None) -> None:
         return found, await _zone(app, found.job)
 
     found, tz = session.call(work)
-    session.show(backfill_shape(found), lambda: _print(found, tz))
+    session.show(backfill_json(found), lambda: _print(found, tz))
 
 
 async def _find(app: Mainspring, text: str) -> Backfill:
@@ -282,7 +282,7 @@ def _print(backfill: Backfill, tz: str) -> None:
             "left out": _left_out(backfill),
             "order": f"{backfill.order} first, {backfill.concurrency:,} at a time{paced}",
             "forced": "windows that are done too" if backfill.force else "",
-            "params": compact(None if backfill.params is None else backfill_shape(backfill)["params"]),
+            "params": compact(None if backfill.params is None else backfill_json(backfill)["params"]),
             "note": backfill.note,
             "created": f"{moment(backfill.created_at)} by {backfill.created_by}",
             "finished": moment(backfill.finished_at) if backfill.finished_at else "",

@@ -11,7 +11,7 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.jobs.calendars import CalendarView
-from ...core.render.entities import calendar_shape
+from ...core.render.entities import calendar_json
 from ...model.calendars.calendar import Calendar, calendar
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, note, print_fields, print_lines
@@ -31,7 +31,7 @@ def calendars() -> None:
 def list_calendars(session: Session) -> None:
     """Every calendar, with how many entries it has and who set it."""
     found = session.call(lambda app: app.calendars.all())
-    session.show([calendar_shape(view) for view in found], lambda: _print_list(found))
+    session.show([calendar_json(view) for view in found], lambda: _print_list(found))
 
 
 @calendars.command("show")
@@ -40,7 +40,7 @@ def list_calendars(session: Session) -> None:
 def show_calendar(session: Session, name: str) -> None:
     """One calendar with its entries, and the jobs that name it."""
     view, jobs = session.call(lambda app: _with_jobs(app, name))
-    session.show({**calendar_shape(view), "jobs": jobs}, lambda: _print_one(view, jobs))
+    session.show({**calendar_json(view), "jobs": jobs}, lambda: _print_one(view, jobs))
 
 
 @calendars.command("set")
@@ -60,7 +60,7 @@ def set_calendar(session: Session, name: str, path: str | None, entries: Sequenc
         raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
     blocks = [block for given in _given(path, entries) for block in calendar(name, given).blocks]
     view = session.call(lambda app: app.calendars.set(name, Calendar(tuple(blocks)), by=operator()))
-    session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} set: {_count(view)}"))
+    session.show(calendar_json(view), lambda: click.echo(f"calendar {name!r} set: {_count(view)}"))
 
 
 def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
@@ -78,7 +78,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
 def revert_calendar(session: Session, name: str) -> None:
     """Back to what the application's code declares."""
     view = session.call(lambda app: app.calendars.revert(name, by=operator()))
-    session.show(calendar_shape(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
+    session.show(calendar_json(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
 
 
 @calendars.command("remove")

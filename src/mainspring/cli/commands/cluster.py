@@ -8,7 +8,7 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.locks import LockNotFound
-from ...core.render.entities import lock_shape, worker_shape
+from ...core.render.entities import lock_json, worker_json
 from ...core.views.records import LockView, WorkerView
 from ..ids import short_id
 from ..root import EXIT_CODES, CommandGroup
@@ -22,7 +22,7 @@ from ..session import Session, client_options, operator
 def workers(session: Session) -> None:
     """Running processes, with their last heartbeat."""
     found = session.call(lambda app: app.workers())
-    session.show([worker_shape(worker) for worker in found], lambda: _print_workers(found))
+    session.show([worker_json(worker) for worker in found], lambda: _print_workers(found))
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -35,7 +35,7 @@ def locks() -> None:
 def list_locks(session: Session) -> None:
     """Every lock that is held."""
     found = session.call(lambda app: app.locks.all())
-    session.show([lock_shape(lock) for lock in found], lambda: _print_locks(found))
+    session.show([lock_json(lock) for lock in found], lambda: _print_locks(found))
 
 
 @locks.command("release")

@@ -12,7 +12,7 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.commands.bulk import BulkResult, Told
-from ...core.render.entities import execution_shape, log_shape
+from ...core.render.entities import execution_json, log_json
 from ...core.views.execution import Execution
 from ...core.views.records import LogEntry
 from ...model.execution import State
@@ -60,7 +60,7 @@ def list_executions(session: Session, running: bool, status: Sequence[str], **fi
         return found
 
     found = session.call(work)
-    session.show([execution_shape(execution) for execution in found], lambda: print_executions(found))
+    session.show([execution_json(execution) for execution in found], lambda: print_executions(found))
 
 
 @executions.command("show")
@@ -96,7 +96,7 @@ def logs(session: Session, execution_id: str, follow: bool) -> None:
 
     with leaving(lambda: followed[0] if followed else ""):
         lines = session.call(work)
-    session.show([log_shape(*line) for line in lines], lambda: _print_logs(lines, follow))
+    session.show([log_json(*line) for line in lines], lambda: _print_logs(lines, follow))
 
 
 @executions.command("cancel")

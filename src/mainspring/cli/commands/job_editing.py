@@ -9,7 +9,7 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.monitoring.why import Reason
-from ...core.render.entities import job_shape, why_shape
+from ...core.render.entities import job_json, why_json
 from ...core.views.job import JobView
 from ..parameters import called, read_fields, taken_out
 from ..screens.jobs import print_job
@@ -51,7 +51,7 @@ def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) 
         return await app.update_job(name, by=operator(), **changes)
 
     view = called(session, work)
-    session.show(job_shape(view), lambda: print_job(view))
+    session.show(job_json(view), lambda: print_job(view))
 
 
 @click.command("why")
@@ -60,7 +60,7 @@ def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) 
 def why_job(session: Session, name: str) -> None:
     """Why is a job not running? Obstacles come first."""
     view, reasons = session.call(lambda app: app.why(name))
-    session.show(why_shape(view, reasons), lambda: _print_why(view, reasons))
+    session.show(why_json(view, reasons), lambda: _print_why(view, reasons))
 
 
 def _print_why(view: JobView, reasons: Sequence[Reason]) -> None:

@@ -10,7 +10,7 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.commands.bulk import BulkResult, Told
-from ...core.render.entities import job_shape
+from ...core.render.entities import job_json
 from ...core.views.execution import Execution
 from ...core.views.job import JobView
 from ...core.views.records import WorkerView
@@ -51,7 +51,7 @@ def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
 
     everything, workers = session.call(work)
     found = [view for view in everything if status in (None, view.state.value) and queue in (None, view.queue)]
-    session.show([job_shape(view) for view in found], lambda: print_jobs(found, bool(everything), bool(workers)))
+    session.show([job_json(view) for view in found], lambda: print_jobs(found, bool(everything), bool(workers)))
 
 
 @jobs.command("show")
@@ -321,4 +321,4 @@ def _confirm_purge(name: str) -> None:
 
 
 def _show(session: Session, view: JobView) -> None:
-    session.show(job_shape(view), lambda: print_job(view))
+    session.show(job_json(view), lambda: print_job(view))

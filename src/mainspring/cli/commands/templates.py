@@ -9,7 +9,7 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.commands.templates import Template
-from ...core.render.entities import job_shape, template_shape
+from ...core.render.entities import job_json, template_json
 from ...core.views.job import JobView
 from ..parameters import called, read_fields, taken_out
 from ..root import EXIT_CODES, CommandGroup
@@ -29,7 +29,7 @@ def templates() -> None:
 def list_templates(session: Session) -> None:
     """Every template, with its handler and schedule."""
     found = session.call(lambda app: app.templates.all())
-    session.show([template_shape(each) for each in found], lambda: _print_list(found))
+    session.show([template_json(each) for each in found], lambda: _print_list(found))
 
 
 @templates.command("show")
@@ -115,11 +115,11 @@ def apply_template(session: Session, template: str, name: str | None, **given: A
         return await app.templates.apply(template, name, by=operator(), **read_fields(app, handler, **given))
 
     view = called(session, work)
-    session.show(job_shape(view), lambda: print_job(view))
+    session.show(job_json(view), lambda: print_job(view))
 
 
 def _show(session: Session, template: Template) -> None:
-    session.show(template_shape(template), lambda: _print_one(template))
+    session.show(template_json(template), lambda: _print_one(template))
 
 
 def _print_list(found: Sequence[Template]) -> None:
@@ -137,7 +137,7 @@ def _print_list(found: Sequence[Template]) -> None:
 
 
 def _print_one(template: Template) -> None:
-    shape = template_shape(template)
+    shape = template_json(template)
     print_fields(
         {
             "template": template.name,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.access.api_tokens import NewToken, Token, token_shape
+from ...core.access.api_tokens import NewToken, Token, token_json
 from ...core.render.entities import instant_text
 from ...model.time.instants import Micros, to_micros
 from ...model.values.access import Role
@@ -34,7 +34,7 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
         return await app.tokens.create(name, role, expires=expires, by=operator()), app.settings.api_tokens
 
     made, taken = session.call(work)
-    shape = {"token": made.text.reveal(), **token_shape(made.token, _micros())}
+    shape = {"token": made.text.reveal(), **token_json(made.token, _micros())}
     session.show(shape, lambda: click.echo(made.text.reveal()))
     if not session.wants_json:
         end = "until it is revoked" if made.token.expires_at is None else f"until {instant_text(made.token.expires_at)}"
@@ -48,7 +48,7 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
 def list_tokens(session: Session) -> None:
     """Every token, also expired and revoked ones, without the secret."""
     found = session.call(lambda app: app.tokens.all())
-    session.show([token_shape(item, _micros()) for item in found], lambda: _print_tokens(found))
+    session.show([token_json(item, _micros()) for item in found], lambda: _print_tokens(found))
 
 
 @token.command("revoke")
@@ -57,7 +57,7 @@ def list_tokens(session: Session) -> None:
 def revoke_token(session: Session, token_id: str) -> None:
     """Revoke a token, by its id or its name. Running servers refuse it within seconds."""
     revoked = session.call(lambda app: app.tokens.revoke(token_id, by=operator()))
-    session.show(token_shape(revoked, _micros()), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
+    session.show(token_json(revoked, _micros()), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
 
 
 def _print_tokens(found: Sequence[Token]) -> None:

@@ -14,7 +14,7 @@ import click
 from ...app.mainspring import Mainspring
 from ...core.monitoring.missed_runs import REASONS, MissedRuns
 from ...core.monitoring.watchdog import Late
-from ...core.render.entities import instant_text, missed_shape
+from ...core.render.entities import instant_text, missed_json
 from ...model.errors import StoreError
 from ...model.values.reading import duration
 from ...observe.logs.setup import already_configured, configure_logging
@@ -48,7 +48,7 @@ def watch(session: Session, once: bool, history: bool, interval: str, **filters:
     """
     if history:
         runs = session.call(lambda app: app.monitoring.missed_runs(**filters))
-        session.show([missed_shape(one) for one in runs], lambda: _print_history(runs))
+        session.show([missed_json(one) for one in runs], lambda: _print_history(runs))
         return 0
     if given := [f"--{name}" for name, value in filters.items() if value is not None]:
         raise click.UsageError(f"{', '.join(given)}: only together with --history")

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from ...app.mainspring import Mainspring
-from ...core.render.entities import windows_shape
+from ...core.render.entities import windows_json
 from ...model.backfill import Windows, WindowState, WindowStatus
 from ...model.errors import InvalidValue
 from ...model.values.reading import zone
@@ -53,7 +53,7 @@ def windows(session: Session, job: str, begin: str | None, end: str | None, stat
 
     found, tz = session.call(work)
     shown = Windows(each for each in found if not states or each.state in states)
-    data = windows_shape(job, shown) | {"counts": found.counts}
+    data = windows_json(job, shown) | {"counts": found.counts}
     session.show(data, lambda: _print(job, shown, found, tz))
 
 

@@ -9,9 +9,9 @@ from datetime import datetime
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.commands.tenant_retries import TenantRun, tenant_shape
+from ...core.commands.tenant_retries import TenantRun
 from ...core.monitoring.why import nobody_for
-from ...core.render.entities import execution_shape
+from ...core.render.entities import execution_json, tenant_json
 from ...core.views.execution import Attempt, Execution
 from ...core.views.job import JobView
 from ...model.errors import JobNotFound
@@ -58,9 +58,9 @@ async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
 
 
 def show_execution(session: Session, found: Shown) -> None:
-    shape = execution_shape(found.execution) | {"waits_for": found.waits_for or None}
+    shape = execution_json(found.execution) | {"waits_for": found.waits_for or None}
     if found.execution.fans_out:
-        shape["tenants"] = [tenant_shape(run) for run in found.tenants]
+        shape["tenants"] = [tenant_json(run) for run in found.tenants]
     session.show(shape, lambda: _print_execution(found))
 
 

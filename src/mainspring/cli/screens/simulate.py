@@ -13,7 +13,7 @@ import click
 from ...core.forecast.clock_changes import describe
 from ...core.forecast.forecast import Forecast, JobForecast, Run
 from ...core.forecast.overlaps import BESIDE, CANCELS, SKIPPED, WAITS
-from ...core.render.entities import instant_text, occurrence_shape
+from ...core.render.entities import instant_text, occurrence_json
 from ...core.views.job import occurrence_view
 from ...model.time.instants import maybe_datetime, to_datetime
 from ...model.time.zones import known_zone
@@ -229,7 +229,7 @@ def _job_shape(job: JobForecast, sources: Mapping[str, str]) -> dict[str, Any]:
         "runs": job.runs,
         **_outcome_counts([job]),
         "most_at_once": job.overlaps.most_at_once,
-        "occurrences": [occurrence_shape(occurrence_view(each)) for each in job.exceptions],
+        "occurrences": [occurrence_json(occurrence_view(each)) for each in job.exceptions],
         "first_run_at": instant_text(maybe_datetime(ticks[0] if ticks else None)),
         "last_run_at": instant_text(maybe_datetime(ticks[-1] if ticks else None)),
     }

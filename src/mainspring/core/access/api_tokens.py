@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,7 +26,7 @@ from ...model.values.ids import Chance
 from ...model.values.reading import duration, identifier, words
 from ..auditing import audit_record
 from ..ports import Store
-from ..render.entities import instant_text
+from ..render.entities import Instant, JsonForm, rendered
 
 PAGE = 1_000
 LONGEST_LIFE = 10 * 366 * 86_400.0
@@ -182,20 +182,22 @@ class Tokens:
         return audit_record(self._chance, action, f"token:{token.id}", by, now, **details)
 
 
-def token_shape(token: Token, now: Micros) -> dict[str, Any]:
-    """The JSON form of a token; the digest is left out."""
-    return {
-        "id": token.id,
-        "name": token.name,
-        "role": token.role.value,
-        "status": token.state(now),
-        "created_at": instant_text(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": instant_text(token.expires_at),
-        "last_used_at": instant_text(token.last_used_at),
-        "revoked_at": instant_text(token.revoked_at),
-        "revoked_by": token.revoked_by,
-    }
+class TokenJson(JsonForm):
+    id: str
+    name: str
+    role: Role
+    status: Literal["active", "expired", "revoked"]
+    created_at: Instant
+    created_by: str
+    expires_at: Instant | None
+    last_used_at: Instant | None
+    revoked_at: Instant | None
+    revoked_by: str | None
+
+
+def token_json(token: Token, now: Micros) -> dict[str, Any]:
+    """The JSON form of a token, without its digest."""
+    return rendered(TokenJson, token, status=token.state(now))
 
 
 def _life(expires: Any) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -122,10 +121,3 @@ def run_of(execution: ExecutionRow) -> TenantRun:
         error=execution.error,
         reason=execution.reason,
     )
-
-
-def tenant_shape(run: TenantRun) -> dict[str, Any]:
-    """One record as plain data, with the field names of an execution."""
-    fields: dict[str, Any] = msgspec.to_builtins(run)
-    fields["error_message"] = fields.pop("error")
-    return fields

@@ -1,26 +1,31 @@
-"""Jobs, executions, workers, locks and audit records as plain data, with the field names of the HTTP interface.
+"""The JSON form of every entity: which fields it has, and how it is rendered from what users hold.
 
-Command line and server both speak through these, so that a field means the same wherever it is read.
+The HTTP interface and the `-o json` of the command line both render through these, and the OpenAPI document is
+generated from the same classes. A field is read from the attribute of the same name; `rename` says where JSON calls it
+something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from ...model.backfill import Backfill, Windows, WindowStatus
-from ...model.job import JobSpec
+from ...model.execution import State
+from ...model.job import JobSpec, JobState, LiveCounts
 from ...model.triggers import Every, decode_trigger
 from ...model.windows import Window
 from ..commands.bulk import BulkItem, BulkResult
 from ..commands.templates import Template
+from ..commands.tenant_retries import TenantRun
 from ..declaring.options import policy_fields
 from ..declaring.registry import Handler
 from ..jobs.calendars import CalendarView
-from ..monitoring.missed_runs import MissedRuns
+from ..monitoring.missed_runs import MissedReason, MissedRuns
 from ..monitoring.totals import Totals
 from ..monitoring.why import Reason
 from ..views.execution import Attempt, Execution
@@ -28,336 +33,547 @@ from ..views.job import JobTotals, JobView, OccurrenceView, job_of
 from ..views.records import AuditRecord, LockView, LogEntry, WorkerView
 from .masking import masked
 
+Instant = Annotated[datetime, Meta(tz=True)]
+
+
+class JsonForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The fields of an entity in JSON."""
+
+
+def rendered(form: type[JsonForm], source: object, **given: Any) -> dict[str, Any]:
+    """The JSON form of an object as plain data: fields that are not `given` are read from its attributes."""
+    values = {name: given[name] if name in given else getattr(source, name) for name in form.__struct_fields__}
+    plain: dict[str, Any] = msgspec.to_builtins(form(**{name: _utc(value) for name, value in values.items()}))
+    return plain
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
+
 
 def instant_text(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def job_shape(view: JobView, *, whole: bool = False) -> dict[str, Any]:
-    """`whole` also tells the addresses that it pings, which are for those who may change it."""
-    return {
-        "id": view.name,
-        "name": view.name,
-        "handler": view.handler,
-        "description": view.description,
-        "queue": view.queue,
-        "params": view.params,
-        "status": view.state.value,
-        "last_status": view.last_status,
-        "schedule": view.schedule,
-        "schedule_description": view.description_of_schedule,
-        "schedule_enabled": view.enabled,
-        **interval_pair(job_of(view).spec),
-        "next_run_at": instant_text(view.next_run_at),
-        "after": list(view.after),
-        "dependents": list(view.dependents),
-        "hours": view.hours,
-        "closed_until": instant_text(view.closing.until) if view.closing else None,
-        "closed_by": view.closing.by if view.closing else None,
-        "last_run_at": instant_text(view.last_run_at),
-        "started_at": instant_text(view.started_at),
-        "completed_at": instant_text(view.completed_at),
-        "is_paused": view.is_paused,
-        "paused_at": instant_text(view.paused_at),
-        "paused_by": view.paused_by,
-        "pause_note": view.pause_note,
-        "resume_at": instant_text(view.resume_at),
-        "cancelled_at": instant_text(view.cancelled_at),
-        "error_message": view.error_message,
-        "current_retry_count": view.current_retry_count,
-        "max_retries": view.max_attempts - 1,
-        "retry_backoff_seconds": view.retry.initial,
-        "origin": view.origin,
-        "version": view.version,
-        "orphaned": view.orphaned,
-        "policy": policy_shape(job_of(view).spec, whole=whole),
-        "overrides": view.overrides if whole else masked(view.overrides),
-        "occurrences": [occurrence_shape(each) for each in view.occurrences],
-        "live": {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting},
-        "stats": stats_shape(view.stats),
-        "metadata": view.metadata,
-        "created_at": instant_text(view.created_at),
-        "updated_at": instant_text(view.updated_at),
-    }
+# --- jobs -----------------------------------------------------------------------------------------------------
+
+
+class LiveJson(JsonForm):
+    pending: int
+    running: int
+    waiting: int
+
+
+class CountsJson(
+    JsonForm,
+    rename={
+        "total": "total_executions",
+        "completed": "successful_runs",
+        "partial": "partial_runs",
+        "failed": "failed_runs",
+        "cancelled": "cancelled_runs",
+        "skipped": "skipped_runs",
+    },
+):
+    total: int
+    completed: int
+    partial: int
+    failed: int
+    cancelled: int
+    skipped: int
+    average_duration_ms: float | None
+    success_rate: float | None
+
+
+class JobStatsJson(CountsJson):
+    last_execution_at: Instant | None
+    next_scheduled_at: Instant | None
+
+
+class OccurrenceJson(JsonForm, rename={"moved_to": "to"}):
+    """One run of the schedule that was skipped (`to` is null) or moved."""
+
+    at: Instant
+    moved_to: Instant | None
+    by: str
+
+
+class JobJson(
+    JsonForm,
+    rename={"state": "status", "description_of_schedule": "schedule_description", "enabled": "schedule_enabled"},
+):
+    id: str
+    name: str
+    handler: str
+    description: str
+    queue: str
+    params: dict[str, Any]
+    state: JobState
+    last_status: State | None
+    schedule: str | None
+    description_of_schedule: str
+    enabled: bool
+    interval_minutes: int | None
+    interval_type: str | None
+    next_run_at: Instant | None
+    after: Annotated[list[str], Meta(description="The jobs that it comes after.")]
+    dependents: Annotated[list[str], Meta(description="The jobs that come after it.")]
+    hours: Annotated[str | None, Meta(description="When it may run, in words.")]
+    closed_until: Instant | None
+    closed_by: str | None
+    last_run_at: Instant | None
+    started_at: Instant | None
+    completed_at: Instant | None
+    is_paused: bool
+    paused_at: Instant | None
+    paused_by: str | None
+    pause_note: str | None
+    resume_at: Instant | None
+    cancelled_at: Instant | None
+    error_message: str | None
+    current_retry_count: int
+    max_retries: int
+    retry_backoff_seconds: float
+    origin: Literal["code", "api"]
+    version: int
+    orphaned: bool
+    policy: dict[str, Any]
+    overrides: dict[str, Any]
+    occurrences: list[OccurrenceJson]
+    live: LiveJson
+    stats: CountsJson
+    metadata: dict[str, Any]
+    created_at: Instant
+    updated_at: Instant
+
+
+class CreatedJobJson(JobJson):
+    execution_id: Annotated[str | None, Meta(description="Of a job that runs at once.")]
+
+
+def job_json(view: JobView, *, unmasked: bool = False) -> dict[str, Any]:
+    """`unmasked` shows the addresses that the job pings in full, for users who may change the job."""
+    spec, closing = job_of(view).spec, view.closing
+    policy: dict[str, Any] = msgspec.to_builtins(
+        {name: getattr(spec, name) for name in policy_fields(tenants=spec.tenants)}
+    )
+    return rendered(
+        JobJson,
+        view,
+        id=view.name,
+        **interval_pair(spec),
+        closed_until=closing.until if closing else None,
+        closed_by=closing.by if closing else None,
+        max_retries=view.max_attempts - 1,
+        retry_backoff_seconds=view.retry.initial,
+        policy=policy if unmasked else masked(policy),
+        overrides=view.overrides if unmasked else masked(view.overrides),
+        occurrences=[occurrence_json(each) for each in view.occurrences],
+        live=_live_json(view.live),
+        stats=rendered(CountsJson, view.stats),
+    )
 
 
 def interval_pair(spec: JobSpec) -> dict[str, Any]:
-    """A period in whole minutes as the pair that made it; always told in minutes, as the name of the field says."""
+    """A period of whole minutes, as the pair of fields that requests may use for it."""
     trigger = None if spec.trigger is None else decode_trigger(spec.trigger)
     if not isinstance(trigger, Every) or trigger.seconds % 60:
         return {"interval_minutes": None, "interval_type": None}
     return {"interval_minutes": int(trigger.seconds // 60), "interval_type": "minutes"}
 
 
-def occurrence_shape(occurrence: OccurrenceView) -> dict[str, Any]:
-    """One run of the schedule that was skipped (`to` is null) or moved."""
-    return {
-        "at": instant_text(occurrence.at),
-        "to": instant_text(occurrence.moved_to),
-        "by": occurrence.by,
-    }
+def occurrence_json(occurrence: OccurrenceView) -> dict[str, Any]:
+    return rendered(OccurrenceJson, occurrence)
 
 
-def policy_shape(spec: JobSpec, *, whole: bool = False) -> dict[str, Any]:
-    """The rules a job lives by, under the names of the options that declare them; durations in seconds."""
-    names = policy_fields(tenants=spec.tenants)
-    fields: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in names})
-    return fields if whole else masked(fields)
+def _live_json(live: LiveCounts) -> dict[str, Any]:
+    return rendered(LiveJson, live)
 
 
-def stats_shape(stats: JobTotals) -> dict[str, Any]:
-    return {
-        "total_executions": stats.total,
-        "successful_runs": stats.completed,
-        "partial_runs": stats.partial,
-        "failed_runs": stats.failed,
-        "cancelled_runs": stats.cancelled,
-        "skipped_runs": stats.skipped,
-        "average_duration_ms": stats.average_duration_ms,
-        "success_rate": stats.success_rate,
-    }
+def job_stats_json(view: JobView) -> dict[str, Any]:
+    """What became of all executions of a job, when it last ran and when it runs next."""
+    return rendered(JobStatsJson, view.stats, last_execution_at=view.last_run_at, next_scheduled_at=view.next_run_at)
 
 
-def job_stats_shape(view: JobView) -> dict[str, Any]:
-    """What became of a job's executions over its whole life, beside when it ran and will run."""
-    return {
-        **stats_shape(view.stats),
-        "last_execution_at": instant_text(view.last_run_at),
-        "next_scheduled_at": instant_text(view.next_run_at),
-    }
+class SysJobJson(JsonForm):
+    id: str
+    schedule: Annotated[str | None, Meta(description="Cron, `@every 30m` or `@once ...`; null: on demand.")]
+    description: str
+    status: JobState
+    next_run_at: Instant | None
+    last_run_at: Instant | None
+    last_status: State | None
+    total_executions: int
+    successful_runs: int
+    partial_runs: int
+    failed_runs: int
+    cancelled_runs: int
+    skipped_runs: int
 
 
-def sys_job_shape(view: JobView) -> dict[str, Any]:
-    """One line of the overview that operations teams poll."""
-    return {
-        "id": view.name,
-        "schedule": view.schedule,
-        "description": view.description_of_schedule,
-        "status": view.state.value,
-        "next_run_at": instant_text(view.next_run_at),
-        "last_run_at": instant_text(view.last_run_at),
-        "last_status": view.last_status,
-        **{name: value for name, value in stats_shape(view.stats).items() if name.endswith(("_executions", "_runs"))},
-    }
+def sys_job_json(view: JobView) -> dict[str, Any]:
+    """One job in the overview for operations teams."""
+    stats: JobTotals = view.stats
+    return rendered(
+        SysJobJson,
+        view,
+        id=view.name,
+        description=view.description_of_schedule,
+        status=view.state,
+        total_executions=stats.total,
+        successful_runs=stats.completed,
+        partial_runs=stats.partial,
+        failed_runs=stats.failed,
+        cancelled_runs=stats.cancelled,
+        skipped_runs=stats.skipped,
+    )
 
 
-def execution_shape(execution: Execution) -> dict[str, Any]:
+class ReasonJson(JsonForm):
+    code: str
+    message: str
+    blocking: bool
+    details: dict[str, Any]
+
+
+class WhyJson(JsonForm):
+    job: str
+    status: JobState
+    runnable: Annotated[bool, Meta(description="Whether nothing keeps it from running.")]
+    reasons: list[ReasonJson]
+
+
+def why_json(view: JobView, reasons: Sequence[Reason]) -> dict[str, Any]:
+    """Why a job is not running; blocking reasons come first."""
+    return rendered(
+        WhyJson,
+        view,
+        job=view.name,
+        status=view.state,
+        runnable=not any(reason.blocking for reason in reasons),
+        reasons=[rendered(ReasonJson, reason) for reason in reasons],
+    )
+
+
+# --- executions -----------------------------------------------------------------------------------------------
+
+
+class WindowJson(JsonForm):
+    begin: Instant
+    end: Instant
+
+
+class AttemptJson(
+    JsonForm,
+    rename={
+        "error": "error_message",
+        "traceback": "stack_trace",
+        "cpu_ms": "cpu_time_ms",
+        "memory_mb": "memory_peak_mb",
+    },
+):
+    number: int
+    worker: str
+    end: str
+    started_at: Instant
+    ended_at: Instant
+    duration_ms: float
+    error: str | None
+    traceback: str | None
+    cpu_ms: float | None
+    memory_mb: float | None
+
+
+class ExecutionJson(
+    JsonForm,
+    forbid_unknown_fields=False,
+    rename={"state": "status", "number": "execution_number", "error": "error_message"},
+):
+    """Counters stand under `counters` and also at the top level."""
+
+    id: str
+    job: str
+    handler: str
+    queue: str
+    state: State
+    reason: str | None
+    trigger: str
+    triggered_by: str
+    trace_id: str
+    number: int | None
+    params: dict[str, Any]
+    window: WindowJson | None
+    tenant: str | None
+    share: Annotated[str | None, Meta(description="Executions take turns in their queue by share; usually the tenant.")]
+    waits_for: Annotated[str | None, Meta(description="The key of the limit that has no room for it.")]
+    parent_id: str | None
+    retry_of: str | None
+    flow_id: Annotated[str, Meta(description="The execution from which it follows, through any number of jobs.")]
+    priority: int
+    attempt: int
+    retry_attempt: int
+    max_attempts: int
+    worker: str | None
+    created_at: Instant
+    start_at: Instant
+    scheduled_at: Instant | None
+    started_at: Instant | None
+    finished_at: Instant | None
+    cancel_requested_at: Instant | None
+    duration_ms: float | None
+    error: str | None
+    stack_trace: str | None
+    cpu_time_ms: float | None
+    memory_peak_mb: float | None
+    progress: dict[str, Any] | None
+    counters: dict[str, float]
+    result: Any
+    metadata: dict[str, Any]
+    attempts: list[AttemptJson]
+
+
+def execution_json(execution: Execution) -> dict[str, Any]:
     """Counters stand under `counters` and at the top level, where they never hide a field of the execution."""
-    attempts = execution.attempts
-    last = attempts[-1] if attempts else None
-    fields = {
-        "id": execution.id,
-        "job": execution.job,
-        "handler": execution.handler,
-        "queue": execution.queue,
-        "status": execution.state.value,
-        "reason": execution.reason,
-        "trigger": execution.trigger,
-        "triggered_by": execution.triggered_by,
-        "trace_id": execution.trace_id,
-        "execution_number": execution.number,
-        "params": execution.params,
-        "window": None if execution.window is None else window_shape(execution.window),
-        "tenant": execution.tenant,
-        "share": execution.share,
-        "waits_for": execution.waits_for,
-        "parent_id": execution.parent_id,
-        "retry_of": execution.retry_of,
-        "flow_id": execution.flow_id,
-        "priority": execution.priority,
-        "attempt": execution.attempt,
-        "retry_attempt": execution.attempt - 1,
-        "max_attempts": execution.max_attempts,
-        "worker": execution.worker,
-        "created_at": instant_text(execution.created_at),
-        "start_at": instant_text(execution.start_at),
-        "scheduled_at": instant_text(execution.scheduled_at),
-        "started_at": instant_text(execution.started_at),
-        "finished_at": instant_text(execution.finished_at),
-        "cancel_requested_at": instant_text(execution.cancel_requested_at),
-        "duration_ms": execution.duration_ms,
-        "error_message": execution.error,
-        "stack_trace": last.traceback if last else None,
-        "cpu_time_ms": _millis(last.cpu_ms) if last else None,
-        "memory_peak_mb": last.memory_mb if last else None,
-        "progress": execution.progress,
-        "counters": execution.counters,
-        "result": execution.result,
-        "metadata": execution.metadata,
-        "attempts": [attempt_shape(attempt) for attempt in attempts],
-    }
-    return {**execution.counters, **fields}
+    attempts = [attempt_json(each) for each in execution.attempts]
+    last = attempts[-1] if attempts else {}
+    counters, window = execution.counters, execution.window
+    fields = rendered(
+        ExecutionJson,
+        execution,
+        window=None if window is None else window_json(window),
+        retry_attempt=execution.attempt - 1,
+        stack_trace=last.get("stack_trace"),
+        cpu_time_ms=last.get("cpu_time_ms"),
+        memory_peak_mb=last.get("memory_peak_mb"),
+        counters=counters,
+        attempts=attempts,
+    )
+    return {**counters, **fields} if counters else fields
 
 
-def attempt_shape(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "number": attempt.number,
-        "worker": attempt.worker,
-        "end": attempt.end,
-        "started_at": instant_text(attempt.started_at),
-        "ended_at": instant_text(attempt.ended_at),
-        "duration_ms": attempt.duration_ms,
-        "error_message": attempt.error,
-        "stack_trace": attempt.traceback,
-        "cpu_time_ms": _millis(attempt.cpu_ms),
-        "memory_peak_mb": attempt.memory_mb,
-    }
+def attempt_json(attempt: Attempt) -> dict[str, Any]:
+    """CPU time is rounded to the microsecond: what it says beyond that is noise."""
+    return rendered(AttemptJson, attempt, cpu_ms=None if attempt.cpu_ms is None else round(attempt.cpu_ms, 3))
 
 
-def worker_shape(worker: WorkerView) -> dict[str, Any]:
-    return {
-        "id": worker.id,
-        "host": worker.host,
-        "pid": worker.pid,
-        "version": worker.version,
-        "roles": list(worker.roles),
-        "queues": None if worker.queues is None else list(worker.queues),
-        "handlers": list(worker.handlers),
-        "concurrency": worker.concurrency,
-        "running": worker.running,
-        "lease": worker.lease,
-        "started_at": instant_text(worker.started_at),
-        "last_heartbeat_at": instant_text(worker.last_heartbeat_at),
-    }
+class TenantRunJson(JsonForm, rename={"error": "error_message"}):
+    tenant: str
+    execution_id: str
+    status: State
+    attempts: Annotated[int, Meta(description="Attempts that have started.")]
+    max_attempts: int
+    started_at: Instant | None
+    finished_at: Instant | None
+    next_try_at: Instant | None
+    duration_ms: float | None
+    error: str | None
+    reason: str | None
 
 
-def lock_shape(lock: LockView) -> dict[str, Any]:
-    return {
-        "name": lock.name,
-        "owner": lock.owner,
-        "token": lock.token,
-        "acquired_at": instant_text(lock.acquired_at),
-        "expires_at": instant_text(lock.expires_at),
-    }
+def tenant_json(run: TenantRun) -> dict[str, Any]:
+    return rendered(TenantRunJson, run)
 
 
-def metrics_shape(metrics: Totals) -> dict[str, Any]:
-    return {
-        "jobs": metrics.jobs,
-        "total_jobs": sum(metrics.jobs.values()),
-        "executions": {
-            "pending": metrics.pending,
-            "running": metrics.running,
-            "waiting": metrics.waiting,
-            "completed": metrics.successful,
-            "partial": metrics.partial,
-            "failed": metrics.failed,
-            "cancelled": metrics.cancelled,
-            "skipped": metrics.skipped,
-        },
-        "total_executions": metrics.executions,
-        "successful_runs": metrics.successful,
-        "failed_runs": metrics.failed,
-        "average_duration_ms": metrics.average_duration_ms,
-        "success_rate": metrics.success_rate,
-        "stale_locks_cleared": metrics.stale_locks_cleared,
-        "last_check_at": instant_text(metrics.last_check_at),
-        "last_metrics_update": instant_text(metrics.updated_at),
-    }
+class LogEntryJson(JsonForm):
+    number: int
+    at: Instant
+    level: str
+    message: str
 
 
-def why_shape(view: JobView, reasons: Sequence[Reason]) -> dict[str, Any]:
-    """Why a job is not running: what stands in its way comes first."""
-    return {
-        "job": view.name,
-        "status": view.state.value,
-        "runnable": not any(reason.blocking for reason in reasons),
-        "reasons": [reason_shape(reason) for reason in reasons],
-    }
+def log_json(number: int, line: LogEntry) -> dict[str, Any]:
+    return rendered(LogEntryJson, line, number=number)
 
 
-def reason_shape(reason: Reason) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(reason)
-    return fields
+# --- processes ------------------------------------------------------------------------------------------------
 
 
-def handler_shape(name: str, handler: Handler | None, workers: list[str]) -> dict[str, Any]:
+class WorkerJson(JsonForm):
+    id: str
+    host: str
+    pid: int
+    version: str
+    roles: list[str]
+    queues: list[str] | None
+    handlers: list[str]
+    concurrency: int
+    running: int
+    lease: float | None
+    started_at: Instant
+    last_heartbeat_at: Instant
+
+
+def worker_json(worker: WorkerView) -> dict[str, Any]:
+    return rendered(WorkerJson, worker)
+
+
+class LockJson(JsonForm):
+    name: str
+    owner: str
+    token: int
+    acquired_at: Instant
+    expires_at: Instant
+
+
+def lock_json(lock: LockView) -> dict[str, Any]:
+    return rendered(LockJson, lock)
+
+
+class HandlerJson(JsonForm):
+    name: str
+    known_here: bool
+    signature: str | None
+    required: list[str]
+    isolation: str | None
+    workers: list[str]
+
+
+def handler_json(name: str, handler: Handler | None, workers: list[str]) -> dict[str, Any]:
     """`handler` is None for code that only other processes have; `workers` are the processes that run it now."""
-    return {
-        "name": name,
-        "known_here": handler is not None,
-        "signature": None if handler is None else str(handler.signature),
-        "required": [] if handler is None else list(handler.signature.required),
-        "isolation": None if handler is None else handler.isolation,
-        "workers": workers,
-    }
+    return rendered(
+        HandlerJson,
+        handler,
+        name=name,
+        known_here=handler is not None,
+        signature=None if handler is None else str(handler.signature),
+        required=[] if handler is None else handler.signature.required,
+        isolation=None if handler is None else handler.isolation,
+        workers=workers,
+    )
 
 
-def audit_shape(audit: AuditRecord, *, whole: bool = False) -> dict[str, Any]:
-    return {
-        "id": audit.id,
-        "at": instant_text(audit.at),
-        "actor": audit.actor,
-        "action": audit.action,
-        "target": audit.target,
-        "before": _masked(audit.before, whole),
-        "after": _masked(audit.after, whole),
-        "request_id": audit.request_id,
-    }
+class TotalsJson(JsonForm):
+    jobs: dict[str, int]
+    total_jobs: int
+    executions: dict[str, int]
+    total_executions: int
+    successful_runs: int
+    failed_runs: int
+    average_duration_ms: float | None
+    success_rate: float | None
+    stale_locks_cleared: int
+    last_check_at: Instant | None
+    last_metrics_update: Instant
 
 
-def _masked(value: Any, whole: bool) -> Any:
-    return masked(value) if isinstance(value, dict) and not whole else value
+def totals_json(totals: Totals) -> dict[str, Any]:
+    states = ("pending", "running", "waiting", "partial", "failed", "cancelled", "skipped")
+    return rendered(
+        TotalsJson,
+        totals,
+        total_jobs=sum(totals.jobs.values()),
+        executions={"completed": totals.successful} | {state: getattr(totals, state) for state in states},
+        total_executions=totals.executions,
+        successful_runs=totals.successful,
+        failed_runs=totals.failed,
+        last_metrics_update=totals.updated_at,
+    )
 
 
-def missed_shape(runs: MissedRuns) -> dict[str, Any]:
-    """A stretch of missed runs of one job."""
-    return {
-        "job": runs.job,
-        "first_missed": instant_text(runs.first_at),
-        "last_missed": instant_text(runs.last_at),
-        "count": runs.count,
-        "exact": runs.exact,
-        "reason": runs.reason,
-        "reported_at": instant_text(runs.reported_at),
-    }
+# --- audit and missed runs ------------------------------------------------------------------------------------
 
 
-def log_shape(number: int, line: LogEntry) -> dict[str, Any]:
-    return {"number": number, "at": instant_text(line.at), "level": line.level, "message": line.message}
+class AuditJson(JsonForm):
+    id: str
+    at: Instant
+    actor: str
+    action: str
+    target: str
+    before: Any
+    after: Any
+    request_id: str | None
 
 
-def _millis(measured: float | None) -> float | None:
-    """To the microsecond, as all other times are: what lies behind that is noise of the measurement."""
-    return None if measured is None else round(measured, 3)
+def audit_json(audit: AuditRecord, *, unmasked: bool = False) -> dict[str, Any]:
+    before, after = (
+        masked(value) if isinstance(value, dict) and not unmasked else value for value in (audit.before, audit.after)
+    )
+    return rendered(AuditJson, audit, before=before, after=after)
 
 
-def calendar_shape(view: CalendarView) -> dict[str, Any]:
-    """As plain data, with the field names of the HTTP interface."""
-    return {
-        "name": view.name,
-        "origin": view.origin,
-        "declared": view.declared,
-        "updated_by": view.by,
-        "updated_at": instant_text(view.updated_at),
-        "entries": [{"entry": block.text(), "label": block.label} for block in view.calendar.blocks],
-    }
+class MissedRunsJson(JsonForm, rename={"first_at": "first_missed", "last_at": "last_missed"}):
+    job: str
+    first_at: Instant
+    last_at: Instant
+    count: int
+    exact: Annotated[bool, Meta(description="False when there were too many to count.")]
+    reason: Annotated[
+        MissedReason | None, Meta(description="As far as was known when it was reported; null of older entries.")
+    ]
+    reported_at: Instant
 
 
-_OWN = frozenset({"trigger", "tz", "params", "metadata", "description"})
+def missed_json(runs: MissedRuns) -> dict[str, Any]:
+    """A run of missed ticks of one job."""
+    return rendered(MissedRunsJson, runs)
 
 
-def template_shape(template: Template, *, whole: bool = False) -> dict[str, Any]:
-    """`whole` also tells the addresses that its jobs ping, which are for those who may change it."""
-    fields, trigger = template.fields if whole else masked(template.fields), template.trigger
-    return {
-        "name": template.name,
-        "handler": template.handler,
-        "description": fields.get("description", ""),
-        "schedule": None if trigger is None else trigger.expression(),
-        "schedule_description": None if trigger is None else trigger.describe(),
-        "timezone": fields.get("tz"),
-        "params": fields.get("params", {}),
-        "metadata": fields.get("metadata", {}),
-        "options": {name: value for name, value in fields.items() if name not in _OWN},
-        "version": template.version,
-        "updated_by": template.by,
-        "created_at": instant_text(template.created_at),
-        "updated_at": instant_text(template.updated_at),
-    }
+# --- calendars and templates ----------------------------------------------------------------------------------
 
 
-def bulk_shape(result: BulkResult, item_shape: Callable[[BulkItem], dict[str, Any]] | None = None) -> dict[str, Any]:
+class CalendarEntryJson(JsonForm):
+    entry: str
+    label: str
+
+
+class CalendarSummaryJson(JsonForm, rename={"by": "updated_by"}):
+    name: str
+    origin: Literal["code", "operator"]
+    declared: Annotated[bool, Meta(description="Code declares one of this name.")]
+    by: str
+    updated_at: Instant
+    count: Annotated[int, Meta(description="How many entries it has.")]
+
+
+class CalendarJson(CalendarSummaryJson):
+    entries: list[CalendarEntryJson]
+
+
+def calendar_json(view: CalendarView) -> dict[str, Any]:
+    entries = [{"entry": block.text(), "label": block.label} for block in view.calendar.blocks]
+    return rendered(CalendarJson, view, entries=entries, count=len(entries))
+
+
+class TemplateJson(JsonForm, rename={"by": "updated_by"}):
+    name: str
+    handler: str
+    description: str
+    schedule: str | None
+    schedule_description: str | None
+    timezone: str | None
+    params: dict[str, Any]
+    metadata: dict[str, Any]
+    options: Annotated[dict[str, Any], Meta(description="What else it sets, as a job keeps it.")]
+    version: int
+    by: str
+    created_at: Instant
+    updated_at: Instant
+
+
+_OWN_FIELDS = frozenset({"trigger", "tz", "params", "metadata", "description"})
+
+
+def template_json(template: Template, *, unmasked: bool = False) -> dict[str, Any]:
+    """`unmasked` shows the addresses that its jobs ping in full, for users who may change the template."""
+    fields, trigger = template.fields if unmasked else masked(template.fields), template.trigger
+    return rendered(
+        TemplateJson,
+        template,
+        description=fields.get("description", ""),
+        schedule=None if trigger is None else trigger.expression(),
+        schedule_description=None if trigger is None else trigger.describe(),
+        timezone=fields.get("tz"),
+        params=fields.get("params", {}),
+        metadata=fields.get("metadata", {}),
+        options={name: value for name, value in fields.items() if name not in _OWN_FIELDS},
+    )
+
+
+# --- bulk -----------------------------------------------------------------------------------------------------
+
+
+def bulk_json(result: BulkResult, item_json: Callable[[BulkItem], dict[str, Any]] | None = None) -> dict[str, Any]:
+    """The command line shows an error as text, the HTTP interface as an object (`item_json`)."""
     return {
         "command": result.command,
         "matched": len(result.items),
@@ -365,11 +581,11 @@ def bulk_shape(result: BulkResult, item_shape: Callable[[BulkItem], dict[str, An
         "refused": result.refused,
         "more": result.more,
         "next": result.next,
-        "results": [(item_shape or _item_shape)(item) for item in result.items],
+        "results": [(item_json or _item_json)(item) for item in result.items],
     }
 
 
-def _item_shape(item: BulkItem) -> dict[str, Any]:
+def _item_json(item: BulkItem) -> dict[str, Any]:
     return {
         "id": item.id,
         "done": item.done,
@@ -379,55 +595,70 @@ def _item_shape(item: BulkItem) -> dict[str, Any]:
     }
 
 
-def windows_shape(job: str, windows: Windows) -> dict[str, Any]:
-    return {"job": job, "counts": windows.counts, "windows": [status_shape(each) for each in windows]}
+# --- windows and backfills ------------------------------------------------------------------------------------
 
 
-def status_shape(status: WindowStatus) -> dict[str, Any]:
-    return {
-        **window_shape(status.window),
-        "state": status.state,
-        "execution_id": status.execution_id,
-        "last_status": status.last_state,
-        "runs": status.runs,
-        "finished_at": instant_text(status.finished_at),
-    }
+class WindowStatusJson(JsonForm, rename={"last_state": "last_status"}):
+    begin: Instant
+    end: Instant
+    state: Literal["done", "failed", "missing", "running"]
+    execution_id: str | None
+    last_state: str | None
+    runs: int
+    finished_at: Instant | None
 
 
-def window_shape(window: Window) -> dict[str, Any]:
-    return {"begin": instant_text(window.begin), "end": instant_text(window.end)}
+def windows_json(job: str, windows: Windows) -> dict[str, Any]:
+    return {"job": job, "counts": windows.counts, "windows": [window_status_json(each) for each in windows]}
 
 
-def backfill_shape(backfill: Backfill) -> dict[str, Any]:
-    """`windows` only of a dry run."""
-    fields = {
-        "id": backfill.id or None,
-        "job": backfill.job,
-        "status": backfill.state,
-        "reason": backfill.reason,
-        "range": window_shape(backfill.window),
-        "order": backfill.order,
-        "only": backfill.only,
-        "force": backfill.force,
-        "concurrency": backfill.concurrency,
-        "pace": backfill.pace,
-        "params": None if backfill.params is None else msgspec.json.decode(backfill.params),
-        "note": backfill.note,
-        "total": backfill.total,
-        "ended": backfill.ended,
-        "running": backfill.running,
-        "completed": backfill.completed,
-        "failed": backfill.failed,
-        "cancelled": backfill.cancelled,
-        "skipped": backfill.skipped,
-        "held": backfill.held,
-        "already_done": backfill.already_done,
-        "already_running": backfill.already_running,
-        "created_at": instant_text(backfill.created_at),
-        "created_by": backfill.created_by,
-        "started_at": instant_text(backfill.started_at),
-        "finished_at": instant_text(backfill.finished_at),
-    }
+def window_status_json(status: WindowStatus) -> dict[str, Any]:
+    return rendered(WindowStatusJson, status, begin=status.window.begin, end=status.window.end)
+
+
+def window_json(window: Window) -> dict[str, Any]:
+    return rendered(WindowJson, window)
+
+
+class BackfillJson(JsonForm, forbid_unknown_fields=False, rename={"state": "status", "window": "range"}):
+    """How far a backfill is; a dry run also lists its `windows`."""
+
+    id: str | None
+    job: str
+    state: str
+    reason: str | None
+    window: WindowJson
+    order: str
+    only: str
+    force: bool
+    concurrency: int
+    pace: float | None
+    params: dict[str, Any] | None
+    note: str | None
+    total: int
+    ended: int
+    running: int
+    completed: int
+    failed: int
+    cancelled: int
+    skipped: int
+    held: int
+    already_done: int
+    already_running: int
+    created_at: Instant
+    created_by: str
+    started_at: Instant | None
+    finished_at: Instant | None
+
+
+def backfill_json(backfill: Backfill) -> dict[str, Any]:
+    fields = rendered(
+        BackfillJson,
+        backfill,
+        id=backfill.id or None,
+        window=window_json(backfill.window),
+        params=None if backfill.params is None else msgspec.json.decode(backfill.params),
+    )
     if backfill.state == "planned":
-        fields["windows"] = [window_shape(window) for window in backfill.windows]
+        fields["windows"] = [window_json(window) for window in backfill.windows]
     return fields

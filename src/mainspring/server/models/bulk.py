@@ -1,13 +1,16 @@
-"""What requests for many at once may say: which are meant, and what shall become of them. The names of filters are
-those of core, of the client and of the command line."""
+"""Requests that steer many jobs or executions at once: which, and what to do with them. Filters have the same names as
+in the client and on the command line."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from msgspec import Meta
 from pydantic import ConfigDict, Field, model_validator
 
-from .commands import Instant, JobStateName, Name, Reason, Short, StateName, Strict
+from ...core.render.entities import JsonForm
+from ..responses import ErrorBodyJson
+from .fields import Instant, JobStateName, Name, Reason, Short, StateName, Strict
 
 MOST_IN_BULK = 1_000
 
@@ -102,3 +105,21 @@ class ExecutionBulk(_Chosen):
     filter: ExecutionBulkFilter | None = None
     after: _After = None
     note: Annotated[Reason | None, Field(description="Why; for cancel.")] = None
+
+
+class BulkItemJson(JsonForm):
+    id: str
+    done: bool
+    execution_id: str | None = None
+    status: str | None = None
+    error: ErrorBodyJson | None = None
+
+
+class BulkJson(JsonForm):
+    command: str
+    matched: int
+    done: int
+    refused: int
+    more: Annotated[bool, Meta(description="The filter finds more than one request handles.")]
+    next: Annotated[str | None, Meta(description="Send it as `after` to go on there.")]
+    results: list[BulkItemJson]

@@ -18,7 +18,7 @@ from ...model.execution import State
 from ...model.job import JobState
 from ...model.limits import Limit
 from ...model.policies import CatchUp, Retention, Retry
-from .commands import MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Offset, Short, Strict
+from .fields import MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Offset, Short, Strict
 
 MOST_DAYS = 36_500
 

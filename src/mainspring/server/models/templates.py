@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from .answers import Instant, Output
-from .commands import Name
+from ...core.render.entities import TemplateJson
+from .fields import Name, Short
 from .jobs import JobFields
+from .lists import ShortList, ShortListJson
 
 _EXAMPLE: dict[str, Any] = {
     "name": "nightly-crawl",
@@ -45,17 +46,10 @@ class TemplateJob(JobFields):
     name: Annotated[Name | None, Field(description="Made up when it is left out.")] = None
 
 
-class Template(Output):
-    name: str
-    handler: str
-    description: str
-    schedule: str | None
-    schedule_description: str | None
-    timezone: str | None
-    params: dict[str, Any]
-    metadata: dict[str, Any]
-    options: Annotated[dict[str, Any], Field(description="What else it sets, as a job keeps it.")]
-    version: int
-    updated_by: str
-    created_at: Instant
-    updated_at: Instant
+class TemplateList(ShortList):
+    handler: Short | None = None
+    sort: Literal["name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"] = "name"
+
+
+class TemplatesJson(ShortListJson):
+    items: list[TemplateJson]

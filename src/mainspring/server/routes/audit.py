@@ -8,20 +8,19 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from ...core.queries.audit_lists import AuditFilter
-from ...core.render.entities import audit_shape
+from ...core.render.entities import audit_json
 from ...core.views.records import audit_record
 from ...model.time.instants import to_micros
 from ..errors import respond
-from ..models import management_answers as outputs
-from ..models.management import AuditList
-from ..models.paging import check_paging, check_range
+from ..models.audit import AuditList, AuditsJson
+from ..models.lists import check_paging, check_range
 from ..request import Viewing, json
 from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
 
-@router.get("", operation_id="list_audit", responses=answers({200: (outputs.Audits, "One page of records.")}))
+@router.get("", operation_id="list_audit", responses=answers({200: (AuditsJson, "One page of records.")}))
 async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Response:
     """Changes, newest first or oldest first; filters combine. A page looks at 10,000 records at most: what is rare may
     need several, some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole
@@ -39,6 +38,6 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
     found = await call.engine.audit_lists.page(
         filters, limit=wanted.limit, offset=wanted.offset, cursor=wanted.cursor, oldest_first=wanted.sort == "at"
     )
-    items = [audit_shape(audit_record(each), whole=call.administers) for each in found.records]
+    items = [audit_json(audit_record(each), unmasked=call.administers) for each in found.records]
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.cursor}
     return respond(json({"items": items, **paging}))

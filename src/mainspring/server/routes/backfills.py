@@ -11,14 +11,13 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.queries.queries import EXECUTION_ID
-from ...core.render.entities import backfill_shape
+from ...core.render.entities import BackfillJson, backfill_json
 from ...model.backfill import Backfill
 from ...model.errors import BackfillNotFound, JobNotFound
 from ..errors import respond
-from ..models import answers as outputs
-from ..models import short_lists
-from ..models.commands import BackfillCreate, Cancel, Empty
-from ..models.short_lists import listed
+from ..models.backfills import BackfillCreate, BackfillList, BackfillsJson
+from ..models.commands import Cancel, Empty
+from ..models.lists import listed
 from ..request import Call, Posting, Viewing, json
 from ..responses import answers
 
@@ -28,7 +27,7 @@ MOST_OVER = 1_000
 
 BackfillId = Annotated[str, Path(max_length=100, examples=["0199c1f2-7d5e-7abc-8def-0123456789ab"])]
 
-_ONE = answers({200: (outputs.Backfill, "The backfill as it is now.")}, 404, 409, 422)
+_ONE = answers({200: (BackfillJson, "The backfill as it is now.")}, 404, 409, 422)
 
 
 async def _found(call: Call, id: str) -> Backfill:
@@ -46,7 +45,7 @@ async def _may_steer(call: Call, backfill: Backfill) -> None:
 async def _steer(call: Call, id: str, command: Callable[[], Awaitable[Backfill]]) -> Response:
     async def work(_: str | None) -> Answer:
         await _may_steer(call, await _found(call, id))
-        return json(backfill_shape(await command()))
+        return json(backfill_json(await command()))
 
     return await call.once(work)
 
@@ -56,7 +55,7 @@ async def _steer(call: Call, id: str, command: Callable[[], Awaitable[Backfill]]
     operation_id="start_backfill",
     status_code=202,
     responses=answers(
-        {200: (outputs.Backfill, "A dry run: the windows it would run."), 202: (outputs.Backfill, "It has begun.")},
+        {200: (BackfillJson, "A dry run: the windows it would run."), 202: (BackfillJson, "It has begun.")},
         404,
         409,
         422,
@@ -69,21 +68,21 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     async def work(_: str | None) -> Answer:
         await call.steerable(body.job)
         made = await call.engine.backfills.start(body.job, body.begin, body.end, **options, by=call.by)
-        return json(backfill_shape(made), 200 if body.dry_run else 202)
+        return json(backfill_json(made), 200 if body.dry_run else 202)
 
     return await call.once(work)
 
 
-@router.get("", operation_id="list_backfills", responses=answers({200: (short_lists.Backfills, "Backfills.")}))
-async def list_backfills(call: Viewing, wanted: Annotated[short_lists.BackfillList, Query()]) -> Response:
+@router.get("", operation_id="list_backfills", responses=answers({200: (BackfillsJson, "Backfills.")}))
+async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
     """Those under way, and the newest 1,000 that are over; newest first."""
     found = await call.engine.backfills.list(wanted.job, MOST_OVER)
-    return respond(json(listed(map(backfill_shape, found), wanted)))
+    return respond(json(listed(map(backfill_json, found), wanted)))
 
 
-@router.get("/{id}", operation_id="get_backfill", responses=answers({200: (outputs.Backfill, "How far it is.")}, 404))
+@router.get("/{id}", operation_id="get_backfill", responses=answers({200: (BackfillJson, "How far it is.")}, 404))
 async def get_backfill(call: Viewing, id: BackfillId) -> Response:
-    return respond(json(backfill_shape(await _found(call, id))))
+    return respond(json(backfill_json(await _found(call, id))))
 
 
 @router.post("/{id}/pause", operation_id="pause_backfill", responses=_ONE)

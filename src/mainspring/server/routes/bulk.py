@@ -13,17 +13,16 @@ from starlette.responses import Response
 
 from ...core.commands.bulk import BulkItem, execution_filters, job_filter
 from ...core.commands.idempotency import Answer
-from ...core.render.entities import bulk_shape
+from ...core.render.entities import bulk_json
 from ..errors import problem_of
-from ..models import answers as outputs
-from ..models.bulk import ExecutionBulk, ExecutionBulkFilter, JobBulk, JobBulkFilter
-from ..models.paging import check_range
+from ..models.bulk import BulkJson, ExecutionBulk, ExecutionBulkFilter, JobBulk, JobBulkFilter
+from ..models.lists import check_range
 from ..request import Call, Posting, json
 from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/bulk", tags=["bulk"])
 
-_DONE = answers({200: (outputs.Bulk, "What became of each.")}, 409, 422)
+_DONE = answers({200: (BulkJson, "What became of each.")}, 409, 422)
 
 
 @router.post("/jobs", operation_id="bulk_jobs", responses=_DONE)
@@ -38,7 +37,7 @@ async def bulk_jobs(call: Posting, body: JobBulk) -> Response:
             wanted,
             **_terms(call, body, execution_id),
         )
-        return json(bulk_shape(done, _item_shape))
+        return json(bulk_json(done, _item_json))
 
     return await call.once(work)
 
@@ -57,7 +56,7 @@ async def bulk_executions(call: Posting, body: ExecutionBulk) -> Response:
             filters,
             **_terms(call, body, execution_id),
         )
-        return json(bulk_shape(done, _item_shape))
+        return json(bulk_json(done, _item_json))
 
     return await call.once(work)
 
@@ -77,7 +76,7 @@ def _said(filter: JobBulkFilter | ExecutionBulkFilter) -> dict[str, Any]:
     return filter.model_dump(mode="json", exclude_unset=True)
 
 
-def _item_shape(item: BulkItem) -> dict[str, Any]:
+def _item_json(item: BulkItem) -> dict[str, Any]:
     if item.error is None:
         made = {"execution_id": item.execution_id, "status": item.status}
         return {"id": item.id, "done": True, **{name: value for name, value in made.items() if value is not None}}

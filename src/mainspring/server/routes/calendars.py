@@ -11,16 +11,14 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.jobs.calendars import CalendarView
-from ...core.render.entities import calendar_shape
+from ...core.render.entities import CalendarJson, calendar_json
 from ...model.calendars.calendar import Calendar, calendar
 from ...model.errors import InvalidValue
 from ...model.job import Job
 from ..errors import respond
-from ..models import management_answers as outputs
-from ..models import short_lists
+from ..models.calendars import CalendarList, CalendarSet, CalendarsJson
 from ..models.commands import Empty
-from ..models.management import CalendarSet
-from ..models.short_lists import listed
+from ..models.lists import listed
 from ..request import Call, Operating, Posting, Viewing, json
 from ..responses import answers
 
@@ -35,9 +33,9 @@ _ICS = "the text of an .ics file, which begins with BEGIN:VCALENDAR"
 @router.get(
     "",
     operation_id="list_calendars",
-    responses=answers({200: (short_lists.Calendars, "Calendars without their entries.")}),
+    responses=answers({200: (CalendarsJson, "Calendars without their entries.")}),
 )
-async def list_calendars(call: Viewing, wanted: Annotated[short_lists.CalendarList, Query()]) -> Response:
+async def list_calendars(call: Viewing, wanted: Annotated[CalendarList, Query()]) -> Response:
     """How many entries each has, and who set it."""
     return respond(json(listed(map(_summary, await call.engine.calendars.all()), wanted)))
 
@@ -45,16 +43,16 @@ async def list_calendars(call: Viewing, wanted: Annotated[short_lists.CalendarLi
 @router.get(
     "/{name}",
     operation_id="get_calendar",
-    responses=answers({200: (outputs.Calendar, "The calendar with its entries.")}, 404),
+    responses=answers({200: (CalendarJson, "The calendar with its entries.")}, 404),
 )
 async def get_calendar(call: Viewing, name: CalendarName) -> Response:
-    return respond(json(_whole(await call.engine.calendars.get(name))))
+    return respond(json(calendar_json(await call.engine.calendars.get(name))))
 
 
 @router.put(
     "/{name}",
     operation_id="set_calendar",
-    responses=answers({200: (outputs.Calendar, "The calendar as it is now.")}),
+    responses=answers({200: (CalendarJson, "The calendar as it is now.")}),
 )
 async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -> Response:
     """Put a calendar in place of what is stored under its name. It stays until it is set again or reverted; schedulers
@@ -72,19 +70,19 @@ async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -
         raise InvalidValue("entries", body.entries, "at least one entry, or ics")
     with _named("entries"):
         view = await call.engine.calendars.set(name, Calendar(tuple(blocks)), by=call.by, check=_check(call))
-    return respond(json(_whole(view)))
+    return respond(json(calendar_json(view)))
 
 
 @router.post(
     "/{name}/revert",
     operation_id="revert_calendar",
-    responses=answers({200: (outputs.Calendar, "The calendar as it is now.")}, 404, 409, 422),
+    responses=answers({200: (CalendarJson, "The calendar as it is now.")}, 404, 409, 422),
 )
 async def revert_calendar(call: Posting, name: CalendarName, body: Empty | None = None) -> Response:
     """Back to what code declares. Refused to who may not change every job that names it."""
 
     async def work(_: str | None) -> Answer:
-        return json(_whole(await call.engine.calendars.revert(name, by=call.by, check=_check(call))))
+        return json(calendar_json(await call.engine.calendars.revert(name, by=call.by, check=_check(call))))
 
     return await call.once(work)
 
@@ -106,14 +104,9 @@ def _check(call: Call) -> Callable[[Job], None] | None:
     return None if call.administers else call.may_steer
 
 
-def _whole(view: CalendarView) -> dict[str, Any]:
-    shape = calendar_shape(view)
-    return {**shape, "count": len(shape["entries"])}
-
-
 def _summary(view: CalendarView) -> dict[str, Any]:
-    """There may be thousands of entries: a list tells how many."""
-    return {name: value for name, value in _whole(view).items() if name != "entries"}
+    """Without the entries, of which there may be thousands."""
+    return {name: value for name, value in calendar_json(view).items() if name != "entries"}
 
 
 @contextmanager

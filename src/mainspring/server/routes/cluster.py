@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.locks import LockNotFound, lock_name
-from ...core.render.entities import handler_shape, lock_shape, worker_shape
+from ...core.render.entities import handler_json, lock_json, worker_json
 from ...core.views.records import lock_view, worker_view
 from ...model.errors import InvalidValue
 from ..errors import respond
-from ..models import short_lists
-from ..models.short_lists import listed
+from ..models.cluster import HandlerList, HandlersJson, LockList, LocksJson, WorkerList, WorkersJson
+from ..models.lists import listed
 from ..request import Administering, Viewing, json
 from ..responses import answers
 
@@ -24,22 +24,22 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"])
 @router.get(
     "/workers",
     operation_id="list_workers",
-    responses=answers({200: (short_lists.Workers, "Processes that take part.")}),
+    responses=answers({200: (WorkersJson, "Processes that take part.")}),
 )
-async def list_workers(call: Viewing, wanted: Annotated[short_lists.WorkerList, Query()]) -> Response:
+async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) -> Response:
     """Processes that are alive."""
     found = await call.engine.queries.workers()
-    return respond(json(listed([worker_shape(worker_view(each)) for each in found], wanted)))
+    return respond(json(listed([worker_json(worker_view(each)) for each in found], wanted)))
 
 
-@router.get("/handlers", operation_id="list_handlers", responses=answers({200: (short_lists.Handlers, "Handlers.")}))
-async def list_handlers(call: Viewing, wanted: Annotated[short_lists.HandlerList, Query()]) -> Response:
+@router.get("/handlers", operation_id="list_handlers", responses=answers({200: (HandlersJson, "Handlers.")}))
+async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) -> Response:
     """Code that this process knows, and code that running workers have."""
     registry = call.application.registry
     running = [worker for worker in await call.engine.queries.workers() if "worker" in worker.roles]
     names = registry.names | {name for worker in running for name in worker.handlers}
     items = [
-        handler_shape(
+        handler_json(
             name,
             registry.get(name) if name in registry.names else None,
             [worker.id for worker in running if name in worker.handlers],
@@ -49,12 +49,10 @@ async def list_handlers(call: Viewing, wanted: Annotated[short_lists.HandlerList
     return respond(json(listed(items, wanted)))
 
 
-@router.get("/locks", operation_id="list_locks", responses=answers({200: (short_lists.Locks, "Locks that are held.")}))
-async def list_locks(call: Viewing, wanted: Annotated[short_lists.LockList, Query()]) -> Response:
+@router.get("/locks", operation_id="list_locks", responses=answers({200: (LocksJson, "Locks that are held.")}))
+async def list_locks(call: Viewing, wanted: Annotated[LockList, Query()]) -> Response:
     """Who holds which lock, since when, and until when."""
-    return respond(
-        json(listed([lock_shape(lock_view(row)) for row in await call.engine.locks.backend.locks()], wanted))
-    )
+    return respond(json(listed([lock_json(lock_view(row)) for row in await call.engine.locks.backend.locks()], wanted)))
 
 
 @router.delete(

@@ -8,8 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.render.entities import execution_shape
-from ..models import answers as outputs
+from ...core.render.entities import ExecutionJson, JobJson, execution_json
 from ..models.commands import Cancel, Empty, Pause, Trigger
 from ..request import Commanding, TraceParent, json
 from ..responses import answers
@@ -18,11 +17,11 @@ from .jobs import JobId
 
 router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"])
 
-_JOB = answers({200: (outputs.Job, "The job as it is now.")}, 404, 409, 412, 422)
+_JOB = answers({200: (JobJson, "The job as it is now.")}, 404, 409, 412, 422)
 _RUN = answers(
     {
-        200: (outputs.Execution, "It has ended within `wait`."),
-        202: (outputs.Execution, "It waits or runs."),
+        200: (ExecutionJson, "It has ended within `wait`."),
+        202: (ExecutionJson, "It waits or runs."),
     },
     404,
     409,
@@ -107,5 +106,5 @@ async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait
 
 
 def _told(execution: Any) -> Answer:
-    shape = execution_shape(execution)
+    shape = execution_json(execution)
     return json({**shape, "execution_id": execution.id}, 200 if execution.state.final else 202)

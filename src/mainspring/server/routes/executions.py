@@ -10,17 +10,25 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from ...core.commands.idempotency import Answer
-from ...core.commands.tenant_retries import tenant_shape
 from ...core.queries.queries import EXECUTION_ID
-from ...core.render.entities import execution_shape, log_shape
+from ...core.render.entities import ExecutionJson, execution_json, log_json, tenant_json
 from ...core.views.execution import Execution
 from ...core.views.records import log_entries
 from ...model.errors import ExecutionNotFound
 from ..access import Role, guard_of
 from ..errors import respond
-from ..models import answers as outputs
-from ..models.commands import Cancel, Empty, ExecutionList, LogList, TenantList
-from ..models.paging import execution_page, page
+from ..models.commands import Cancel, Empty
+from ..models.executions import (
+    ExecutionList,
+    ExecutionPageJson,
+    LogList,
+    LogsJson,
+    ProgressJson,
+    TenantList,
+    TenantPageJson,
+    execution_page,
+)
+from ..models.lists import page
 from ..request import Call, Posting, Viewing, json
 from ..responses import answers
 from ..stream import Admission, Streams
@@ -59,25 +67,23 @@ async def _found(call: Call, id: str) -> Execution:
 @router.get(
     "",
     operation_id="list_executions",
-    responses=answers({200: (outputs.ExecutionPage, "One page of executions.")}),
+    responses=answers({200: (ExecutionPageJson, "One page of executions.")}),
 )
 async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query()]) -> Response:
     """Executions of all jobs, newest first or oldest first; filters combine. Go on with `next_cursor` or `offset`."""
     return respond(json(await execution_page(call.engine.queries, wanted, None)))
 
 
-@router.get("/{id}", operation_id="get_execution", responses=answers({200: (outputs.Execution, "The execution.")}, 404))
+@router.get("/{id}", operation_id="get_execution", responses=answers({200: (ExecutionJson, "The execution.")}, 404))
 async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Response:
     """One execution in full; with `wait`, once it has ended or the time is over."""
-    return respond(json(execution_shape(await ended(call, await _found(call, id), seconds(wait)))))
+    return respond(json(execution_json(await ended(call, await _found(call, id), seconds(wait)))))
 
 
 @router.post(
     "/{id}/cancel",
     operation_id="cancel_execution",
-    responses=answers(
-        {200: (outputs.Execution, "Cancelled, or asked to stop (`cancel_requested_at`).")}, 404, 409, 422
-    ),
+    responses=answers({200: (ExecutionJson, "Cancelled, or asked to stop (`cancel_requested_at`).")}, 404, 409, 422),
 )
 async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None = None) -> Response:
     """What waits ends at once; what runs is asked to stop, wherever it runs."""
@@ -86,7 +92,7 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
     async def work(_: str | None) -> Answer:
         await _found(call, id)
         done = await call.steering.cancel_execution(id, by=call.by, reason=reason)
-        return json(execution_shape(Execution(done)))
+        return json(execution_json(Execution(done)))
 
     return await call.once(work)
 
@@ -96,7 +102,7 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
     operation_id="retry_execution",
     status_code=202,
     responses=answers(
-        {200: (outputs.Execution, "It has ended within `wait`."), 202: (outputs.Execution, "A new execution.")},
+        {200: (ExecutionJson, "It has ended within `wait`."), 202: (ExecutionJson, "A new execution.")},
         404,
         409,
         422,
@@ -119,7 +125,7 @@ async def retry_execution(
         retry = call.steering.retry_execution if only is None else call.engine.tenants.retry_failed
         made = await retry(id, by=call.by, as_id=execution_id)
         done = await ended(call, made, patience)
-        return json(execution_shape(done), 200 if done.state.final else 202)
+        return json(execution_json(done), 200 if done.state.final else 202)
 
     return await call.once(work)
 
@@ -127,34 +133,34 @@ async def retry_execution(
 @router.get(
     "/{id}/tenants",
     operation_id="get_execution_tenants",
-    responses=answers({200: (outputs.TenantPage, "Its tenants.")}, 404),
+    responses=answers({200: (TenantPageJson, "Its tenants.")}, 404),
 )
 async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotated[TenantList, Query()]) -> Response:
     """What became of each tenant of a parent: those that failed first, those that completed last."""
     await _found(call, id)
     status = None if wanted.status is None else [state.value for state in wanted.status]
     found = await call.engine.tenants.page(id, status, wanted.limit, wanted.offset)
-    shapes = [tenant_shape(run) for run in found.items]
+    shapes = [tenant_json(run) for run in found.items]
     counts = {state.value: count for state, count in found.counts.items()}
     return respond(json({**page(shapes, found.total, wanted.limit, wanted.offset, None), "counts": counts}))
 
 
 @router.get(
-    "/{id}/logs", operation_id="get_execution_logs", responses=answers({200: (outputs.Logs, "Its log lines.")}, 404)
+    "/{id}/logs", operation_id="get_execution_logs", responses=answers({200: (LogsJson, "Its log lines.")}, 404)
 )
 async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[LogList, Query()]) -> Response:
     """Its newest 1,000 log lines, oldest first."""
     await _found(call, id)
     lines = log_entries(await call.engine.queries.logs(id, wanted.after))[: wanted.limit]
     last = lines[-1][0] if lines else wanted.after
-    items = [log_shape(number, line) for number, line in lines]
+    items = [log_json(number, line) for number, line in lines]
     return respond(json({"execution_id": id, "items": items, "next_after": last}))
 
 
 @router.get(
     "/{id}/progress",
     operation_id="get_execution_progress",
-    responses=answers({200: (outputs.Progress, "How far it is.")}, 404),
+    responses=answers({200: (ProgressJson, "How far it is.")}, 404),
 )
 async def get_execution_progress(call: Viewing, id: ExecutionId) -> Response:
     execution = await _found(call, id)

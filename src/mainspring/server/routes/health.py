@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from ...core.render.entities import JsonForm
 from ...model.errors import MainspringError
 from ..access import anyone
 from ..errors import logger, respond
-from ..models import answers as outputs
 from ..request import json
 from ..responses import answers
+
+
+class HealthJson(JsonForm):
+    status: Literal["ok", "ready", "unavailable"]
+
 
 router = APIRouter(tags=["health"], dependencies=[Depends(anyone)])
 
 
-@router.get("/healthz", operation_id="healthz", responses=answers({200: (outputs.Health, "This process lives.")}))
+@router.get("/healthz", operation_id="healthz", responses=answers({200: (HealthJson, "This process lives.")}))
 async def healthz() -> Response:
     return respond(json({"status": "ok"}))
 
@@ -24,7 +31,7 @@ async def healthz() -> Response:
     "/readyz",
     operation_id="readyz",
     responses=answers(
-        {200: (outputs.Health, "It can do its part."), 503: (outputs.Health, "It cannot, for now; the log says why.")}
+        {200: (HealthJson, "It can do its part."), 503: (HealthJson, "It cannot, for now; the log says why.")}
     ),
 )
 async def readyz(request: Request) -> Response:

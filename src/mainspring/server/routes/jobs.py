@@ -12,13 +12,12 @@ from starlette.responses import Response
 from ...core.commands.idempotency import Answer
 from ...core.declaring.job_specs import name_in_requests, options_of
 from ...core.queries.job_lists import JobFilter
-from ...core.render.entities import job_stats_shape, why_shape
+from ...core.render.entities import CreatedJobJson, JobJson, JobStatsJson, WhyJson, job_stats_json, why_json
 from ...model.errors import HandlerNotFound, InvalidValue
 from ..errors import respond
-from ..models import answers as outputs
-from ..models.commands import JobExecutionList
+from ..models.executions import ExecutionPageJson, JobExecutionList, execution_page
 from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate
-from ..models.paging import check_paging, execution_page, page
+from ..models.lists import JobPageJson, check_paging, page
 from ..request import Changing, Posting, Viewing, etag, json
 from ..responses import answers
 
@@ -26,7 +25,7 @@ router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 
 JobId = Annotated[str, Path(description="The job's name.", max_length=100, examples=["crawl-news"])]
 
-_CREATED = answers({201: (outputs.CreatedJob, "The job, and the execution of one that runs at once.")}, 409, 422)
+_CREATED = answers({201: (CreatedJobJson, "The job, and the execution of one that runs at once.")}, 409, 422)
 
 
 def job_filter(wanted: JobList) -> JobFilter:
@@ -42,7 +41,7 @@ def job_filter(wanted: JobList) -> JobFilter:
     )
 
 
-@router.get("", operation_id="list_jobs", responses=answers({200: (outputs.JobPage, "One page of jobs.")}))
+@router.get("", operation_id="list_jobs", responses=answers({200: (JobPageJson, "One page of jobs.")}))
 async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Response:
     """Jobs by name, or sorted by another field; filters combine. Go on with `next_cursor`, or with `offset`."""
     check_paging(wanted.offset, wanted.cursor)
@@ -116,15 +115,13 @@ def given(body: JobFields) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-@router.get("/{id}", operation_id="get_job", responses=answers({200: (outputs.Job, "The job.")}, 404))
+@router.get("/{id}", operation_id="get_job", responses=answers({200: (JobJson, "The job.")}, 404))
 async def get_job(call: Viewing, id: JobId) -> Response:
     view = await call.engine.queries.job(id)
     return respond(json(call.told(view), headers=etag(view)))
 
 
-@router.put(
-    "/{id}", operation_id="update_job", responses=answers({200: (outputs.Job, "The job as it is now.")}, 404, 412)
-)
+@router.put("/{id}", operation_id="update_job", responses=answers({200: (JobJson, "The job as it is now.")}, 404, 412))
 async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
     with named_as_given():
@@ -145,7 +142,7 @@ async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Qu
 @router.get(
     "/{id}/executions",
     operation_id="list_job_executions",
-    responses=answers({200: (outputs.ExecutionPage, "One page of executions.")}, 404),
+    responses=answers({200: (ExecutionPageJson, "One page of executions.")}, 404),
 )
 async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExecutionList, Query()]) -> Response:
     """Without a filter, `total` counts all that ever were, also those pruned since."""
@@ -154,15 +151,13 @@ async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExe
     return respond(json(await execution_page(call.engine.queries, wanted, id, lifetime)))
 
 
-@router.get(
-    "/{id}/stats", operation_id="get_job_stats", responses=answers({200: (outputs.JobStats, "Its numbers.")}, 404)
-)
+@router.get("/{id}/stats", operation_id="get_job_stats", responses=answers({200: (JobStatsJson, "Its numbers.")}, 404))
 async def get_job_stats(call: Viewing, id: JobId) -> Response:
     """What became of its executions over its whole life."""
-    return respond(json(job_stats_shape(await call.engine.queries.job(id))))
+    return respond(json(job_stats_json(await call.engine.queries.job(id))))
 
 
-@router.get("/{id}/why", operation_id="why_job", responses=answers({200: (outputs.Why, "Ordered reasons.")}, 404))
+@router.get("/{id}/why", operation_id="why_job", responses=answers({200: (WhyJson, "Ordered reasons.")}, 404))
 async def why_job(call: Viewing, id: JobId) -> Response:
     """Why is it not running? What stands in its way comes first."""
-    return respond(json(why_shape(*await call.engine.overview.why(id))))
+    return respond(json(why_json(*await call.engine.overview.why(id))))

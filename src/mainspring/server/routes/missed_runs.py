@@ -8,11 +8,10 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from ...core.monitoring.missed_runs import missed_filter
-from ...core.render.entities import missed_shape
+from ...core.render.entities import missed_json
 from ..errors import respond
-from ..models import management_answers as outputs
-from ..models.management import MissedRunList
-from ..models.paging import check_paging, check_range
+from ..models.audit import MissedRunList, MissedRunPageJson
+from ..models.lists import check_paging, check_range
 from ..request import Viewing, json
 from ..responses import answers
 
@@ -22,7 +21,7 @@ router = APIRouter(prefix="/api/v1/missed-runs", tags=["missed runs"])
 @router.get(
     "",
     operation_id="list_missed_runs",
-    responses=answers({200: (outputs.MissedRunPage, "Stretches of missed runs, newest first.")}),
+    responses=answers({200: (MissedRunPageJson, "Stretches of missed runs, newest first.")}),
 )
 async def list_missed_runs(call: Viewing, wanted: Annotated[MissedRunList, Query()]) -> Response:
     """What `mainspring watch` has told of within the last 30 days, by the first run that was missed, newest first.
@@ -33,4 +32,4 @@ async def list_missed_runs(call: Viewing, wanted: Annotated[MissedRunList, Query
     filters = missed_filter(wanted.job, wanted.reason, wanted.since, wanted.until)
     found = await call.engine.watch.ledger.page(filters, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor)
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.after}
-    return respond(json({"items": [missed_shape(each) for each in found.items], **paging}))
+    return respond(json({"items": [missed_json(each) for each in found.items], **paging}))

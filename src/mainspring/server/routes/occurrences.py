@@ -7,18 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from ...core.render.entities import status_shape
+from ...core.render.entities import JobJson, window_status_json
 from ..errors import respond
-from ..models import answers as outputs
-from ..models import management_answers
-from ..models.management import OccurrenceAt, OccurrenceMove, WindowList
+from ..models.backfills import WindowList, WindowsJson
+from ..models.commands import OccurrenceAt, OccurrenceMove
 from ..request import Commanding, Viewing, json
 from ..responses import answers
 from .jobs import JobId
 
 router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"])
 
-_JOB = answers({200: (outputs.Job, "The job as it is now.")}, 404, 409, 412, 422)
+_JOB = answers({200: (JobJson, "The job as it is now.")}, 404, 409, 412, 422)
 
 
 @router.post("/occurrences/skip", operation_id="skip_occurrence", responses=_JOB)
@@ -42,7 +41,7 @@ async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) ->
 @router.get(
     "/windows",
     operation_id="list_windows",
-    responses=answers({200: (management_answers.Windows, "Windows of the range, oldest first.")}, 404),
+    responses=answers({200: (WindowsJson, "Windows of the range, oldest first.")}, 404),
 )
 async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Query()]) -> Response:
     """What became of every window that the schedule has asked for so far: done, failed, missing or running. Without a
@@ -53,7 +52,7 @@ async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Q
     shape = {
         "job": id,
         "counts": found.counts,
-        "items": [status_shape(each) for each in found.items],
+        "items": [window_status_json(each) for each in found.items],
         "total": found.total,
         "limit": wanted.limit,
         "offset": wanted.offset,

@@ -15,7 +15,7 @@ from ...core.commands.idempotency import Answer
 from ...model.errors import HandlerNotFound, JobNotFound
 from ...model.execution import ExecutionRow, State
 from ..errors import Problem
-from ..models import answers as outputs
+from ..models.commands import StartedJson
 from ..request import Call, Posting, TraceParent, json
 from ..responses import answers
 from ..wait_parameter import Wait, ended, seconds
@@ -32,9 +32,7 @@ Params = Annotated[dict[str, Any] | None, Body(description="The handler's own pa
     PATH,
     operation_id="run_handler",
     status_code=204,
-    responses=answers(
-        {204: (None, "It has completed."), 202: (outputs.Started, "It waits or runs.")}, 404, 409, 422, 500
-    ),
+    responses=answers({204: (None, "It has completed."), 202: (StartedJson, "It waits or runs.")}, 404, 409, 422, 500),
 )
 async def run_handler(
     call: Posting,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...core.render.entities import metrics_shape
+from ...core.render.entities import TotalsJson, totals_json
 from ..errors import respond
-from ..models import answers as outputs
 from ..request import Viewing, json
 from ..responses import answers
 
@@ -17,8 +16,8 @@ router = APIRouter(prefix="/api/v1/scheduler", tags=["scheduler"])
 @router.get(
     "/metrics",
     operation_id="get_scheduler_metrics",
-    responses=answers({200: (outputs.Metrics, "Jobs by state, executions by outcome.")}),
+    responses=answers({200: (TotalsJson, "Jobs by state, executions by outcome.")}),
 )
 async def get_metrics(call: Viewing) -> Response:
     """Numbers over all jobs, at most some seconds old: `last_metrics_update` says when they were worked out."""
-    return respond(json(metrics_shape(await call.engine.overview.metrics(call.engine.node))))
+    return respond(json(totals_json(await call.engine.overview.metrics(call.engine.node))))

@@ -9,12 +9,11 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.render.entities import sys_job_shape
+from ...core.render.entities import SysJobJson, sys_job_json
 from ..access import sys_access
 from ..errors import respond
-from ..models import answers as outputs
-from ..models.commands import Empty
-from ..models.management import SysJobList
+from ..models.commands import Empty, StartedJson
+from ..models.lists import SysJobList
 from ..request import Posting, TraceParent, Viewing, json
 from ..responses import answers
 from .jobs import JobId
@@ -22,16 +21,16 @@ from .jobs import JobId
 router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_access)])
 
 
-@router.get("", operation_id="sys_list_jobs", response_model=list[outputs.SysJob], responses=answers({}))
+@router.get("", operation_id="sys_list_jobs", responses=answers({200: (list[SysJobJson], "Every job.")}))
 async def list_jobs(call: Viewing, wanted: Annotated[SysJobList, Query()]) -> Response:
     """Every job with its schedule, next run, last run and totals, by id. With `limit` only so many: the next ones come
     after the last id of these, given as `cursor`."""
     if wanted.limit is not None:
         found = await call.engine.job_lists.page(limit=wanted.limit, after=wanted.cursor)
-        return respond(json([sys_job_shape(view) for view in found.jobs]))
+        return respond(json([sys_job_json(view) for view in found.jobs]))
     pages = call.engine.queries.walk(wanted.cursor or "")
     # Each page is written as it comes: to write a hundred thousand jobs at once would hold up everybody else.
-    texts = [msgspec.json.encode([sys_job_shape(view) for view in page]).decode()[1:-1] async for page in pages]
+    texts = [msgspec.json.encode([sys_job_json(view) for view in page]).decode()[1:-1] async for page in pages]
     return respond(Answer(200, f"[{','.join(texts)}]"))
 
 
@@ -39,7 +38,7 @@ async def list_jobs(call: Viewing, wanted: Annotated[SysJobList, Query()]) -> Re
     "/{id}",
     operation_id="sys_run_job",
     status_code=202,
-    responses=answers({202: (outputs.Started, "It waits or runs.")}, 404, 409, 422),
+    responses=answers({202: (StartedJson, "It waits or runs.")}, 404, 409, 422),
 )
 async def run_job(call: Posting, id: JobId, body: Empty | None = None, traceparent: TraceParent = None) -> Response:
     """Run a job now."""

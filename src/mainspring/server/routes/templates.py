@@ -7,19 +7,16 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.declaring.job_specs import options_of, taken_away
-from ...core.render.entities import template_shape
+from ...core.render.entities import CreatedJobJson, TemplateJson, template_json
 from ...model.errors import HandlerNotFound, InvalidValue
 from ..errors import respond
-from ..models import answers as outputs
-from ..models import short_lists
 from ..models.jobs import JobFields
-from ..models.short_lists import listed
-from ..models.templates import Template, TemplateCreate, TemplateJob, TemplateUpdate
+from ..models.lists import listed
+from ..models.templates import TemplateCreate, TemplateJob, TemplateList, TemplatesJson, TemplateUpdate
 from ..request import Operating, Posting, Viewing, etag, json
 from ..responses import answers
 from .jobs import given, named_as_given
@@ -28,7 +25,7 @@ router = APIRouter(prefix="/api/v1/templates", tags=["templates"])
 
 TemplateName = Annotated[str, Path(description="The template's name.", max_length=100, examples=["nightly-crawl"])]
 
-_ONE: dict[int, tuple[type[BaseModel] | None, str]] = {200: (Template, "The template as it is now.")}
+_ONE: dict[int, tuple[Any, str]] = {200: (TemplateJson, "The template as it is now.")}
 
 
 def _changes(body: TemplateUpdate) -> dict[str, Any]:
@@ -51,17 +48,17 @@ def _named_as_given() -> Iterator[None]:
         raise InvalidValue("handler", error.name, "a handler that is registered", str(error)) from None
 
 
-@router.get("", operation_id="list_templates", responses=answers({200: (short_lists.Templates, "Templates.")}))
-async def list_templates(call: Viewing, wanted: Annotated[short_lists.TemplateList, Query()]) -> Response:
+@router.get("", operation_id="list_templates", responses=answers({200: (TemplatesJson, "Templates.")}))
+async def list_templates(call: Viewing, wanted: Annotated[TemplateList, Query()]) -> Response:
     found = await call.engine.templates.all()
-    return respond(json(listed((template_shape(each, whole=call.operates) for each in found), wanted)))
+    return respond(json(listed((template_json(each, unmasked=call.operates) for each in found), wanted)))
 
 
 @router.post(
     "",
     operation_id="create_template",
     status_code=201,
-    responses=answers({201: (Template, "The new template.")}, 409, 422),
+    responses=answers({201: (TemplateJson, "The new template.")}, 409, 422),
 )
 async def create_template(call: Posting, body: TemplateCreate) -> Response:
     """Keep a handler and fields of a job under a name. It is checked as a job would be, but for missing parameters."""
@@ -69,14 +66,14 @@ async def create_template(call: Posting, body: TemplateCreate) -> Response:
     async def work(_: str | None) -> Answer:
         with _named_as_given():
             made = await call.engine.templates.create(body.name, body.handler, options_of(given(body)), by=call.by)
-        return json(template_shape(made, whole=True), 201, {"Location": f"{call.request.url.path}/{made.name}"})
+        return json(template_json(made, unmasked=True), 201, {"Location": f"{call.request.url.path}/{made.name}"})
 
     return await call.once(work)
 
 
 @router.get("/{name}", operation_id="get_template", responses=answers(_ONE, 404))
 async def get_template(call: Viewing, name: TemplateName) -> Response:
-    return respond(json(template_shape(await call.engine.templates.get(name), whole=call.operates)))
+    return respond(json(template_json(await call.engine.templates.get(name), unmasked=call.operates)))
 
 
 @router.put("/{name}", operation_id="update_template", responses=answers(_ONE, 404, 409, 422))
@@ -86,7 +83,7 @@ async def update_template(call: Posting, name: TemplateName, body: TemplateUpdat
     async def work(_: str | None) -> Answer:
         with _named_as_given():
             made = await call.engine.templates.update(name, _changes(body), handler=body.handler, by=call.by)
-        return json(template_shape(made, whole=True))
+        return json(template_json(made, unmasked=True))
 
     return await call.once(work)
 
@@ -104,9 +101,7 @@ async def delete_template(call: Operating, name: TemplateName) -> Response:
     "/{name}/jobs",
     operation_id="create_job_from_template",
     status_code=201,
-    responses=answers(
-        {201: (outputs.CreatedJob, "The job, and the execution of one that runs at once.")}, 404, 409, 422
-    ),
+    responses=answers({201: (CreatedJobJson, "The job, and the execution of one that runs at once.")}, 404, 409, 422),
 )
 async def create_job_from_template(call: Posting, name: TemplateName, body: TemplateJob | None = None) -> Response:
     """A job with what the template says, but for the fields that are given."""

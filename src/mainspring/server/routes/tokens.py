@@ -7,13 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from ...core.access.api_tokens import NewToken, token_shape
+from ...core.access.api_tokens import NewToken, TokenJson, token_json
 from ...core.commands.idempotency import Answer
 from ..errors import respond
-from ..models import management_answers as outputs
-from ..models import short_lists
-from ..models.management import TokenCreate
-from ..models.short_lists import listed
+from ..models.lists import listed
+from ..models.tokens import NewTokenJson, TokenCreate, TokenList, TokensJson
 from ..request import Administering, AdminPosting, json
 from ..responses import answers
 
@@ -22,18 +20,18 @@ router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 TokenId = Annotated[str, Path(max_length=100, description="The id of the token.", examples=["9f86d081884c7d65"])]
 
 
-@router.get("", operation_id="list_tokens", responses=answers({200: (short_lists.Tokens, "Tokens without secrets.")}))
-async def list_tokens(call: Administering, wanted: Annotated[short_lists.TokenList, Query()]) -> Response:
+@router.get("", operation_id="list_tokens", responses=answers({200: (TokensJson, "Tokens without secrets.")}))
+async def list_tokens(call: Administering, wanted: Annotated[TokenList, Query()]) -> Response:
     """Every token there is or was, oldest first, without its secret."""
     tokens, now = await call.engine.tokens.all(), await call.engine.queries.now()
-    return respond(json(listed((token_shape(token, now) for token in tokens), wanted)))
+    return respond(json(listed((token_json(token, now) for token in tokens), wanted)))
 
 
 @router.post(
     "",
     operation_id="create_token",
     status_code=201,
-    responses=answers({201: (outputs.NewToken, "The token, and the only time its text is told.")}, 409, 422),
+    responses=answers({201: (NewTokenJson, "The token, and the only time its text is told.")}, 409, 422),
 )
 async def create_token(call: AdminPosting, body: TokenCreate) -> Response:
     """Make a token. What is remembered under an `Idempotency-Key` holds no secret: the same request again tells which
@@ -43,18 +41,16 @@ async def create_token(call: AdminPosting, body: TokenCreate) -> Response:
     async def work(_: str | None) -> Answer:
         nonlocal made
         made = await call.engine.tokens.create(body.name, body.role.value, expires=body.expires, by=call.by)
-        return json({**token_shape(made.token, made.token.created), "token": None}, 201)
+        return json({**token_json(made.token, made.token.created), "token": None}, 201)
 
     answer = await call.once(work)
     if made is None:
         return answer
-    return respond(json({**token_shape(made.token, made.token.created), "token": made.text.reveal()}, 201))
+    return respond(json({**token_json(made.token, made.token.created), "token": made.text.reveal()}, 201))
 
 
-@router.delete(
-    "/{id}", operation_id="revoke_token", responses=answers({200: (outputs.Token, "It is revoked.")}, 404, 409)
-)
+@router.delete("/{id}", operation_id="revoke_token", responses=answers({200: (TokenJson, "It is revoked.")}, 404, 409))
 async def revoke_token(call: Administering, id: TokenId) -> Response:
     """End a token. Running servers follow within seconds. What is known of it stays in the list."""
     revoked = await call.engine.tokens.revoke_id(id, by=call.by)
-    return respond(json(token_shape(revoked, await call.engine.queries.now())))
+    return respond(json(token_json(revoked, await call.engine.queries.now())))

@@ -1,0 +1,46 @@
+"""Lists of audit records and of missed runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...core.monitoring.missed_runs import MissedReason
+from ...core.render.entities import AuditJson, MissedRunsJson
+from .fields import NO_NUL, PAGE, Cursor, Instant, Limit, Name, Offset, QueryFields, Short
+from .lists import SearchedPageJson
+
+
+class AuditList(QueryFields):
+    target: Annotated[Short | None, Field(description="Such as job:crawl or lock:import.")] = None
+    actor: Short | None = None
+    action: Short | None = None
+    request_id: Short | None = None
+    sort: Annotated[Literal["-at", "at"], Field(description="Newest first, or oldest first.")] = "-at"
+    since: Annotated[Instant | None, Field(description="At this time or later.")] = None
+    until: Annotated[Instant | None, Field(description="Before this time.")] = None
+    limit: Limit = PAGE
+    offset: Offset = 0
+    cursor: Cursor | None = None
+
+
+class AuditsJson(SearchedPageJson):
+    items: list[AuditJson]
+
+
+class MissedRunList(QueryFields):
+    job: Name | None = None
+    reason: Annotated[
+        MissedReason | None,
+        Field(description="No scheduler was running; or one was, and had not created the runs."),
+    ] = None
+    since: Annotated[Instant | None, Field(description="First missed at this time or later.")] = None
+    until: Annotated[Instant | None, Field(description="First missed before this time.")] = None
+    limit: Limit = PAGE
+    offset: Offset = 0
+    cursor: Annotated[str | None, Field(min_length=1, max_length=100, pattern=NO_NUL)] = None
+
+
+class MissedRunPageJson(SearchedPageJson):
+    items: list[MissedRunsJson]
