@@ -273,7 +273,9 @@ class World:
         fields = {"trigger": encode_trigger(cron(timing[0])), "tz": timing[1]}
         await self._write(
             job.name,
-            lambda row, now: job_commands.close_plan(row, job_commands.override(row, fields, now), now, self.chance),
+            lambda row, now: job_commands.close_old_schedule(
+                row, job_commands.override(row, fields, now), now, self.chance
+            ),
         )
         job.edited(timing, self._now())
         self.counters["edits"] += 1

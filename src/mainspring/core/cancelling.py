@@ -1,4 +1,4 @@
-"""Cancelling many executions at once, whatever each of them is doing."""
+"""Cancelling many executions at once, whatever state each of them is in."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ JOB_CANCELLED = "the job was cancelled"
 
 
 async def cancel_all(store: Store, executions: list[ExecutionRow], reason: str, emit: Emit) -> int:
-    """Cancel each of these, whatever it is doing; returns how many were cancelled or asked to stop. What ends here is
-    told here; of what runs its worker tells."""
+    """Cancel each of these; returns how many were cancelled or asked to stop. Executions that end here are emitted
+    here, running ones by their worker."""
     if not executions:
         return 0
     now = await store.now()
@@ -36,7 +36,7 @@ async def cancel_all(store: Store, executions: list[ExecutionRow], reason: str, 
 
 
 def cancelled(execution: ExecutionRow, change: Change) -> AttemptEnded:
-    """What is told of an execution that this change has ended while nobody was running it."""
+    """The event of an execution that this change has ended while no worker ran it."""
     tried = execution.state is State.WAITING
     return AttemptEnded(
         execution=execution,
@@ -49,15 +49,16 @@ def cancelled(execution: ExecutionRow, change: Change) -> AttemptEnded:
 
 
 def of_stopped_jobs(reply: Exchanged) -> list[ExecutionRow]:
-    """What was claimed; executions of cancelled jobs as asked to stop, so that they never begin. They are of processes
-    that had read the job just before it was cancelled, and added them after the others had been cancelled."""
+    """The claimed executions, with those of cancelled jobs marked as asked to stop, so that they never begin. A process
+    that had read the job just before it was cancelled added them after the others had been cancelled."""
     asked = {"cancel_requested": reply.now, "cancel_reason": JOB_CANCELLED}
     stopped = {each.id for each in reply.claimed if each.job_id in reply.stopped and each.cancel_requested is None}
     return [msgspec.structs.replace(each, **asked) if each.id in stopped else each for each in reply.claimed]
 
 
 async def sweep_job(store: Store, job: Job, emit: Emit, reason: str = JOB_CANCELLED) -> None:
-    """Cancel what a cancelled job still has alive, then clear its mark, unless one moved on meanwhile: then again."""
+    """Cancel the live executions of a cancelled job, then clear its mark. If one moved on meanwhile, the mark stays for
+    the next pass."""
     before: str | None = None
     missed = 0
     while alive := await store.find(ExecutionQuery(job_id=job.id, states=LIVE, limit=BATCH, before=before)):
@@ -72,14 +73,14 @@ BUSY = frozenset({State.RUNNING, State.WAITING})
 
 
 async def cancel_superseded(store: Store, new: ExecutionRow, emit: Emit) -> None:
-    """Ask every execution of the job that is at work to stop. If we crash before, a blocked claim asks again."""
+    """Ask every busy execution of the job to stop. After a crash before this, a blocked claim asks again."""
     query = ExecutionQuery(job_id=new.job_id, states=BUSY, limit=100)
     older = [execution for execution in await store.find(query) if execution.id != new.id and is_superseded(execution)]
     await cancel_all(store, older, f"superseded by {new.id}", emit)
 
 
 def is_superseded(execution: ExecutionRow) -> bool:
-    """Whether this one has to make way: it runs, or waits for its tenants, who are stopped with it. The execution of a
-    single tenant does not: the overlap rule is about parents."""
+    """Whether this execution has to make way: it runs, or waits for its tenants, which are stopped with it. The
+    execution of one tenant of a parent does not: the overlap rule is about parents."""
     apart = execution.tenant is not None and execution.parent_id is not None
     return execution.state in BUSY and not apart

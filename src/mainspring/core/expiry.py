@@ -1,4 +1,4 @@
-"""Entries of the shelf that run out are removed by whoever uses their kind: now and then, some at a time."""
+"""Entries that expire are removed by the code that uses their kind: now and then, a batch at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ AT_ONCE = 500
 
 
 class EntryExpiry:
-    """`over` says whether an entry has run out."""
+    """`expired` says whether an entry has expired."""
 
-    def __init__(self, store: Store, clock: Clock, kind: EntryKind, over: Callable[[Entry, int], bool]) -> None:
-        self._store, self._clock, self._kind, self._over = store, clock, kind, over
+    def __init__(self, store: Store, clock: Clock, kind: EntryKind, expired: Callable[[Entry, int], bool]) -> None:
+        self._store, self._clock, self._kind, self._expired = store, clock, kind, expired
         self._up_to, self._at = "", clock.monotonic()
 
     async def now_and_then(self) -> None:
@@ -24,20 +24,20 @@ class EntryExpiry:
             await self.once()
 
     async def once(self) -> int:
-        """Look at the next entries, and remove those that have run out; returns how many."""
+        """Check the next entries, and remove those that have expired; returns how many."""
         found = await self._store.list_entries(self._kind, "", after=self._up_to, limit=AT_ONCE)
         self._up_to = found[-1].key if len(found) == AT_ONCE else ""
         now = await self._store.now()
         writes = [
             EntryWrite(entry=entry, seen_version=entry.version, remove=True)
             for entry in found
-            if self._is_over(entry, now)
+            if self._has_expired(entry, now)
         ]
         return sum(await self._store.write_entries(writes)) if writes else 0
 
-    def _is_over(self, entry: Entry, now: int) -> bool:
-        """What this release cannot read is left to one that can, and holds up no other."""
+    def _has_expired(self, entry: Entry, now: int) -> bool:
+        """An unreadable entry stays, and holds up no other."""
         try:
-            return self._over(entry, now)
+            return self._expired(entry, now)
         except Exception:
             return False

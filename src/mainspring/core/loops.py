@@ -1,4 +1,4 @@
-"""The one loop that every role runs on: do a step, sleep as long as it said or until woken, survive its errors."""
+"""The loop that every role runs on: do a step, sleep as long as it returned or until woken, survive its errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..model.events import Trouble
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 3.0
-"""Seconds. Who only polls finds a database that is back this late; five are promised."""
+"""Seconds. A loop that only polls notices this late that a database is back; five are promised."""
 
 Emit = Callable[[object], None]
 Item = TypeVar("Item")
@@ -21,8 +21,8 @@ Result = TypeVar("Result")
 def one_by_one(
     what: str, items: Iterable[Item], function: Callable[[Item], Result], emit: Emit
 ) -> list[tuple[Item, Result]]:
-    """The items that could be dealt with, and what came of each. One that fails is told of, and holds up no other:
-    a row that this release cannot read must not stop a whole batch."""
+    """The items for which the function succeeded, with its results. The error of any other item is emitted: one bad row
+    must not stop a whole batch."""
     done = []
     for item in items:
         try:
@@ -32,15 +32,15 @@ def one_by_one(
     return done
 
 
-def trouble(where: str, error: Exception, told: str | None = None) -> Trouble:
-    """With the traceback, unless the same words were told a moment ago: while a server is away, each of a hundred
-    tries says that it is, and the first one says where."""
+def trouble(where: str, error: Exception, repeated: str | None = None) -> Trouble:
+    """The event of an error, with its traceback unless the same text was emitted just before: while a server is away,
+    the first of a hundred tries says where."""
     words = f"{type(error).__name__}: {error}"
-    return Trouble(where, words, None if words == told else "".join(traceback.format_exception(error)))
+    return Trouble(where, words, None if words == repeated else "".join(traceback.format_exception(error)))
 
 
 def inside_event_loop() -> bool:
-    """Whether one runs in this thread: then nothing may block it."""
+    """Whether an event loop runs in this thread: then nothing may block it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -49,7 +49,7 @@ def inside_event_loop() -> bool:
 
 
 async def stop_all(loops: Sequence[Loop], timeout: float) -> None:
-    """End them after the steps under way, or in the middle of them when that takes too long."""
+    """Stop after the steps under way, or in the middle of them when that takes too long."""
     try:
         async with asyncio.timeout(timeout):
             await asyncio.gather(*(loop.stop() for loop in loops))
@@ -95,16 +95,16 @@ class Loop:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause, told = FIRST_PAUSE, None
+        pause, last_error = FIRST_PAUSE, None
         while not self._stopping:
             self._woken = False
             try:
                 delay = await self._step()
-                pause, told = FIRST_PAUSE, None
+                pause, last_error = FIRST_PAUSE, None
             except Exception as error:
-                event = trouble(self.name, error, told)
+                event = trouble(self.name, error, last_error)
                 self._emit(event)
-                told = event.error
+                last_error = event.error
                 delay, pause = pause, min(pause * 2, LONGEST_PAUSE)
             await self._sleep(delay)
 

@@ -1,11 +1,11 @@
 """The store's time, as well as this process can know it.
 
-Leases and due times are judged by the store alone. For what a process writes itself (created, started, ended) it
-carries the last time the store told, and counts on from there by the monotonic clock: setting the machine's clock
-moves nothing.
+The store alone judges leases and due times. For what a process writes itself (created, started, ended) it takes the
+last time that the store reported, and counts on from there by the monotonic clock: setting the machine's clock moves
+nothing.
 
-Whoever hears the store's time passes it on to `observe`, which notices when that clock was set, or this machine slept:
-then what was planned by the old time is looked at again.
+Code that receives the store's time passes it on to `observe`, which notices when that clock was set or this machine
+slept: then sleeps that were planned by the old time end.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SKEW_LIMIT = 2.0
 JUMP_LIMIT = 2.0
 FRESH_FOR = 60.0
 TRIES = 3
-SKEW_TOLD_EVERY = 3_600.0
-JUMP_TOLD_EVERY = 60.0
+SKEW_WARNING_EVERY = 3_600.0
+JUMP_WARNING_EVERY = 60.0
 """Seconds for which the same warning is not given again."""
 
 
-class _Heard(msgspec.Struct, frozen=True):
-    """What the store said, when that was by the monotonic clock, and how old it may have been by then."""
+class _Observation(msgspec.Struct, frozen=True):
+    """The store's time, the monotonic time at which it arrived, and how many seconds old it may have been by then."""
 
     now: Micros
     at: float
@@ -42,13 +42,13 @@ class StoreClock:
     def __init__(self, clock: Clock, emit: Emit) -> None:
         self._clock, self._emit = clock, emit
         self.monotonic = clock.monotonic
-        self._heard: _Heard | None = None
-        self._told: dict[type, float] = {}
+        self._heard: _Observation | None = None
+        self._warned: dict[type, float] = {}
         self.on_jump: Callable[[], None] = lambda: None
-        """Called when the store's time and the monotonic clock have parted."""
+        """Called when the store's time and the monotonic clock have diverged."""
 
     async def ask(self, store: Store) -> None:
-        """Ask the store. An answer that took long says little about the time now, and is asked for again."""
+        """Ask the store. A slow answer says little about the time now, so the store is asked again."""
         for left in reversed(range(TRIES)):
             asked = self._clock.monotonic()
             now = await store.now()
@@ -58,7 +58,7 @@ class StoreClock:
                 return
 
     async def follow(self, store: Store) -> None:
-        """Ask if its last word is old. Heartbeats carry the time; a process that has none hears of a jump only here."""
+        """Ask if the last answer is old. Heartbeats carry the time; a process without them notices a jump only here."""
         if not self.fresh:
             await self.ask(store)
 
@@ -67,13 +67,13 @@ class StoreClock:
         return self._heard is not None and self.monotonic() - self._heard.at <= FRESH_FOR
 
     def observe(self, store_now: Micros, asked: float | None = None) -> None:
-        """The store says what time it is. `asked` is the monotonic time of the question: the store may have looked at
-        its clock at any moment since, and after too long a time its word is not worth more than the last one."""
+        """The store has reported its time. `asked` is the monotonic time of the question: the store may have read its
+        clock at any moment since, so an answer that took too long is ignored."""
         here = self._clock.monotonic()
         unsure = 0.0 if asked is None else here - asked
         if self._heard is not None and unsure > SKEW_LIMIT:
             return
-        before, self._heard = self._heard, _Heard(store_now, here, unsure)
+        before, self._heard = self._heard, _Observation(store_now, here, unsure)
         self._notice_skew((self._clock.now() - store_now) / SECOND, unsure)
         if before is not None:
             passed = (store_now - before.now) / SECOND
@@ -86,15 +86,15 @@ class StoreClock:
 
     def _notice_skew(self, skew: float, unsure: float) -> None:
         if abs(skew) > SKEW_LIMIT + unsure:
-            self._tell(SkewNoticed(skew), SKEW_TOLD_EVERY)
+            self._warn(SkewNoticed(skew), SKEW_WARNING_EVERY)
 
-    def _notice_jump(self, parted: float, unsure: float) -> None:
-        if abs(parted) > JUMP_LIMIT + unsure:
-            self._tell(ClockJumped(parted), JUMP_TOLD_EVERY)
+    def _notice_jump(self, gap: float, unsure: float) -> None:
+        if abs(gap) > JUMP_LIMIT + unsure:
+            self._warn(ClockJumped(gap), JUMP_WARNING_EVERY)
             self.on_jump()
 
-    def _tell(self, event: SkewNoticed | ClockJumped, every: float) -> None:
-        last, here = self._told.get(type(event)), self._clock.monotonic()
+    def _warn(self, event: SkewNoticed | ClockJumped, every: float) -> None:
+        last, here = self._warned.get(type(event)), self._clock.monotonic()
         if last is None or here - last >= every:
-            self._told[type(event)] = here
+            self._warned[type(event)] = here
             self._emit(event)

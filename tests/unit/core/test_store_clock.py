@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.store_clock import JUMP_TOLD_EVERY, SKEW_TOLD_EVERY, StoreClock
+from mainspring.core.store_clock import JUMP_WARNING_EVERY, SKEW_WARNING_EVERY, StoreClock
 from mainspring.model.events import ClockJumped, SkewNoticed
 from mainspring.model.time.instants import SECOND, Micros
 from mainspring.testing.clock import FakeClock
@@ -66,7 +66,7 @@ def test_a_lasting_or_returning_skew_is_told_once_in_a_while() -> None:
         world.clock.advance(10)
         world.hear()
     assert world.told(SkewNoticed) == [5]
-    world.clock.advance(SKEW_TOLD_EVERY)
+    world.clock.advance(SKEW_WARNING_EVERY)
     world.hear()
     world.hear()
     assert world.told(SkewNoticed) == [5, 5]
@@ -94,7 +94,7 @@ def test_many_jumps_are_told_seldom_but_each_is_acted_upon() -> None:
         world.store_offset += jump
         world.hear()
     assert (len(world.told(ClockJumped)), world.jumps) == (1, 3)
-    world.clock.advance(JUMP_TOLD_EVERY)
+    world.clock.advance(JUMP_WARNING_EVERY)
     world.store_offset += 60
     world.hear()
     assert (len(world.told(ClockJumped)), world.jumps) == (2, 4)

@@ -136,7 +136,7 @@ class Steering:
             fields = edited_fields(job.spec, self._runs.signature_of(job), changes)
             refuse_without_parents(changes, fields.get("after", job.spec.after))
             edited = job_commands.override(job, fields, now)
-            return job_commands.close_plan(job, edited, now, self._chance, calendars)
+            return job_commands.close_old_schedule(job, edited, now, self._chance, calendars)
 
         return await self._change("update", name, by, decide, seen)
 
@@ -144,7 +144,7 @@ class Steering:
         """Back to what code declares."""
 
         def decide(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> JobWrite:
-            return job_commands.close_plan(job, job_commands.revert(job, now), now, self._chance, calendars)
+            return job_commands.close_old_schedule(job, job_commands.revert(job, now), now, self._chance, calendars)
 
         return await self._change("revert", name, by, decide, seen)
 

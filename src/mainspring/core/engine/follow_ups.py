@@ -1,8 +1,8 @@
-"""What must happen after an execution has ended: enter its window in the ledger, settle its parent, plan the next run
-of a fixed-delay job, hand over to the jobs that come after it, move its backfill on.
+"""Follow-ups of an execution that has ended: enter its window in the ledger, settle its parent, plan the next run of a
+fixed-delay job, hand over to the jobs that come after it, move its backfill on.
 
-The ending carries a `todo` mark in the same write. The mark is cleared only after the follow-ups are done; each
-of them can be repeated, so a crash at any point loses none and doubles none. One that fails keeps its mark.
+The ending carries a `todo` mark in the same write. The mark is cleared only after the follow-ups are done. Each of them
+can be repeated, so a crash at any point loses none and doubles none. A follow-up that fails keeps its mark.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ LONGEST_PAUSE: Micros = 300 * SECOND
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """A follow-up that has failed so many times in a row, and when it is tried again."""
+    """How often a follow-up has failed in a row, and when it is tried again."""
 
     times: int
     again: Micros
 
 
 class FollowUps:
-    """Walks over all that is marked, page by page, so that what fails holds up nothing else.
+    """Walks over all marked executions, page by page, so that a failing one holds up nothing else.
 
-    What has failed waits, each time twice as long, and is then tried alone. If a whole batch fails, the next ones are
-    smaller and smaller, until it is known which one it is. The pauses are this process's own: another one, or this one
-    after a restart, tries for itself.
+    A failed follow-up waits, twice as long each time, and is then tried alone. If a whole batch fails, the next batches
+    are smaller and smaller, until the failing execution is found. The pauses are this process's own: another process,
+    or this one after a restart, starts without them.
     """
 
     def __init__(self, store: Store, emit: Emit) -> None:
         self._store, self._emit, self._dependents = store, emit, Dependents(store)
         self._failing: dict[str, Failing] = {}
-        self._met: set[str] = set()
+        self._met_failing: set[str] = set()
         self._after, self._size = "", BATCH
         self._once_more = False
         self.more = False
         """Whether the walk is not at its end."""
 
     async def do(self, now: Micros) -> int:
-        """Do what is marked; returns how many executions were seen to. Parents that end meanwhile have follow-ups of
-        their own, which need not wait for the next look: then the walk begins anew."""
+        """Do what is marked; returns for how many executions. A parent that ends meanwhile has a follow-up of its own,
+        which need not wait for the next pass: then the walk starts again."""
         total = 0
         self.more = True
         for _ in range(ROUNDS):
@@ -72,16 +72,17 @@ class FollowUps:
         return total
 
     def _at_the_end(self) -> bool:
-        """Says whether to walk once more. What somebody else has done since is not met any more, and forgotten."""
-        self._failing = {id: each for id, each in self._failing.items() if id in self._met}
-        self._met = set()
+        """Whether to walk once more. Failures that the walk did not meet were done by another process: they are
+        forgotten."""
+        self._failing = {id: each for id, each in self._failing.items() if id in self._met_failing}
+        self._met_failing = set()
         once_more, self._once_more = self._once_more, False
         return once_more
 
     async def _try(self, marked: Sequence[ExecutionRow], now: Micros) -> int:
-        """All that has not failed so far together, then each of the others by itself."""
+        """All that have not failed so far together, then each of the others by itself."""
         known = [each for each in marked if each.id in self._failing]
-        self._met.update(each.id for each in known)
+        self._met_failing.update(each.id for each in known)
         fresh = [each for each in marked if each.id not in self._failing]
         done = 0
         if fresh:
@@ -102,7 +103,7 @@ class FollowUps:
         return done
 
     async def _done(self, marked: Sequence[ExecutionRow], now: Micros) -> int:
-        """How many of these were seen to."""
+        """Returns how many of these were done."""
         failed: dict[str, Exception] = {}
         probed: set[str] = set()
         await enter_windows(self._store, marked, self._emit)
@@ -133,18 +134,18 @@ class FollowUps:
         times = 1 if before is None else before.times + 1
         pause = min(FIRST_PAUSE << min(times - 1, 20), LONGEST_PAUSE)
         self._failing[execution.id] = Failing(times, now + pause)
-        self._met.add(execution.id)
-        told = f"follow-up of {execution.id} (job {execution.job}; failed {times}x, tried again in {pause // SECOND} s)"
-        self._emit(trouble(told, error))
+        self._met_failing.add(execution.id)
+        where = f"follow-up of {execution.id} (job {execution.job}; failed {times}x, next try in {pause // SECOND} s)"
+        self._emit(trouble(where, error))
 
 
 async def do_follow_ups(store: Store, now: Micros, emit: Emit) -> int:
-    """For who does it once."""
+    """One walk, for callers who need no pauses."""
     return await FollowUps(store, emit).do(now)
 
 
 async def _follow_up(store: Store, execution: ExecutionRow, probed: set[str], now: Micros, emit: Emit) -> bool:
-    """A parent is looked at once per batch: all children of the batch have ended by then. Says whether it ended."""
+    """Returns whether a parent ended. A parent is checked once per batch: all children in it have ended by then."""
     settled = False
     if execution.fans_out:
         await close_parent(store, execution, now, emit)
@@ -159,7 +160,7 @@ async def _follow_up(store: Store, execution: ExecutionRow, probed: set[str], no
 
 
 async def _move_on(store: Store, backfill: str, emit: Emit) -> None:
-    """The next windows start as soon as one has ended. What goes wrong here the driver's own loop makes good."""
+    """Start the next windows as soon as one has ended. If this fails, the driver's own loop does it later."""
     try:
         await drive(store, backfill, emit)
     except Exception as error:
@@ -167,8 +168,8 @@ async def _move_on(store: Store, backfill: str, emit: Emit) -> None:
 
 
 async def enter_windows(store: Store, executions: Sequence[ExecutionRow], emit: Emit) -> None:
-    """Enter these endings in the ledger: one look and one write for all windows of a job. Who loses a race looks
-    again, and finds what the winner has entered."""
+    """Enter these endings in the ledger: one read and one write for all windows of a job. After a lost race the
+    entry is read again, with what the winner has entered."""
     by_job: dict[str, list[ExecutionRow]] = defaultdict(list)
     for execution in executions:
         if window_ledger.is_entered(execution):
@@ -179,7 +180,7 @@ async def enter_windows(store: Store, executions: Sequence[ExecutionRow], emit: 
 
 
 async def _enter(store: Store, job: str, ended: list[ExecutionRow], emit: Emit) -> list[ExecutionRow]:
-    """Returns the endings whose entry somebody else has just written."""
+    """Returns the endings whose entry another process has just written."""
     windows: dict[str, list[ExecutionRow]] = defaultdict(list)
     for execution in ended:
         window = window_ledger.window_of(execution)
@@ -210,7 +211,7 @@ def _entry_write(job: str, key: str, stored: Entry | None, runs: list[ExecutionR
 
 
 async def plan_after_delay(store: Store, execution: ExecutionRow) -> None:
-    """A lost race means that somebody else changed the job meanwhile: look again."""
+    """After a lost race the job is read again: somebody changed it meanwhile."""
     while jobs := await store.jobs([execution.job]):
         job = jobs[0]
         if job.id != execution.job_id or not ticks.is_last_tick(job, execution):

@@ -1,4 +1,4 @@
-"""Work that runs inline in its caller, recorded like any other: `async with app.track("import"): ...`."""
+"""Work that runs inline in its caller and is recorded like any execution: `async with app.track("import"): ...`."""
 
 from __future__ import annotations
 

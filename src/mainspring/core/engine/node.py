@@ -54,7 +54,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Node:
-    """Made inside a running event loop; a fresh identity each time."""
+    """Made inside a running event loop, with a new id each time."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Node:
         await self._time.ask(self._store)
         if self._settings.wakeups:
             self._unsubscribe = self._store.listen(self._woken)
-        self._time.on_jump = self._look_again
+        self._time.on_jump = self._on_clock_jump
         self._heartbeat.start()
         try:
             await self._until_known()
@@ -145,7 +145,8 @@ class Node:
         self._emit(Running(self.id, self._settings.roles, msgspec.to_builtins(self._settings)))
 
     async def _until_known(self) -> None:
-        """Others see this node, and what it declares, from its first beat on. A failing store does not hold it up."""
+        """Other nodes see this one, and what it declares, from its first heartbeat on. A failing store does not delay
+        the start."""
         try:
             async with asyncio.timeout(FIRST_BEAT):
                 await self._known.wait()
@@ -179,15 +180,15 @@ class Node:
             async with asyncio.timeout(timeout):
                 await self._store.remove_worker(self.id)
         except Exception:
-            return  # the row expires by itself
+            return  # the row expires
 
     def _on_beat(self, reply: HeartbeatReply) -> None:
         self._time.observe(reply.now)
         self._known.set()
         self.worker.on_beat(reply)
 
-    def _look_again(self) -> None:
-        """The store's clock is not where it was thought to be: sleeps that were planned by it are over."""
+    def _on_clock_jump(self) -> None:
+        """The store's clock has jumped: end the sleeps that were planned by it."""
         self._woken(Topic.ANY)
 
     def _woken(self, topic: Topic) -> None:
@@ -196,7 +197,7 @@ class Node:
 
 
 def reserve_of(settings: NodeSettings, timeout: float) -> float:
-    """The last part of a stop: as configured, which is less than `stop_timeout`; at most half of a shorter time."""
+    """Seconds for the last part of a stop: as configured, but at most half of a shorter timeout."""
     return settings.stop_reserve if timeout >= settings.stop_timeout else min(settings.stop_reserve, timeout / 2)
 
 

@@ -117,7 +117,7 @@ class Scheduler:
         """The write of each job, and the event to emit if its hours are closed."""
 
         def one(job: Job) -> _Made:
-            return ticks.materialise(job, now, self._chance, calendars), opening_hours.news(job, calendars, now)
+            return ticks.materialise(job, now, self._chance, calendars), opening_hours.closed_event(job, calendars, now)
 
         made = one_by_one("schedule", jobs, one, self._emit)
         readable = {job.id for job, _ in made}

@@ -1,6 +1,6 @@
 """Threads for handlers that are plain functions.
 
-Daemon threads, made when needed and kept: the interpreter never waits at exit for a handler that does not end.
+Daemon threads, started when needed and kept: the interpreter never waits at exit for a handler that does not return.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, TypeAlias
 
 _Done: TypeAlias = Callable[[Any], None]
 
-END_OF_AN_IDLE_THREAD = 1.0
+JOIN_TIMEOUT = 1.0
 
 
 class ThreadPool:
-    """Made inside a running event loop, which hears of what the threads have done."""
+    """Made inside a running event loop, on which results are delivered."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], _Done] | None] = queue.SimpleQueue()
         self._results: deque[tuple[_Done, Any]] = deque()
-        self._told = False
+        self._woken = False
         self._idle: set[threading.Thread] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -37,13 +37,13 @@ class ThreadPool:
         self._grow()
 
     def close(self) -> None:
-        """End idle threads; a thread in a handler ends after it, and nobody waits for that."""
+        """End idle threads. A thread that runs a handler ends after it, and nobody waits for that."""
         with self._lock:
             idle = list(self._idle)
         for _ in self._threads:
             self._jobs.put(None)
         for thread in idle:
-            thread.join(END_OF_AN_IDLE_THREAD)
+            thread.join(JOIN_TIMEOUT)
 
     def _grow(self) -> None:
         with self._lock:
@@ -65,21 +65,21 @@ class ThreadPool:
                 return
             function, done = job
             self._results.append((done, function()))
-            self._tell()
+            self._wake()
 
-    def _tell(self) -> None:
-        """Waking the event loop costs more than a small function: whatever ends until it looks goes along."""
-        if not self._told:
-            self._told = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
-                self._loop.call_soon_threadsafe(self._hand_over)
+    def _wake(self) -> None:
+        """Wake the event loop once for many results: waking it costs more than a small handler."""
+        if not self._woken:
+            self._woken = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the result
+                self._loop.call_soon_threadsafe(self._deliver)
 
-    def _hand_over(self) -> None:
-        self._told = False
+    def _deliver(self) -> None:
+        self._woken = False
         try:
             while self._results:
                 done, result = self._results.popleft()
                 done(result)
         finally:
             if self._results:
-                self._tell()
+                self._wake()

@@ -1,4 +1,4 @@
-"""Job rows as this process knows them: declared at start-up, cached for a moment, read again when they may be old."""
+"""The job cache: job rows, declared at start-up, kept for a second and then read again."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class JobCache:
         self._cached: dict[str, tuple[Job, float]] = {}
 
     async def declare(self, specs: Sequence[tuple[str, JobSpec]], *, update: bool = True) -> None:
-        """Create these jobs of code, or update them. Unchanged ones are not touched; what operators changed stays.
-        The calendars that they name come before them."""
+        """Create or update the jobs that code declares, after the calendars that they name. Unchanged jobs are not
+        written; what operators changed stays."""
         await self.calendars.declare(update=update)
         if update:
             await self.calendars.check(specs)
@@ -46,7 +46,7 @@ class JobCache:
         self.forget(parent for _, spec in specs for parent in spec.after)
 
     async def _declare_batch(self, specs: dict[str, JobSpec], update: bool) -> dict[str, JobSpec]:
-        """Returns what lost a race and has to be looked at again."""
+        """Returns the jobs that lost a race and have to be declared again."""
         now = await self._store.now()
         existing = {job.name: job for job in await self._store.jobs(list(specs))}
         wanted_specs = specs if update else {name: spec for name, spec in specs.items() if name not in existing}
@@ -67,7 +67,7 @@ class JobCache:
         write = job_commands.declare(existing, new, now)
         if existing is None or write is None:
             return write
-        return job_commands.close_plan(existing, write, now, self._chance, calendars)
+        return job_commands.close_old_schedule(existing, write, now, self._chance, calendars)
 
     def new_job(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
         id = random_id(now, self._chance)
@@ -91,7 +91,7 @@ class JobCache:
         await self._store.write_jobs([JobWrite(job=self.new_job(name, spec, "api", now), seen_version=None)])
 
     def at_hand(self, name: str) -> Job | None:
-        """This job, as it was at most a second ago; None when that has to be read."""
+        """This job, as it was at most a second ago; None when it has to be read."""
         cached = self._cached.get(name) if isinstance(name, str) else None
         if cached is not None and self._clock.monotonic() - cached[1] < FRESH_FOR:
             return cached[0]

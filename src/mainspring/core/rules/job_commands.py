@@ -1,4 +1,4 @@
-"""What operators may do to a job: its derived state, the command table, and the write each command makes."""
+"""Commands on jobs: the state of a job, which commands it allows, and the write that each command makes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ALLOWED: dict[str, frozenset[JobState]] = {
 
 
 def job_state(job: Job, live: LiveCounts | None, stats: JobStats | None) -> JobState:
-    """First match wins: cancelled, running, paused, scheduled; else what the newest execution says."""
+    """The first match wins: cancelled, running, paused, scheduled; otherwise the newest execution decides."""
     live = live or LiveCounts()
     if job.cancelled is not None:
         return JobState.CANCELLED
@@ -68,7 +68,7 @@ _FOUND_PENDING: frozenset[State | None] = frozenset({None, *State}) - _FOUND_COM
 
 
 def facts_of(state: JobState) -> tuple[JobFacts, ...]:
-    """What a store has to look for to find the jobs of this state: one of these is so, and then `job_state` says it."""
+    """What a store searches for to find the jobs in this state: `job_state` gives it where one of these holds."""
     running = JobFacts(cancelled=False, active=True)
     idle = JobFacts(cancelled=False, active=False)
     on_demand = msgspec.structs.replace(idle, paused=False, planned=False)
@@ -142,7 +142,7 @@ def resume(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calend
 
 
 def cancel(job: Job, now: Micros) -> JobWrite:
-    """The mark `sweep` lasts until the job's live executions are cancelled too."""
+    """The `sweep` mark stays until the live executions of the job are cancelled too."""
     cancelled = job.with_changes(
         cancelled=now, paused=None, paused_by=None, pause_note=None, resume=None, sweep=True, updated=now
     )
@@ -151,7 +151,7 @@ def cancel(job: Job, now: Micros) -> JobWrite:
 
 def reactivate(job: Job, now: Micros) -> JobWrite:
     active = job.with_changes(cancelled=None, sweep=False, updated=now)
-    return JobWrite(job=_planned(active, now), seen_version=job.version)
+    return JobWrite(job=_with_next_run(active, now), seen_version=job.version)
 
 
 def swept(job: Job) -> JobWrite:
@@ -161,71 +161,72 @@ def swept(job: Job) -> JobWrite:
 def declare(existing: Job | None, new: Job, now: Micros) -> JobWrite | None:
     """Bring the stored job in line with what code declares; None when nothing changed.
 
-    What operators changed stays. A changed trigger is planned anew from now.
+    What operators changed stays. A changed trigger counts from now.
     """
     if existing is None:
-        return JobWrite(job=_planned(new, now), seen_version=None)
+        return JobWrite(job=_with_next_run(new, now), seen_version=None)
     if existing.declared == new.declared and existing.origin == new.origin:
         return None
     declared = existing.with_changes(declared=new.declared, origin=new.origin, release=new.release, updated=now)
-    return JobWrite(job=_replanned(existing, declared, now), seen_version=existing.version)
+    return JobWrite(job=_rescheduled(existing, declared, now), seen_version=existing.version)
 
 
 def override(job: Job, changes: dict[str, Any], now: Micros) -> JobWrite:
-    """An operator's edit, kept beside the declaration. A field set back to the declared value is no override."""
+    """An operator's edit, kept beside the declaration. A field set back to its declared value is no override."""
     declared = msgspec.json.decode(encode_spec(effective_spec(job.declared, "{}")))
     edits = {**job.changed_fields, **changes}
     kept = {field: value for field, value in edits.items() if declared.get(field, _default(field)) != value}
     edited = job.with_changes(overrides=write_overrides(kept, job.occurrences), updated=now)
-    _ = edited.spec  # an edit that gives no valid specification is refused here
-    return JobWrite(job=_replanned(job, edited, now), seen_version=job.version)
+    _ = edited.spec  # raises if the edit gives no valid specification
+    return JobWrite(job=_rescheduled(job, edited, now), seen_version=job.version)
 
 
 def revert(job: Job, now: Micros) -> JobWrite:
-    """Back to code: every override goes. Single occurrences that were skipped or moved stay so."""
+    """Drop every override. Single occurrences that were skipped or moved stay so."""
     reverted = job.with_changes(overrides=write_overrides({}, job.occurrences), updated=now)
-    return JobWrite(job=_replanned(job, reverted, now), seen_version=job.version)
+    return JobWrite(job=_rescheduled(job, reverted, now), seen_version=job.version)
 
 
-def close_plan(
+def close_old_schedule(
     before: Job, write: JobWrite, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE
 ) -> JobWrite:
-    """A write that changes the plan also makes what had come due under the old one, or notes it as missed."""
-    if _plan(before) == _plan(write.job) or before.trigger is None or not before.spec.enabled:
+    """A write that changes the schedule also makes the ticks that were due under the old one, or records them as
+    missed."""
+    if _schedule(before) == _schedule(write.job) or before.trigger is None or not before.spec.enabled:
         return write
-    if before.cancelled is not None or not _has_come(before, now):
+    if before.cancelled is not None or not _has_due_ticks(before, now):
         return write
     made = ticks.materialise(before, now, chance, calendars)
     after = with_occurrences(write.job.with_changes(last_tick=made.job.last_tick), made.job.occurrences)
-    planned = _planned(after, now)
+    planned = _with_next_run(after, now)
     return msgspec.structs.replace(write, job=planned, executions=made.executions)
 
 
 def close_ticks(
     before: Job, write: JobWrite, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE
 ) -> JobWrite:
-    """A pause begins with what had come due before it: that runs, or was missed, by the rules for jobs that tick."""
-    if not before.ticking or not _has_come(before, now):
+    """A pause also makes the ticks that were due before it: they run, or are missed, by the rules for any tick."""
+    if not before.ticking or not _has_due_ticks(before, now):
         return write
     made = ticks.materialise(before, now, chance, calendars)
     job = write.job.with_changes(next_run=made.job.next_run, last_tick=made.job.last_tick, overrides=made.job.overrides)
     return msgspec.structs.replace(write, job=job, executions=made.executions)
 
 
-def _has_come(job: Job, now: Micros) -> bool:
+def _has_due_ticks(job: Job, now: Micros) -> bool:
     due = [job.next_run, *(each.due for each in job.occurrences if not each.done)]
     return any(at is not None and at <= now for at in due)
 
 
-def _replanned(before: Job, after: Job, now: Micros) -> Job:
-    return after if _plan(before) == _plan(after) else _planned(after.with_changes(anchor=now), now)
+def _rescheduled(before: Job, after: Job, now: Micros) -> Job:
+    return after if _schedule(before) == _schedule(after) else _with_next_run(after.with_changes(anchor=now), now)
 
 
-def _plan(job: Job) -> tuple[Any, ...]:
+def _schedule(job: Job) -> tuple[Any, ...]:
     return job.spec.trigger, job.spec.tz, job.spec.enabled
 
 
-def _planned(job: Job, now: Micros) -> Job:
+def _with_next_run(job: Job, now: Micros) -> Job:
     if job.occurrences:
         job = with_occurrences(job, that_still_hold(job, now))
     trigger = job.plan
@@ -237,8 +238,8 @@ def _default(field: str) -> Any:
 
 
 def role_for(job: Job) -> Role:
-    """At least operator: a job can ask for more, never for less. A role that this release does not know is the
-    highest, so that a newer release's demand is never taken for none."""
+    """At least operator: a job can demand more, never less. An unknown role counts as the highest, so that the
+    demand of a newer release is never ignored."""
     wanted = job.spec.trigger_role
     if wanted is None:
         return Role.OPERATOR
@@ -247,5 +248,5 @@ def role_for(job: Job) -> Role:
 
 
 def may_steer(role: Role, job: Job) -> bool:
-    """Whether who has this role may run, change, pause, cancel or remove this job, and what it has alive."""
+    """Whether this role may run, change, pause, cancel or remove this job and its executions."""
     return role.covers(role_for(job))

@@ -1,7 +1,7 @@
-"""Limits and shares: what a job may ask for, and what of it an execution carries.
+"""Limits and shares: how a job declares them, and how an execution carries them.
 
-A job names its limits with keys such as `crawl:{tenant}`; each execution gets them with the key filled in. What shares
-a queue fairly is the tenant, unless an execution says otherwise.
+A job names its limits with keys such as `crawl:{tenant}`; each execution gets them with the key filled in. Tenants
+share a queue fairly, unless an execution names another share.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 _KNOWN = ("tenant", "job", "queue")
 
 
-# ---------------------------------------------------------------- as declared
+# --- as declared
 
 
 def check_limits(value: Any, parameters: Collection[str] | None = None) -> tuple[Limit, ...]:
-    """One limit or several, as `Limit` or as JSON has it. `parameters` are those of the handler, where they are known:
-    a key with a place that nothing ever fills would be one limit for everything."""
+    """One limit or several, as `Limit` or in JSON form. `parameters` are those of the handler, where they are known: a
+    key with a placeholder that nothing fills would be one limit for everything."""
     given = [value] if isinstance(value, Limit | Mapping) else value
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise InvalidValue("limits", presentable(value), 'limits such as Limit("partner-api", rate="50/s")')
@@ -81,7 +81,7 @@ def _meant(place: str, places: list[str]) -> str:
 
 
 def check_weights(value: Any) -> dict[str, int]:
-    """How much of a queue a tenant gets: 2 is twice as much as 1; "*" stands for all that are not named."""
+    """How much of a queue each tenant gets: 2 is twice as much as 1; "*" stands for every tenant without its own."""
     if not isinstance(value, Mapping) or len(value) > MAX_WEIGHTS:
         raise InvalidValue("weights", presentable(value), 'weights of tenants such as {"acme": 3, "*": 1}')
     for tenant, weight in value.items():
@@ -91,7 +91,7 @@ def check_weights(value: Any) -> dict[str, int]:
     return dict(value)
 
 
-# ---------------------------------------------------------------- as an execution carries them
+# --- as an execution carries them
 
 
 def sharing(job: Job, share: str | None) -> dict[str, Any]:
@@ -104,12 +104,12 @@ def sharing(job: Job, share: str | None) -> dict[str, Any]:
 
 
 def depends_on_execution(job: Job) -> bool:
-    """Whether the keys of its limits are others for other executions."""
+    """Whether the keys of its limits differ between executions."""
     return any("{" in limit.key for limit in job.spec.limits)
 
 
 def limits_of(job: Job, *, tenant: str | None, queue: str, params: str) -> str | None:
-    """The limits of one execution, as it carries them; `params` are its own, as text."""
+    """The limits that one execution carries; `params` are its encoded parameters."""
     if not job.spec.limits:
         return None
     if not depends_on_execution(job):
@@ -136,12 +136,12 @@ def _in_key(value: Any) -> str:
 
 
 def fan_out_key(parent_id: str) -> str:
-    """Of the limit that `tenant_concurrency` sets for the tenants of one parent."""
+    """The key of the limit that `tenant_concurrency` sets for the tenants of one parent."""
     return f"fan-out:{parent_id}"
 
 
 def limit_words(waiting: ExecutionRow, key: str) -> str:
-    """Why an execution that waits for this limit has to.
+    """Why an execution waits for this limit.
 
     >>> waits = ExecutionRow(id="e", job="j", job_id="i", handler="h", limits='[{"key":"crawl:a","concurrency":2}]')
     >>> limit_words(waits, "crawl:a")
@@ -172,7 +172,7 @@ def limit_of(execution: ExecutionRow, key: str) -> Limit | None:
 
 
 def added_limit(limits: str | None, limit: Limit) -> str:
-    """These limits and one more, of Mainspring's own."""
+    """These limits and one more that Mainspring itself sets."""
     known = () if limits is None else decode_limits(limits)
     text = encode_limits((*known, limit))
     assert text is not None

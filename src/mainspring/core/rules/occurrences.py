@@ -19,12 +19,12 @@ from ...model.triggers.base import Trigger
 from ...model.values.reading import instant
 
 MOST = 100
-"""Exceptions a job may have at once. A job that needs more of them needs another schedule, or a calendar."""
+"""Exceptions that a job may have at once. A job that needs more needs another schedule, or a calendar."""
 _INSTANT = timedelta(microseconds=1)
 
 
 def skip(job: Job, at: Any, now: Micros, by: str) -> JobWrite:
-    return _excepted(job, Occurrence(_tick(job, at, now), by=by), now)
+    return _with_exception(job, Occurrence(_tick(job, at, now), by=by), now)
 
 
 def move(job: Job, at: Any, to: Any, now: Micros, by: str) -> JobWrite:
@@ -33,7 +33,7 @@ def move(job: Job, at: Any, to: Any, now: Micros, by: str) -> JobWrite:
         raise InvalidValue("to", _text(target), "an instant in the future", "To run it at once, trigger the job")
     if target == tick:
         raise InvalidValue("to", _text(target), "another time than its own", "To undo a change, restore the occurrence")
-    return _excepted(job, Occurrence(tick, target, by), now)
+    return _with_exception(job, Occurrence(tick, target, by), now)
 
 
 def restore(job: Job, at: Any, now: Micros) -> JobWrite:
@@ -46,7 +46,7 @@ def restore(job: Job, at: Any, now: Micros) -> JobWrite:
     if found.tick <= _past(job, now):
         remedy = "Its own time is past: move it to another one, or skip it"
         raise InvalidValue("at", _text(found.tick), "an occurrence in the future", remedy)
-    return _replanned(job, tuple(each for each in job.occurrences if each is not found), found.tick, now)
+    return _rescheduled(job, tuple(each for each in job.occurrences if each is not found), found.tick, now)
 
 
 def with_occurrences(job: Job, occurrences: tuple[Occurrence, ...]) -> Job:
@@ -54,8 +54,8 @@ def with_occurrences(job: Job, occurrences: tuple[Occurrence, ...]) -> Job:
 
 
 def that_still_hold(job: Job, now: Micros) -> tuple[Occurrence, ...]:
-    """For a job that is planned anew: those whose tick is yet to come and is one of the new plan too, and those moved
-    to a later time whose own tick is past already: their run is still owed."""
+    """For a job with a new schedule: occurrences whose tick is in the future and in the new schedule too, and those
+    moved to a later time whose own tick is past already: their run is still owed."""
     trigger = job.trigger
     if trigger is None:
         return ()
@@ -66,16 +66,16 @@ def that_still_hold(job: Job, now: Micros) -> tuple[Occurrence, ...]:
     )
 
 
-def _excepted(job: Job, occurrence: Occurrence, now: Micros) -> JobWrite:
+def _with_exception(job: Job, occurrence: Occurrence, now: Micros) -> JobWrite:
     others = tuple(each for each in job.occurrences if each.tick != occurrence.tick)
     if len(others) >= MOST:
         remedy = "Restore some, or change the schedule of the job"
         raise InvalidValue("at", _text(occurrence.tick), f"at most {MOST} exceptions of a job at once", remedy)
-    return _replanned(job, (*others, occurrence), occurrence.tick, now)
+    return _rescheduled(job, (*others, occurrence), occurrence.tick, now)
 
 
-def _replanned(job: Job, occurrences: tuple[Occurrence, ...], tick: Micros, now: Micros) -> JobWrite:
-    """The next tick changes only where this one is, or was, it. What is overdue already stays so."""
+def _rescheduled(job: Job, occurrences: tuple[Occurrence, ...], tick: Micros, now: Micros) -> JobWrite:
+    """The next tick changes only if this one is, or was, the next. What is overdue stays so."""
     changed = with_occurrences(job, occurrences).with_changes(updated=now)
     if tick > _past(job, now) and changed.plan is not None:
         first = tick if job.next_run is None else min(job.next_run, tick)
@@ -85,7 +85,7 @@ def _replanned(job: Job, occurrences: tuple[Occurrence, ...], tick: Micros, now:
 
 
 def _tick(job: Job, at: Any, now: Micros) -> Micros:
-    """The occurrence that is meant: one of the future, or one that was moved and has not run yet."""
+    """The occurrence that `at` names: a future one, or one that was moved and has not run yet."""
     trigger, wanted = job.trigger, _instant(job, at)
     if trigger is None or trigger.fixed_delay:
         why = "runs on demand" if trigger is None else "counts from the end of each run"
@@ -104,7 +104,7 @@ def _tick(job: Job, at: Any, now: Micros) -> Micros:
 
 
 def _past(job: Job, now: Micros) -> Micros:
-    """Up to here, ticks have been dealt with: the store's clock may have been set back since."""
+    """Ticks up to this instant have been handled: the store's clock may have been set back since."""
     return now if job.last_tick is None else max(now, job.last_tick)
 
 
@@ -113,7 +113,7 @@ def _instant(job: Job, at: Any) -> Micros:
 
 
 def _is_meant(tick: Micros, wanted: Micros) -> bool:
-    """Ticks of a job that is spread are shown, and said, in whole seconds."""
+    """Ticks of a spread job are shown, and named, in whole seconds."""
     return tick == wanted or (wanted % SECOND == 0 and 0 <= tick - wanted < SECOND)
 
 

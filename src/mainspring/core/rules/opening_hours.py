@@ -1,4 +1,4 @@
-"""Which ticks the hours of a job let through. Pure: the calendars are arguments.
+"""Opening hours: which ticks of a job they let through. Pure functions: the calendars are arguments.
 
 Under `skip`, a tick outside the hours does not happen. Under `wait`, the first tick of a closing waits for the opening
 and the others of that closing do not happen: a job that ticks every minute and is closed for the night waits once.
@@ -22,7 +22,7 @@ from ...model.time.zones import known_zone
 from ...model.triggers import Trigger
 
 MOST_CLOSINGS = 1_000
-"""Closings that are walked over in search of a tick. Beyond, it is as if there were none."""
+"""Closings that are searched for a tick. Past them, the search finds none."""
 
 NONE: Mapping[str, Calendar] = {}
 _INSTANT = timedelta(microseconds=1)
@@ -45,7 +45,7 @@ class Closing(msgspec.Struct, frozen=True):
 
 
 class OpenTicks:
-    """The ticks of a job that its hours let through. It stands where the job's trigger does when ticks are sorted."""
+    """The ticks of a job that its hours let through, in place of the job's trigger when ticks are sorted."""
 
     def __init__(self, job: Job, hours: OpenHours, trigger: Trigger) -> None:
         self._trigger, self._hours = trigger, hours
@@ -86,8 +86,8 @@ class OpenTicks:
         return self._hours.is_open(at) or self._waiting(self._hours.stretch(at).begin, at) == at
 
     def held(self, now: Micros, oldest: Micros) -> Micros | None:
-        """The tick from before `oldest` that waits for the opening of the closing we are in, or of one that has ended
-        since. It is not late, however long ago it was. Closings that began later have younger ticks."""
+        """The tick before `oldest` that waits for the end of the present closing, or of one that has ended since. It is
+        not late, however long ago it was. Closings that began later have younger ticks."""
         if not self._waits:
             return None
         since = self._hours.stretches(to_datetime(oldest), to_datetime(now) + _INSTANT)
@@ -104,8 +104,8 @@ class OpenTicks:
         return tick if opening is None else to_micros(opening)
 
     def _waiting(self, since: datetime, inside: datetime) -> datetime | None:
-        """The tick that waits in the closing which began then and is not over at `inside`: the first one, unless an
-        earlier one was dealt with, or the job never opens."""
+        """The tick that waits in the closing that began at `since` and is not over at `inside`: the first one,
+        unless an earlier one was handled, or the job never opens."""
         if not self._waits or self._first is None or self._hours.next_open(inside) is None:
             return None
         if self._last is not None and self._last >= to_micros(since):
@@ -129,14 +129,14 @@ def open_hours(job: Job, calendars: Mapping[str, Calendar]) -> OpenHours | None:
 
 
 def open_ticks(job: Job, trigger: Trigger, calendars: Mapping[str, Calendar]) -> OpenTicks | None:
-    """Those of this trigger, which is the job's; None for a job without hours: all its ticks happen."""
+    """The ticks of this trigger, which is the job's, inside its hours; None for a job without hours."""
     hours = open_hours(job, calendars)
     return None if hours is None else OpenTicks(job, hours, trigger)
 
 
 def waiting_keys(job: Job) -> dict[str, Any]:
-    """What waits for the opening keeps nobody from running the job by hand: it takes the job's key when it is picked
-    up. Its own key sees to it that there is never a second one."""
+    """An execution that waits for the opening does not block a manual run: it takes the job's key when it is claimed.
+    Its own key keeps a second one from waiting."""
     running: str | None = job.id
     if job.spec.overlap == "allow":
         limit = job.spec.overlap_limit
@@ -145,7 +145,7 @@ def waiting_keys(job: Job) -> dict[str, Any]:
 
 
 def closing(job: Job, calendars: Mapping[str, Calendar], at: Micros) -> Closing | None:
-    """Why a job does not run at this instant: from when until when it is closed, and by what. None while it is open."""
+    """The closing that keeps a job from running at this instant; None while it is open."""
     hours = open_hours(job, calendars)
     if hours is None or hours.is_open(to_datetime(at)):
         return None
@@ -153,8 +153,8 @@ def closing(job: Job, calendars: Mapping[str, Calendar], at: Micros) -> Closing 
     return Closing(stretch.begin, hours.next_open(to_datetime(at)), stretch.by)
 
 
-def news(job: Job, calendars: Mapping[str, Calendar], now: Micros) -> OutsideHours | None:
-    """What to tell of a job that is due but closed: once in each closing, at its first tick."""
+def closed_event(job: Job, calendars: Mapping[str, Calendar], now: Micros) -> OutsideHours | None:
+    """The event of a job that is due but closed: once in each closing, at its first tick."""
     found = closing(job, calendars, now) if job.hours is not None and job.paused is None else None
     if found is None or (job.last_tick is not None and job.last_tick >= to_micros(found.since)):
         return None
@@ -163,7 +163,7 @@ def news(job: Job, calendars: Mapping[str, Calendar], now: Micros) -> OutsideHou
 
 
 def next_open_run(job: Job, calendars: Mapping[str, Calendar]) -> datetime | None:
-    """When the next tick that happens will run; None if there is none in sight."""
+    """When the next tick inside the hours will run; None if there is none in sight."""
     hours, trigger = open_hours(job, calendars), job.plan
     if hours is None or trigger is None or job.next_run is None:
         return job.next_run_at

@@ -1,5 +1,5 @@
-"""Dead-man's switches: addresses that a job asks for when it starts, succeeds or fails, so that somebody outside
-notices when that stops happening. What may be declared, and which address an event calls for; `observe.pings` asks.
+"""Dead-man's switches: URLs that are requested when a job starts, succeeds or fails, so that an outside service notices
+when that stops happening. These rules check declarations and choose the URL of an event; `observe.pings` requests it.
 
 >>> check_ping("https://hc.example/abc")
 {'success': 'https://hc.example/abc'}
@@ -31,7 +31,7 @@ def check_ping(value: Any) -> dict[str, str]:
 
 
 def address_of(event: Started | AttemptEnded | Rescued) -> str | None:
-    """The address that this event calls for. A try that will be repeated has neither succeeded nor failed."""
+    """The address for this event. An attempt that will be retried has neither succeeded nor failed."""
     execution = event.execution
     if not names_addresses(execution):
         return None
@@ -40,7 +40,7 @@ def address_of(event: Started | AttemptEnded | Rescued) -> str | None:
 
 
 def names_addresses(execution: ExecutionRow) -> bool:
-    """False nearly always; then its policy need not be read."""
+    """Nearly always False; then its policy need not be decoded."""
     return '"ping"' in execution.policy
 
 
@@ -48,7 +48,7 @@ _ENDINGS = {State.COMPLETED: "success", State.FAILED: "failure", State.PARTIAL: 
 
 
 def _address(url: Any) -> str:
-    """What is wrong is not repeated: such addresses hold secrets."""
+    """An error does not repeat the address: it may hold secrets."""
     text = url if isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url else ""
     try:
         parts = urlsplit(text)

@@ -1,6 +1,6 @@
-"""What follows: pure functions from what is known to what should happen. Read this file first.
+"""Transitions: pure functions from the outcome of an attempt to the next state. Read this file first.
 
-Every transition of an execution is made here, as a frozen `Change` that a store applies only if the execution is
+Every transition of an execution is decided here, as a frozen `Change` that a store applies only if the execution is
 still as the decision saw it. No function here waits, reads a clock or rolls dice: time and chance are arguments.
 
     pending --claim--> running --completed--> completed
@@ -25,20 +25,20 @@ from ...model.store.messages import CancelRequest, Change
 from ...model.time.instants import Micros
 
 BY_CHILDREN = "children"
-"""The reason of a parent that ended because its children had: they were never told to stop."""
+"""The reason of a parent that ended because its children had: nobody asked them to stop."""
 
 ALONE_AFTER = 2
-"""Crashes after which an execution runs alone in its worker, so that it can be told from its neighbours."""
+"""Crashes after which an execution runs alone in its worker, so that its neighbours can be ruled out as the cause."""
 
 _RUNNING, _COMPLETED = State.RUNNING, State.COMPLETED
-"""Looking up a member of an enumeration takes as long as a decision."""
+"""Looking up a member of an enumeration takes as long as the rest of a decision."""
 
 MAX_RECORDED_ATTEMPTS = 1_000
 """Snoozes are free and may go on for ever; past this many attempts only failures and the end are recorded."""
 
 
 def after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float = 0.5) -> Change:
-    """What follows from one try. `roll` in [0, 1) decides the jitter of a retry."""
+    """The change that an attempt asks for. `roll` in [0, 1) decides the jitter of a retry."""
     match outcome.end:
         case "completed":
             return _leave_running(execution, outcome, _COMPLETED)
@@ -59,7 +59,7 @@ def after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float = 0.5) 
 
 
 def _after_fan_out(execution: ExecutionRow, outcome: Outcome) -> Change:
-    """The parent waits for its tenants, unless it was asked to stop meanwhile: then they are stopped too."""
+    """The parent waits for its tenants. If it was asked to stop meanwhile, they are stopped too."""
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
     return _leave_running(execution, outcome, State.WAITING)
@@ -76,7 +76,7 @@ def _after_failure(execution: ExecutionRow, outcome: Outcome, roll: float) -> Ch
 
 
 def _after_loss(execution: ExecutionRow, outcome: Outcome, roll: float) -> Change:
-    """The worker died. The execution may have killed it, so it is tried alone before it is condemned."""
+    """The worker died. The execution may have killed it, so it is tried alone before it fails for good."""
     failures, crashes = execution.failures + 1, execution.crashes + 1
     counted = {"failures": failures, "crashes": crashes}
     if execution.cancel_requested is not None:
@@ -90,7 +90,7 @@ def _after_loss(execution: ExecutionRow, outcome: Outcome, roll: float) -> Chang
 
 
 def lost(execution: ExecutionRow, now: Micros) -> Outcome:
-    """The outcome of a try whose worker fell silent for a whole lease."""
+    """The outcome of an attempt whose worker sent no heartbeat for a whole lease."""
     message = f"worker {execution.owner} fell silent: its lease ran out"
     return Outcome(
         end="worker_lost", started=execution.claimed or now, ended=now, worker=execution.owner or "", error=message
@@ -98,7 +98,7 @@ def lost(execution: ExecutionRow, now: Micros) -> Outcome:
 
 
 def after_children(parent: ExecutionRow, children: Mapping[State, int], now: Micros) -> Change | None:
-    """How a waiting parent ends once its last child has; None while one is alive."""
+    """How a waiting parent ends once its last child has ended; None while one is live."""
     if any(not state.final for state in children):
         return None
     good, total = children.get(State.COMPLETED, 0), sum(children.values())
@@ -108,12 +108,12 @@ def after_children(parent: ExecutionRow, children: Mapping[State, int], now: Mic
     if stopped := children.get(State.CANCELLED, 0):
         counts["cancelled"] = stopped
     change = _end_waiting(parent, to, now, error=error, reason=None if good == total else BY_CHILDREN)
-    told = {"counters_json": {**parent.counters, **counts}, "result_json": counts}
-    return msgspec.structs.replace(change, **{name: json.encode(value).decode() for name, value in told.items()})
+    fields = {"counters_json": {**parent.counters, **counts}, "result_json": counts}
+    return msgspec.structs.replace(change, **{name: json.encode(value).decode() for name, value in fields.items()})
 
 
 def cancel(execution: ExecutionRow, now: Micros, reason: str) -> Change | CancelRequest:
-    """Cancelling ends what waits at once, and asks the worker of what runs."""
+    """An execution that waits ends at once; the worker of a running one is asked to stop it."""
     match execution.state:
         case State.PENDING | State.WAITING:
             return _end_waiting(execution, State.CANCELLED, now, reason=reason)
@@ -126,35 +126,35 @@ def cancel(execution: ExecutionRow, now: Micros, reason: str) -> Change | Cancel
 
 
 def _again(
-    execution: ExecutionRow, outcome: Outcome, *, alone: bool = False, rescue: bool = False, **told: Any
+    execution: ExecutionRow, outcome: Outcome, *, alone: bool = False, rescue: bool = False, **fields: Any
 ) -> Change:
-    """Back to pending, unless it was asked to stop meanwhile: then the try was its last."""
+    """Back to pending, unless it was asked to stop meanwhile: then this attempt was the last."""
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=rescue)
     alone = alone or execution.alone
-    return _leave_running(execution, outcome, State.PENDING, alone=alone, rescue=rescue, **told)
+    return _leave_running(execution, outcome, State.PENDING, alone=alone, rescue=rescue, **fields)
 
 
-def _final(execution: ExecutionRow, outcome: Outcome, to: State, reason: str | None, **told: Any) -> Change:
-    return _leave_running(execution, outcome, to, reason=reason, **told)
+def _final(execution: ExecutionRow, outcome: Outcome, to: State, reason: str | None, **fields: Any) -> Change:
+    return _leave_running(execution, outcome, to, reason=reason, **fields)
 
 
-def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **told: Any) -> Change:
-    """The one way out of `running`: fenced by the token and the owner that the decision saw.
+def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **fields: Any) -> Change:
+    """The only way out of `running`: fenced by the token and the owner that the decision saw.
 
-    What most endings do not have is left out rather than given as nothing: this is made for every execution.
+    Fields that most endings do not have are left out rather than passed as None: this runs for every execution.
     """
     if to is not _COMPLETED and outcome.error is not None:
-        told["error"] = outcome.error
+        fields["error"] = outcome.error
     if to.final and needs_follow_up(execution):
-        told["todo"] = True
+        fields["todo"] = True
     if not keeps(execution, to):
-        told["keep"] = False
+        fields["keep"] = False
     if outcome.counters_json is not None or outcome.metadata_json is not None:
-        told |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
+        fields |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
     if execution.token > 1 and outcome.begun and not execution.attempted:
-        told["started"] = outcome.started  # claims that were given back unbegun are no start
-    failures, crashes = told.pop("failures", execution.failures), told.pop("crashes", execution.crashes)
+        fields["started"] = outcome.started  # a claim that was handed back before its start does not count
+    failures, crashes = fields.pop("failures", execution.failures), fields.pop("crashes", execution.crashes)
     return Change(
         id=execution.id,
         expect=_RUNNING,
@@ -166,7 +166,7 @@ def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **told:
         crashes=crashes,
         attempt=_attempt(execution, outcome),
         result_json=outcome.result_json,
-        **told,
+        **fields,
     )
 
 
@@ -192,8 +192,8 @@ def _end_waiting(
 
 
 def needs_follow_up(execution: ExecutionRow) -> bool:
-    """Whether something must happen after the end: a window to enter in the ledger, a parent to settle, a next run to
-    plan, jobs that come after this one, tenants that it still has."""
+    """Whether there is a follow-up: a window to enter in the ledger, a parent to settle, a next run to plan, jobs that
+    come after this one, tenants that it still has."""
     if execution.window_begin is not None or execution.parent_id is not None:
         return True
     rules = execution.rules
@@ -201,15 +201,15 @@ def needs_follow_up(execution: ExecutionRow) -> bool:
 
 
 def keeps(execution: ExecutionRow, to: State) -> bool:
-    """Whether the ended execution stays as a record. A child stays: its parent counts it. What follows from another job
-    stays: whoever hands that ending over once more must find it."""
+    """Whether the ended execution stays in history. A child stays, because its parent counts it. An execution that
+    follows from another job stays, because a repeated hand-over must find it."""
     if to is not _COMPLETED or execution.rules.keep_success:
         return True
     return execution.parent_id is not None or execution.trigger == "dependency"
 
 
 def _attempt(execution: ExecutionRow, outcome: Outcome) -> AttemptRecord | None:
-    """None for what is no try: a claim that was given back before the handler was called."""
+    """None for a claim that was handed back before the handler was called: that is no attempt."""
     if not outcome.begun and outcome.end == "handed_back":
         return None
     number = len(execution.attempts) + 1 if execution.attempted else 1

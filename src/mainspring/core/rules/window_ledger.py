@@ -1,6 +1,7 @@
 """The window ledger: which windows of a job are done and which failed. Its entries outlive the executions.
 
-Every ending of an execution that has a window is entered once, by the follow-ups. Pure rules; `followups` writes.
+The follow-ups enter every ending of an execution that has a window, once. These are the pure rules;
+`engine.follow_ups` writes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Stretch: TypeAlias = tuple[Micros, Micros]
 LedgerState: TypeAlias = Literal["done", "failed", "cancelled"]
 
 REMEMBERED = 20
-"""Executions of one window known by their id, so that a repeated follow-up is not counted again."""
+"""Executions of one window that are remembered by id, so that a repeated follow-up is not counted again."""
 
 _ENTERED: dict[State, LedgerState] = {
     State.COMPLETED: "done",
@@ -30,7 +31,7 @@ _RANK: dict[LedgerState, int] = {"cancelled": 0, "failed": 1, "done": 2}
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of one window. `state` is the best of all its endings, `last_state` the newest."""
+    """The record of one window. `state` is the best of all its endings, `last_state` the newest."""
 
     state: LedgerState
     last_state: State
@@ -42,13 +43,13 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def window_of(execution: ExecutionRow) -> Stretch | None:
-    """The window an execution covers, if it covers any time at all."""
+    """The window of an execution; None if it covers no time."""
     begin, end = execution.window_begin, execution.window_end
     return None if begin is None or end is None or begin >= end else (begin, end)
 
 
 def key_of(window: Stretch) -> str:
-    """Keys are in the order of the windows' beginnings."""
+    """Keys sort by the beginning of the window."""
     return f"{window[0]:017d}-{window[1]:017d}"
 
 
@@ -58,8 +59,8 @@ def window_from(key: str) -> Stretch:
 
 
 def is_entered(execution: ExecutionRow) -> bool:
-    """Whether this ending says something about a window. The part of one tenant does not: its parent's ending does; and
-    nor does a run for tenants that somebody chose: the others have not run."""
+    """Whether this ending counts for a window. The execution of one tenant does not, because its parent's ending does.
+    A run for chosen tenants does not, because the others have not run."""
     if window_of(execution) is None or execution.tenant is not None or execution.state not in _ENTERED:
         return False
     return not execution.for_some

@@ -37,7 +37,7 @@ def job(trigger: Trigger | None = None, **fields: Any) -> Job:
     trigger = trigger or cron("0 * * * *")
     spec = JobSpec(handler="h", trigger=encode_trigger(trigger), **fields)
     made = Job(name="j", id="i", version=4, declared=encode_spec(spec), anchor=at(0))
-    return job_commands._planned(made, at(0))
+    return job_commands._with_next_run(made, at(0))
 
 
 def skipped(existing: Job, hour: float, now: float = 0) -> Job:
@@ -169,7 +169,7 @@ def test_a_new_schedule_keeps_what_it_has_and_what_is_owed() -> None:
     _, hourly = looked_at(hourly, 0.5)
     now = at(1.5 * HOUR)
     even = {"trigger": encode_trigger(cron("0 */2 * * *"))}
-    changed = job_commands.close_plan(hourly, job_commands.override(hourly, even, now), now, CHANCE).job
+    changed = job_commands.close_old_schedule(hourly, job_commands.override(hourly, even, now), now, CHANCE).job
     kept = [(each.at, each.moved_to, each.done) for each in changed.occurrences]
     assert kept == [(when(1), when(30), False), (when(4), None, False), (when(6), when(0.5), True)]
     assert changed.next_run == at(2 * HOUR)
@@ -181,7 +181,7 @@ def test_a_new_schedule_keeps_what_it_has_and_what_is_owed() -> None:
 def test_a_change_of_the_schedule_first_makes_what_has_come() -> None:
     hourly, now = moved(job(), 3, 0.5), at(0.5 * HOUR)
     even = {"trigger": encode_trigger(cron("0 */3 * * *"))}
-    write = job_commands.close_plan(hourly, job_commands.override(hourly, even, now), now, CHANCE)
+    write = job_commands.close_old_schedule(hourly, job_commands.override(hourly, even, now), now, CHANCE)
     assert [e.tick for e in write.executions] == [at(3 * HOUR)]
     assert write.job.next_run == at(6 * HOUR)
 

@@ -53,7 +53,7 @@ class Walk:
     def look(self, *instants: float) -> Walk:
         for seconds in instants:
             while self.job.due is not None and self.job.due <= at(seconds):
-                news = opening_hours.news(self.job, self.calendars, at(seconds))
+                news = opening_hours.closed_event(self.job, self.calendars, at(seconds))
                 self.told += [] if news is None else [news]
                 write = ticks.materialise(self.job, at(seconds), CHANCE, self.calendars)
                 assert write.job != self.job
@@ -217,7 +217,7 @@ def test_a_pause_counts_only_what_would_have_happened() -> None:
 def test_an_edit_of_the_plan_makes_nothing_outside_the_hours() -> None:
     before = job(cron("0 * * * *"))
     edited = job_commands.override(before, {"trigger": encode_trigger(cron("5 * * * *"))}, at(3 * HOUR + 1))
-    closed = job_commands.close_plan(before, edited, at(3 * HOUR + 1), CHANCE)
+    closed = job_commands.close_old_schedule(before, edited, at(3 * HOUR + 1), CHANCE)
     assert (closed.executions, closed.job.next_run) == ((), at(3 * HOUR + 300))
 
 
