@@ -1,4 +1,4 @@
-"""Execution ids as people give them: in full, or by a beginning or an ending that only one execution has."""
+"""Execution ids as people type them: in full, or a beginning or an ending that only one execution has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..model.errors import ExecutionNotFound, InvalidValue
 SHORTEST = 8
 ENDING = 12
 PAGE, PAGES = 1_000, 10
-"""An ending is looked for among so many of the newest executions."""
+"""An ending is searched for in so many pages of the newest executions."""
 
 _HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 def short_id(id: str) -> str:
-    """What tells ids apart is at their end: they begin with the time.
+    """The end of an id, where ids differ: they begin with the time.
 
     >>> short_id("019a1b2c-3d4e-7f00-8a1b-0123456789ab")
     '…0123456789ab'
@@ -24,7 +24,7 @@ def short_id(id: str) -> str:
 
 
 async def find_execution(app: Mainspring, text: str) -> Execution:
-    """The execution meant by an id or a part of one."""
+    """The execution with this id, or with this beginning or ending of an id."""
     part = text.strip().lstrip("….").lower()
     if len(part) >= len(_HIGHEST) or len(part) < SHORTEST or not set(part) <= set("0123456789abcdef-"):
         return await app.get(text)
@@ -37,7 +37,7 @@ async def find_execution(app: Mainspring, text: str) -> Execution:
 
 
 async def _beginning_with(app: Mainspring, part: str) -> list[Execution]:
-    """Ids are in order, so two rows tell whether there is one."""
+    """Ids are in order, so two rows show whether it is unique."""
     highest = part + _HIGHEST[len(part) :]
     return [run for run in await app.executions(before=highest, limit=2) if run.id.startswith(part)]
 

@@ -1,4 +1,4 @@
-"""The root command: which file holds which command, and how every error becomes one line and an exit code."""
+"""The root command: the module of each command, and how errors become one line and an exit code."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CommandGroup(click.Group):
 
 
 class Root(CommandGroup):
-    """Loads the file of a command when that command is asked for."""
+    """Imports the module of a command when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -78,7 +78,7 @@ class Root(CommandGroup):
 @click.version_option(VERSION, message="mainspring %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def root(debug: bool) -> None:
-    """Mainspring: jobs that run on time, once, and can be seen and steered."""
+    """Mainspring: a scheduler for jobs that run on time, once."""
 
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
@@ -106,8 +106,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
 
 def open_closed_streams() -> None:
-    """A process may be started with its output closed, as daemons are. What it says then leads nowhere, and no database
-    or socket is given the number of a closed stream."""
+    """A process may be started with its output closed, as daemons are. Closed streams are opened on the null device, so
+    that no database or socket gets their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # as long as the process lives

@@ -1,10 +1,9 @@
 """One parent, several equal processes: `mainspring run --processes N`.
 
-The parent runs no jobs. It forwards stop signals, starts a crashed process again after a growing pause, and kills
-what has not ended some seconds after `stop_timeout`. A process that crashes again and again, soon after each start,
-will not get better by itself: all are stopped then, and whoever watches over the parent is told by its exit code.
-Children are in sessions of their own, so that Ctrl-C reaches them once, through the parent; each holds a pipe to the
-parent and drains when the parent is gone.
+The parent runs no jobs. It forwards stop signals, restarts a crashed process after a growing pause, and kills processes
+that have not ended some seconds after `stop_timeout`. If a process crashes again and again, soon after each start, all
+are stopped, and the parent exits with an error. Children have their own sessions, so that Ctrl-C reaches them once,
+through the parent; each holds a pipe to the parent and drains when the parent is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ logger = logging.getLogger("mainspring.supervisor")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 STEADY_AFTER = 60.0
-"""A process that ran so long starts again after the first pause, whatever happened before."""
+"""A process that ran so long is restarted after the first pause, whatever happened before."""
 KILL_AFTER = 5.0
 MOST_CRASHES = 8
 """In a row, none of them steady: about a minute and a half after the first."""
@@ -50,9 +49,9 @@ class Supervisor:
         return max(codes)
 
     async def _keep(self, index: int) -> int:
-        """Keep one process running until it ends well or everything stops. One that cannot even start, because of its
-        port or its settings, ends all: the others would go on without the part that was meant for it. Later on, what
-        it says is wrong may pass, a database that is away, say."""
+        """Keep one process running until it ends well or everything stops. A process that cannot start, because of its
+        port or its settings, ends all. After the first start such an error may be temporary, such as a database that
+        is down."""
         crashes = 0
         while True:
             began = time.monotonic()
@@ -93,7 +92,7 @@ class Supervisor:
         return True
 
     def _stop(self) -> None:
-        """Each signal is passed on: the second one tells the processes to stop at once."""
+        """Every signal is forwarded: the second one makes the processes stop at once."""
         self._stopping.set()
         for process in self._running.values():
             _signal(process, signal.SIGTERM)

@@ -57,7 +57,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Its windows have numbers from 0 to `total` - 1, in the order in which they run. Those below `position` have been
     handed out; `in_flight` are the handed-out ones that are not known to have ended. `already_done` and
-    `already_running` windows of the range were left out when it was made; `skipped` ones were done by somebody else,
+    `already_running` windows of the range were left out when it was created; `skipped` ones were done meanwhile,
     `held` ones were running elsewhere when their turn came. `windows` are only listed by a dry run.
     """
 
@@ -100,7 +100,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def ended(self) -> int:
-        """How many of its windows are dealt with, in whatever way."""
+        """How many of its windows have ended, in any way."""
         return self.completed + self.failed + self.cancelled + self.skipped + self.held
 
     @property

@@ -149,7 +149,7 @@ class AlreadyRunning(CommandRefused):
 
 
 class LeaseLost(MainspringError):
-    """The execution is owned by somebody else by now: nothing this worker says about it counts."""
+    """The execution belongs to another worker by now: what this one writes about it is refused."""
 
 
 class StoreError(MainspringError):

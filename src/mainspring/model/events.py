@@ -1,4 +1,4 @@
-"""What happened: typed events that core emits to observers. Logs, metrics and traces are made from these alone."""
+"""Typed events that core emits to observers. Logs and metrics are made from them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ from .time.instants import Micros
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
-    """An execution was made that no tick asked for: enqueued, triggered, retried by hand, one of a backfill, for one of
-    many tenants, or after another job; its `trigger` says which. Told only if somebody listens: see `core.emitting`.
-    """
+    """An execution was created without a tick: enqueued, triggered, retried by an operator, or for a backfill, a tenant
+    or a job that comes after another; its `trigger` says which. Emitted only if an observer wants it."""
 
     execution: ExecutionRow
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
-    """A try of an execution begins in this process."""
+    """An attempt of an execution begins in this process."""
 
     execution: ExecutionRow
     at: Micros
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
-    """A try ended and its ending was accepted; `state` is where the execution went. A parent that waited for others
-    has ended, too; and an execution that was cancelled before or between its tries: then `tried` is false, and there
-    is no duration.
-    """
+    """An attempt ended and the store accepted its ending; `state` is the new state of the execution. Also emitted for a
+    parent whose children have ended, and for an execution that was cancelled before or between its attempts: then
+    `tried` is false, and there is no duration."""
 
     execution: ExecutionRow
     state: State
@@ -44,8 +42,8 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """An execution was recorded as skipped. Windows that a backfill passes over are not told one by one:
-    `BackfillEnded` says how many they were."""
+    """An execution was recorded as skipped. Windows that a backfill skips have no event of their own: `BackfillEnded`
+    has their number."""
 
     execution: ExecutionRow
     reason: str
@@ -53,14 +51,14 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Ticked(msgspec.Struct, frozen=True):
-    """A scheduler of this process made a tick happen; `late_ms` is how long after its time."""
+    """A scheduler of this process materialised a tick, `late_ms` after its time."""
 
     execution: ExecutionRow
     late_ms: float
 
 
 class Rescued(msgspec.Struct, frozen=True):
-    """An execution was taken back from a worker that fell silent."""
+    """An execution was taken back from a worker whose lease ran out."""
 
     execution: ExecutionRow
     silent_ms: float
@@ -70,14 +68,14 @@ class Rescued(msgspec.Struct, frozen=True):
 
 
 class Fenced(msgspec.Struct, frozen=True):
-    """A write was refused because the execution belongs to somebody else by now."""
+    """A write was refused because the execution belongs to another worker by now."""
 
     execution: ExecutionRow
     write: str
 
 
 class Stopping(msgspec.Struct, frozen=True):
-    """This process was asked to stop: what runs has that many seconds."""
+    """This process was asked to stop; running executions have that many seconds."""
 
     worker: str
     running: int
@@ -85,14 +83,14 @@ class Stopping(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """This process stopped taking part."""
+    """This process has stopped."""
 
     worker: str
     handed_back: int
 
 
 class Running(msgspec.Struct, frozen=True):
-    """This process takes part from now on, with these settings in force."""
+    """This process has started its roles, with these settings in force."""
 
     worker: str
     roles: tuple[str, ...]
@@ -100,7 +98,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Something in Mainspring itself went wrong and was survived."""
+    """Something in Mainspring itself failed, and it goes on."""
 
     where: str
     error: str
@@ -108,7 +106,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """Jobs of code that no running process declares were removed at this start: see the setting `prune`."""
+    """Jobs that no running process declares were removed at startup: see the setting `prune`."""
 
     jobs: tuple[str, ...]
 
@@ -120,16 +118,14 @@ class SkewNoticed(msgspec.Struct, frozen=True):
 
 
 class ClockJumped(msgspec.Struct, frozen=True):
-    """The store's clock was set, or this machine slept: its time and the monotonic clock parted by so many seconds."""
+    """The store's clock was set, or this machine slept: its time and the monotonic clock differ by so many seconds."""
 
     seconds: float
 
 
 class OutsideHours(msgspec.Struct, frozen=True):
-    """A tick came while its job was closed, the first of that closing: it waits for the opening, or does not happen.
-
-    `until` is None when the job does not open within years.
-    """
+    """The first tick that came while its job is closed: it waits for the opening, or is skipped. `until` is None
+    when the job does not open within years."""
 
     job: str
     until: Micros | None
@@ -138,9 +134,9 @@ class OutsideHours(msgspec.Struct, frozen=True):
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """Ticks that no scheduler made happen: their time and their grace are over. Told by whoever watches, once.
+    """Ticks whose time and grace are over although no scheduler materialised them. A watcher reports them once.
 
-    `exact` is false when there were too many to count; `schedulers` is how many were heard of lately.
+    `exact` is false when there were too many to count; `schedulers` is the number of live schedulers.
     """
 
     job: str
@@ -152,13 +148,13 @@ class Missed(msgspec.Struct, frozen=True):
 
 
 class BackfillBegan(msgspec.Struct, frozen=True):
-    """A backfill was made in this process."""
+    """A backfill was created in this process."""
 
     backfill: Backfill
 
 
 class BackfillEnded(msgspec.Struct, frozen=True):
-    """A backfill is over; its last step was made in this process."""
+    """A backfill has ended; this process made its last step."""
 
     backfill: Backfill
 

@@ -83,8 +83,8 @@ def encode_limits(limits: Iterable[Limit]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def decode_limits(text: str) -> tuple[Limit, ...]:
-    """Those of a row that was enqueued by plain SQL may have keys that nobody could declare: they are read as they
-    would have been filled in here.
+    """A row that was enqueued by plain SQL may have keys that could not be declared; they are made printable, as they
+    would have been here.
 
     >>> decode_limits('[{"key":"a\\u200bb","concurrency":1}]')[0].key
     'a?b'
@@ -102,8 +102,8 @@ def printable_key(key: str) -> str:
 
 
 def refilled(level: float, since: int, now: int, rate: float, burst: int) -> float:
-    """What a bucket holds now, that held `level` tokens at the instant `since` (both in microseconds). A clock that was
-    set back gives nothing and takes nothing; whoever looks at those that wait has the bucket fill up from then on.
+    """The level now of a bucket that held `level` tokens at `since` (microseconds). A clock that was set back adds and
+    removes nothing; the bucket fills up again from the next look at it.
 
     >>> refilled(0.0, since=0, now=500_000, rate=50.0, burst=10)
     10.0

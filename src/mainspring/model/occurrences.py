@@ -46,7 +46,7 @@ class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_occurrences(overrides: str) -> tuple[Occurrence, ...]:
-    """Those in the text of a job's overrides, by tick. Nearly every job has none."""
+    """The occurrences in the text of a job's overrides, by tick. Nearly every job has none."""
     return _read(overrides) if FIELD in overrides else ()
 
 
@@ -56,7 +56,7 @@ def _read(overrides: str) -> tuple[Occurrence, ...]:
 
 
 def write_overrides(fields: dict[str, Any], occurrences: tuple[Occurrence, ...]) -> str:
-    """The text of both, always the same for the same."""
+    """The text of both; equal values give equal text."""
     kept = {name: value for name, value in fields.items() if name != FIELD}
     if occurrences:
         kept[FIELD] = sorted(occurrences, key=lambda each: each.tick)
@@ -64,7 +64,7 @@ def write_overrides(fields: dict[str, Any], occurrences: tuple[Occurrence, ...])
 
 
 class Without(Trigger, frozen=True):
-    """A trigger without some of its ticks. It is made for planning, and never stored."""
+    """A trigger without some of its ticks, for planning; it is never stored."""
 
     base: Any
     left_out: frozenset[Micros]

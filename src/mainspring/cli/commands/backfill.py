@@ -34,7 +34,7 @@ ID = click.argument("backfill_id", metavar="ID")
 def backfill() -> None:
     """Run the windows of a range that are not done.
 
-    An ID may be given by a beginning or an ending of at least 8 characters that no other backfill has.
+    For an ID, a beginning or an ending of at least 8 characters is enough if no other backfill has it.
     """
 
 

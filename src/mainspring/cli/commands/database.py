@@ -64,16 +64,16 @@ def sql(database_url: str | None, after: int) -> None:
 def copy(source: str, target: str, only_verify: bool, force: bool, output: str) -> None:
     """Copy jobs, executions, logs, statistics and audit records from one database to another, then compare them.
 
-    Run again after an interruption, it goes on where it stopped. SOURCE and TARGET are addresses such as
+    If it is interrupted, run it again: it continues where it stopped. SOURCE and TARGET are addresses such as
     sqlite:///jobs.db or postgresql://host/name.
     """
     if force:
         note("what processes do in the source while it is copied may be missing in the target")
-    with _watched() as tell:
+    with _watched() as report:
         if only_verify:
-            done = Moved(copied={}, running=0, compared=asyncio.run(verify(source, target, tell)))
+            done = Moved(copied={}, running=0, compared=asyncio.run(verify(source, target, report)))
         else:
-            done = asyncio.run(copy_all(source, target, tell, force=force))
+            done = asyncio.run(copy_all(source, target, report, force=force))
     if output == "json":
         print_json(msgspec.to_builtins(done) | {"equal": done.equal})
     else:
@@ -87,7 +87,7 @@ def copy(source: str, target: str, only_verify: bool, force: bool, output: str) 
 
 @contextmanager
 def _watched() -> Iterator[Progress]:
-    """A bar on the terminal, if there is one. Ctrl-C says how to go on."""
+    """A progress bar on the terminal. After Ctrl-C a note says how to continue."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -97,14 +97,14 @@ def _watched() -> Iterator[Progress]:
         with Progress(*columns, console=screen, transient=True, disable=not sys.stderr.isatty()) as bar:
             task = bar.add_task("opening", total=None)
 
-            def tell(step: str, kind: str, count: int, far: float | None) -> None:
+            def report(step: str, kind: str, count: int, far: float | None) -> None:
                 bar.update(
                     task, description=f"{step} {kind} {count:,}", completed=far or 0, total=None if far is None else 1
                 )
 
-            yield tell
+            yield report
     except KeyboardInterrupt:
-        note("stopped; run the same command again to go on")
+        note("stopped; run the same command again to continue")
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 

@@ -1,4 +1,4 @@
-"""`mainspring executions`: what ran, what runs, what waits."""
+"""`mainspring executions`: executions that ran, run or wait."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ IDS = click.argument("execution_ids", metavar="ID...", nargs=-1)
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def executions() -> None:
-    """What ran, what runs, what waits.
+    """Executions that ran, run or wait.
 
-    An ID may be given by a beginning or an ending of at least 8 characters that no other execution has.
+    For an ID, a beginning or an ending of at least 8 characters is enough if no other execution has it.
     """
 
 
@@ -41,7 +41,7 @@ def executions() -> None:
 @click.option(
     "--status", multiple=True, type=click.Choice([state.value for state in State]), help="Only these; may be repeated."
 )
-@click.option("--running", is_flag=True, help="Only what runs now.")
+@click.option("--running", is_flag=True, help="Only running executions.")
 @click.option("--tenant", help="Only executions of this tenant.")
 @click.option("--trace-id", help="Only executions of this trace.")
 @click.option(
@@ -102,10 +102,10 @@ def logs(session: Session, execution_id: str, follow: bool) -> None:
 @executions.command("cancel")
 @IDS
 @EXECUTION_FILTER
-@click.option("--note", help="Why; kept with what is cancelled.")
+@click.option("--note", help="Why; stored with the execution.")
 @client_options
 def cancel(session: Session, execution_ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
-    """End what waits; ask the worker of what runs to stop it."""
+    """End a waiting execution; ask the worker of a running one to stop it."""
     check_choice(execution_ids, filters, "execution")
     if filters or len(execution_ids) > 1:
         return _end_many(session, "cancel", execution_ids, filters, note)
@@ -147,9 +147,9 @@ def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str]
 def _end_many(session: Session, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
     wanted = read_filters(filters)
 
-    async def work(app: Mainspring, told: Told) -> BulkResult:
+    async def work(app: Mainspring, on_item: Told) -> BulkResult:
         found = [await find_execution(app, id) for id in ids] if ids else None
-        return await app.bulk.executions(command, found, by=operator(), note=note, on_item=told, **wanted)
+        return await app.bulk.executions(command, found, by=operator(), note=note, on_item=on_item, **wanted)
 
     return run_bulk(session, command, work, "EXECUTION")
 
@@ -177,7 +177,7 @@ async def waited(app: Mainspring, execution: Execution) -> Execution:
 
 @contextmanager
 def leaving(execution_id: Callable[[], str]) -> Iterator[None]:
-    """Ctrl-C ends the waiting, not the execution, and says so."""
+    """Ctrl-C ends the waiting, not the execution."""
     try:
         yield
     except KeyboardInterrupt:
@@ -187,7 +187,7 @@ def leaving(execution_id: Callable[[], str]) -> Iterator[None]:
 
 
 async def _follow(app: Mainspring, execution_id: str) -> list[tuple[int, LogEntry]]:
-    """Print lines as they come; the rest, after the end, is returned."""
+    """Print lines as they arrive; returns the rest after the end."""
     seen = 0
     while True:
         ended = (await app.get(execution_id)).state.final

@@ -1,4 +1,4 @@
-"""`mainspring jobs`: look at jobs and steer them."""
+"""`mainspring jobs`: show jobs and steer them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from .job_editing import edit_job, why_job
 
 NAMES = click.argument("names", metavar="NAME...", nargs=-1)
 OPTIONS = {"at": "--at", "to": "--to", "resume_at": "--until"}
-"""What a field of a command is called here."""
+"""The options of the command line for the fields of a command."""
 AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def jobs() -> None:
-    """Look at jobs and steer them."""
+    """Show jobs and steer them."""
 
 
 @jobs.command("list")
@@ -109,7 +109,7 @@ def trigger_job(
 
 
 async def _triggered(app: Mainspring, name: str, params: Any, pairs: Sequence[str], **options: Any) -> Execution:
-    """Refusals speak of the options that were typed, and of the command that helps."""
+    """Errors name the options of the command line, and the command that helps."""
     try:
         return await app.trigger(name, params=params, by=operator(), **options)
     except InvalidValue as error:
@@ -146,7 +146,7 @@ def pause_job(
     pause_for: str | None,
     until: str | None,
 ) -> int:
-    """No more ticks until resumed. What runs now ends as usual."""
+    """Stop the schedule of a job until it is resumed. Running executions end as usual."""
     check_choice(names, filters, "job")
     if pause_for and until:
         raise click.UsageError("--for and --until exclude each other; give one of them")
@@ -156,7 +156,7 @@ def pause_job(
         return _steer_many(session, "pause", names, filters, note=note)
     resume_after = duration("--for", pause_for) if pause_for else None
     if until:
-        instant("--until", until, tz="UTC")  # read in the job's zone later: what is no time at all is refused at once
+        instant("--until", until, tz="UTC")  # the job's zone is applied later; here only the format is checked
 
     async def work(app: Mainspring) -> JobView:
         return await app.pause(names[0], by=operator(), note=note, resume_at=until, resume_after=resume_after)
@@ -170,8 +170,8 @@ def _steer_many(
 ) -> int:
     wanted = read_filters(filters)
 
-    async def work(app: Mainspring, told: Told) -> BulkResult:
-        return await app.bulk.jobs(command, names or None, by=operator(), note=note, on_item=told, **wanted)
+    async def work(app: Mainspring, on_item: Told) -> BulkResult:
+        return await app.bulk.jobs(command, names or None, by=operator(), note=note, on_item=on_item, **wanted)
 
     return run_bulk(session, command, work, "JOB")
 
@@ -181,7 +181,7 @@ def _steer_many(
 @JOB_FILTER
 @client_options
 def resume_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
-    """End a pause and plan the next run anew."""
+    """End a pause and plan the next run."""
     check_choice(names, filters, "job")
     if filters or len(names) > 1:
         return _steer_many(session, "resume", names, filters)
@@ -201,10 +201,10 @@ def skip_occurrence(session: Session, name: str, at: str) -> None:
 @jobs.command("move")
 @click.argument("name")
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
-@click.option("--to", required=True, metavar="INSTANT", help="When it shall run instead, earlier or later.")
+@click.option("--to", required=True, metavar="INSTANT", help="When it runs instead, earlier or later.")
 @client_options
 def move_occurrence(session: Session, name: str, at: str, to: str) -> None:
-    """Run one run of the schedule at another time, with the window it would have had."""
+    """Move one run of the schedule to another time. It keeps its window."""
     _show(session, _excepted(session, lambda app: app.move_occurrence(name, at, to, by=operator())))
 
 
@@ -213,12 +213,12 @@ def move_occurrence(session: Session, name: str, at: str, to: str) -> None:
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
 @client_options
 def restore_occurrence(session: Session, name: str, at: str) -> None:
-    """Take back a skip or a move."""
+    """Undo a skip or a move."""
     _show(session, _excepted(session, lambda app: app.restore_occurrence(name, at, by=operator())))
 
 
 def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]) -> JobView:
-    """Refusals speak of the options that were typed."""
+    """Errors name the options of the command line."""
     try:
         return session.call(work)
     except InvalidValue as error:
@@ -232,13 +232,13 @@ def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]
 @JOB_FILTER
 @client_options
 def cancel_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
-    """Stop a job for good, with everything of it that waits or runs."""
+    """Stop a job for good, and cancel its waiting and running executions."""
     check_choice(names, filters, "job")
     if filters or len(names) > 1:
         return _steer_many(session, "cancel", names, filters)
 
     async def work(app: Mainspring) -> JobView:
-        await app.job_view(names[0])  # never an execution, whatever the name looks like
+        await app.job_view(names[0])  # a name is never taken for the id of an execution
         await app.cancel(names[0], by=operator())
         return await app.job_view(names[0])
 
@@ -258,7 +258,7 @@ def reactivate_job(session: Session, name: str) -> None:
 @click.argument("name")
 @client_options
 def revert_job(session: Session, name: str) -> None:
-    """Take back all that operators changed of a job: it is as code declares it."""
+    """Undo all changes of operators to a job: it is as code declares it."""
     _show(session, session.call(lambda app: app.revert_job(name, by=operator())))
 
 
@@ -273,7 +273,7 @@ def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) ->
         return _steer_many(session, "retry", names, filters)
 
     async def work(app: Mainspring) -> Shown:
-        view = await app.job_view(names[0])  # never an execution, whatever the name looks like
+        view = await app.job_view(names[0])  # a name is never taken for the id of an execution
         try:
             return await shown(app, await app.retry(names[0], by=operator()))
         except CommandRefused as error:

@@ -144,21 +144,21 @@ def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -
 
 
 class OrphanWatch:
-    """An observer: once this process runs, it names the work that waits for code which nobody runs."""
+    """An observer: once this process runs, it logs the jobs whose executions wait for code that no process runs."""
 
     def __init__(self, app: Mainspring) -> None:
         self._app = app
-        self._look: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Running):
-            self._look = asyncio.get_running_loop().create_task(self._tell())
+            self._task = asyncio.get_running_loop().create_task(self._report())
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         try:
             waiting = await self._app.monitoring.waiting_for_code()
         except MainspringError:
-            return  # it stops already, or the store has trouble of which others tell
+            return  # this process is stopping, or the store fails, which is reported elsewhere
         for name, pending in waiting.items():
             fields = {"job": name, "pending": pending}
             text = f"job={name} pending={pending}: no running process declares it, so nobody runs them"

@@ -1,4 +1,4 @@
-"""Executions for people: the list, one in full, its tries."""
+"""Screens of executions: the list, one in full, its attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs for people: the list, and one in full."""
+"""Screens of jobs: the list, and one in full."""
 
 from __future__ import annotations
 
@@ -162,11 +162,11 @@ def tenants_text(spec: JobSpec) -> str | None:
     """
     if not spec.tenants:
         return None
-    tries = f"{spec.tenant_max_attempts} attempt{'s' if spec.tenant_max_attempts > 1 else ''}"
+    attempts = f"{spec.tenant_max_attempts} attempt{'s' if spec.tenant_max_attempts > 1 else ''}"
     again = f" ({retry_text(spec.tenant_retry)})" if spec.tenant_max_attempts > 1 else ""
     most = f", {spec.tenant_concurrency} at once" if spec.tenant_concurrency else ""
     stops = "a failure stops no other" if spec.continue_on_failure else "a failure cancels those that have not started"
-    return f"one execution for each; {tries}{again}{most}, {stops}"
+    return f"one execution for each; {attempts}{again}{most}, {stops}"
 
 
 def after_text(spec: JobSpec) -> str | None:

@@ -1,4 +1,4 @@
-"""A forecast for people, totals first; and for programs."""
+"""A forecast as a screen, totals first, and as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .table import Column, print_table
 
 BAR = 40
 AT_ONCE = 10_000
-OUTCOMES = {SKIPPED: "skipped", WAITS: "wait", CANCELS: "cancel the one before", BESIDE: "beside another"}
+OUTCOMES = {SKIPPED: "skipped", WAITS: "wait", CANCELS: "cancel the run before", BESIDE: "beside another"}
 OF_A_RUN = {WAITS: "waits for the run before it", CANCELS: "cancels the run before it", BESIDE: "beside another run"}
 
 
@@ -93,7 +93,7 @@ def _print_changes(found: Forecast) -> None:
         for job, words in touched.items():
             screen.print(f"  {job}: {words}", soft_wrap=True)
         if not touched:
-            screen.print("  no run is touched")
+            screen.print("  no run is affected")
 
 
 def _print_exceptions(found: Forecast) -> None:

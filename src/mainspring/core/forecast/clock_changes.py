@@ -1,4 +1,4 @@
-"""What the changes of the clocks do to the ticks of a job: which are moved, left out, or fall into a repeated hour."""
+"""The effect of clock changes on the ticks of a job: which are moved, left out, or fall into a repeated hour."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def zone_of(trigger: Trigger, otherwise: str) -> str:
 
 
 def notes_of(trigger: Trigger, zone: tzinfo, change: ClockChange, ticks: Sequence[Micros]) -> dict[Micros, str]:
-    """Which of the ticks a change in this zone has touched, and how."""
+    """The ticks that a change in this zone affects, and how."""
     parts = _read_in(zone, trigger)
     if not parts:
         return {}
@@ -56,7 +56,7 @@ def notes_of(trigger: Trigger, zone: tzinfo, change: ClockChange, ticks: Sequenc
 
 
 def left_out(trigger: Trigger, zone: tzinfo, change: ClockChange, ticks: Sequence[Micros]) -> str | None:
-    """Says so when times of the trigger are skipped by the clocks and no run takes their place."""
+    """A note if the clocks skip times of the trigger and no run takes their place."""
     if change.kind == "overlap" or _is_shifted(trigger):
         return None
     parts = _read_in(zone, trigger)
@@ -84,7 +84,7 @@ def _follows_the_wall_clock(part: CalendarTrigger) -> bool:
 
 
 def _is_shifted(trigger: Trigger) -> bool:
-    """Whether it lays its ticks beside the times of another trigger: then its own say nothing about the clocks."""
+    """Whether it shifts the ticks of another trigger: then its own ticks say nothing about the clocks."""
     return hasattr(trigger, "base") and not isinstance(trigger, Excluding)
 
 

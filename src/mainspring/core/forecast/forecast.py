@@ -1,4 +1,4 @@
-"""The schedule of an application over a stretch of time: all its runs, what touches them, and how they add up."""
+"""The schedule of an application over a stretch of time: all its runs, what affects them, and their totals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Run(NamedTuple):
 
 
 class JobForecast(msgspec.Struct):
-    """One job: its ticks in order, and what is to be said about some of them."""
+    """One job: its ticks in order, and notes about some of them."""
 
     job: Job
     zone: str
@@ -72,7 +72,7 @@ class Hour(NamedTuple):
 
 
 class ChangeForecast(NamedTuple):
-    """A change of the clocks of a zone, with the jobs it touches and how."""
+    """A change of the clocks of a zone, with the jobs it affects and how."""
 
     change: ClockChange
     zone: str
@@ -85,7 +85,7 @@ class Forecast(msgspec.Struct):
     zone: str
     jobs: list[JobForecast]
     on_demand: list[str]
-    """Jobs without a trigger, and such as are not enabled."""
+    """Jobs without a trigger, or not enabled."""
     changes: list[ChangeForecast]
     by_minute: Counter[int]
 
@@ -97,7 +97,7 @@ class Forecast(msgspec.Struct):
         return heapq.merge(*(job.runs_in_order() for job in self.jobs))
 
     def busiest(self, minutes: int) -> tuple[datetime, int] | None:
-        """The busiest of the stretches that begin at a multiple of so many minutes: when, and how many runs."""
+        """The busiest stretch that begins at a multiple of so many minutes: when, and its number of runs."""
         counts = self.by_minute if minutes == 1 else self._in_steps_of(minutes)
         if not counts:
             return None
@@ -132,8 +132,8 @@ def forecast(
     excepted: Mapping[str, Job] | None = None,
     calendars: Mapping[str, Calendar] = NONE,
 ) -> Forecast:
-    """Simulate these jobs, as if their application were deployed at `begin` and never troubled. `excepted` are the
-    stored jobs with single occurrences that were skipped or moved, `calendars` those that hours may name."""
+    """Simulate these jobs as if their application were deployed at `begin` and nothing failed. `excepted` are stored
+    jobs with single occurrences that were skipped or moved, `calendars` those that hours may name."""
     chance = Random(0)
     jobs, on_demand = list[JobForecast](), list[str]()
     for name, spec in specs:

@@ -1,5 +1,8 @@
-"""Hours of jobs in a simulation. A job that skips what is outside its hours runs when it would run without them, and
-they are open: so its ticks are laid out as those of any job, and then sorted by what its hours say."""
+"""The ticks of a job over a stretch of time, as an untroubled scheduler makes them.
+
+The scheduler's own rules (`core.rules.ticks`) decide about each tick. Between two changes of the clocks the ticks of a
+plain job are laid out at once instead, from its cron fields or its period, and the rules check both ends.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ from .clock_changes import changes_between
 
 
 def skips_by_hours(job: Job) -> bool:
-    """Whether this is all that the hours do. What waits, counts from the end of a run or was moved by hand is decided
-    tick by tick."""
+    """Whether the hours only skip ticks: then the ticks are laid out without hours, and filtered. Jobs that wait for
+    the opening, have a fixed delay or moved occurrences are decided tick by tick."""
     delayed = job.trigger is not None and job.trigger.fixed_delay
     return job.hours is not None and job.spec.outside == "skip" and not delayed and not job.occurrences
 
@@ -41,7 +44,7 @@ def without_hours(job: Job) -> Job:
     return job.with_changes(declared=encode_spec(msgspec.structs.replace(job.spec, hours=None)), overrides="{}")
 
 
-def let_through(job: Job, ticks: array[int], calendars: Mapping[str, Calendar]) -> array[int]:
+def within_hours(job: Job, ticks: array[int], calendars: Mapping[str, Calendar]) -> array[int]:
     hours, found = open_hours(job, calendars), array("q")
     if hours is None or not ticks:
         return ticks
@@ -62,17 +65,15 @@ WITHOUT_EFFECT = frozenset(
         *("enabled", "retention", "description", "metadata"),
     )
 )
-"""Fields of a job that do not change which ticks an untroubled scheduler makes, beside the trigger itself. A job that
-uses any other field is decided tick by tick."""
+"""Fields of a job that do not change its ticks. A job that uses any other field is decided tick by tick."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def planned(name: str, spec: JobSpec, begin: Micros, chance: Random, stored: Job | None = None) -> Job:
-    """The job as it stands when it is first declared, so that a tick at `begin` itself is seen. An interval without a
-    start of its own counts from `begin`, as after a deploy at that moment; or, where single occurrences of the `stored`
-    job were skipped or moved, as it does there."""
+    """The job as it is when first declared at `begin`; a tick at `begin` itself counts. An interval without a start
+    counts from `begin`, or as in the `stored` job if single occurrences of that were skipped or moved."""
     new = Job(name=name, id=random_id(begin, chance), declared=encode_spec(spec), anchor=begin, created=begin)
     if stored is not None and stored.spec.trigger == spec.trigger:
         ahead = (each for each in stored.occurrences if max(each.tick, each.due) >= begin)
@@ -93,15 +94,15 @@ def ticks_of(
     chance: Random,
     calendars: Mapping[str, Calendar] = NONE,
 ) -> array[int]:
-    """Every run before `end`, at its tick; a single tick of the past that is caught up, at `begin`; one that waits for
-    the hours of its job, at their opening. `duration` is how long a run takes, which a fixed delay waits for."""
+    """Every run before `end`, at its tick; a tick of the past that is caught up, at `begin`; one that waits for the
+    hours of its job, at their opening. `duration` is how long a run takes, for jobs with a fixed delay."""
     if skips_by_hours(job):
-        return let_through(job, ticks_of(without_hours(job), begin, end, duration, chance), calendars)
+        return within_hours(job, ticks_of(without_hours(job), begin, end, duration, chance), calendars)
     found = array("q")
     try:
         for some in _Walk(job, begin, end, duration, chance, calendars).stretches():
             _check_count(len(found) + len(some))
-            for first in range(0, len(some), AT_ONCE):  # in parts, between which Ctrl-C is heard
+            for first in range(0, len(some), AT_ONCE):  # in parts, so that Ctrl-C works in between
                 found.extend(some[first : first + AT_ONCE])
     except _TooMany:
         allowed, remedy = f"at most {MOST_RUNS:,} runs of a job", "Shorten the time, or choose jobs with --job"
@@ -110,11 +111,11 @@ def ticks_of(
 
 
 class _TooMany(Exception):
-    """A job runs more often than can be looked at."""
+    """A job has more runs than a forecast can hold."""
 
 
 def _check_count(count: int) -> None:
-    """Asked before ticks are laid out, so that a refusal does not take the time and memory of what it refuses."""
+    """Called before ticks are laid out, so that a refusal takes neither time nor memory."""
     if count > MOST_RUNS:
         raise _TooMany
 
@@ -144,15 +145,15 @@ class _Walk:
                 yield made
                 continue
             if made != [at] or [*laid_out[:2]] != [at, self._job.due]:
-                self._plain = False  # the scheduler knows better: it is asked about every tick from here on
+                self._plain = False  # the rules disagree, so they decide about every tick from here on
                 yield made
                 continue
             yield laid_out[:-1]
-            # the last one is decided again, in the next turn: what comes after it is the scheduler's word
+            # the rules decide about the last one again, and about what follows it
             self._job = self._job.with_changes(next_run=laid_out[-1], last_tick=laid_out[-2])
 
     def _decide(self, at: Micros) -> list[Micros]:
-        """What the scheduler makes of the job at its next tick, or at the beginning of a tick that was before it."""
+        """What the scheduler makes of the next tick, at `begin` if the tick was before it."""
         now = max(at, self._begin)
         write = ticks.materialise(self._job, now, self._chance, self._calendars)
         self._job = write.job
@@ -165,7 +166,7 @@ class _Walk:
         return [at for at in runs if at < self._end]
 
     def _laid_out(self, begin: Micros) -> list[Micros] | range | None:
-        """The ticks from `begin` while all clocks stand as they do; None when one changes within a day of it."""
+        """The ticks from `begin` to the next change of a clock; None when one changes within a day."""
         trigger = self._job.trigger
         assert trigger is not None
         end = min((self._end, *(min(each.tick, each.due) for each in self._job.occurrences)))
@@ -199,7 +200,7 @@ def _zones(trigger: Trigger) -> set[tzinfo]:
 
 
 def _in_steady_time(trigger: Trigger, begin: Micros, end: Micros) -> list[Micros] | range | None:
-    """The ticks in [begin, end); None for a kind of trigger that is not known here."""
+    """The ticks in [begin, end); None for a trigger that must be decided tick by tick."""
     if type(trigger) is Every and not trigger.fixed_delay:
         step = seconds_to_micros(trigger.seconds)
         if step != trigger.seconds * SECOND:
@@ -240,7 +241,7 @@ def _without(trigger: Excluding, begin: Micros, end: Micros) -> list[Micros] | N
 
 
 def _spread(trigger: Spread, begin: Micros, end: Micros) -> list[Micros] | None:
-    """How far a tick is put off depends on the next one: the last of the stretch is left to the scheduler."""
+    """The shift of a tick depends on the next one, so the last of the stretch is left to the rules."""
     before = trigger.base.previous(to_datetime(begin))
     if before is None or begin - to_micros(before) >= DAY:
         return None
@@ -256,8 +257,8 @@ def _spread(trigger: Spread, begin: Micros, end: Micros) -> list[Micros] | None:
 
 
 def _at_least(trigger: Trigger, begin: Micros, end: Micros) -> int:
-    """How many ticks there are at least, whatever the clocks do: the first and last day, and the hours in which clocks
-    change, may have fewer. Zero where that is not known."""
+    """A lower bound of the number of ticks, without the first and last day and the hours in which clocks change. Zero
+    where it is not known."""
     if type(trigger) is Every and not trigger.fixed_delay:
         first = begin if trigger.start is None else max(begin, to_micros(trigger.start))
         return int((end - first) / (trigger.seconds * SECOND))
@@ -268,7 +269,7 @@ def _at_least(trigger: Trigger, begin: Micros, end: Micros) -> int:
 
 
 def _midnights(trigger: CalendarTrigger, begin: Micros, end: Micros) -> tuple[list[Micros], list[Micros]] | None:
-    """The beginnings of the days on which it ticks, as the clocks stand at `begin`, and its times of day."""
+    """The midnights of the days on which it ticks, by the offset at `begin`, and its times of day."""
     rules = trigger.rules()
     pattern = _pattern(rules[0]) if len(rules) == 1 else None
     if pattern is None:
@@ -321,5 +322,5 @@ def _matching_days(days: str, months: str, weekdays: str, first: int, last: int)
 def _simulator(rule: str) -> CronSim | None:
     try:
         return CronSim(rule.replace("?", "*"), datetime(2000, 1, 1))
-    except CronSimError:  # a spelling that only Mainspring knows: the scheduler decides
+    except CronSimError:  # a spelling that only Mainspring knows: the rules decide
         return None

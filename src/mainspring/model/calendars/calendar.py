@@ -1,8 +1,7 @@
 """Named calendars: whole days and stretches of time under one name, such as holidays or a blackout.
 
-A calendar is a list of blocks of wall-clock time, in the zone of whichever job asks unless they name one. Whether an
-instant lies in a calendar is a question to the clock on the wall: a day of 23 or 25 hours is in it from its first
-instant to its last.
+A calendar is a list of blocks of wall-clock time, in the zone of the job that uses it unless they name one. A day of 23
+or 25 hours is covered from its first instant to its last.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ALLOWED = (
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Wall-clock time [begin, end), in the zone `tz` or that of who asks; with `rule`, again and again."""
+    """Wall-clock time [begin, end), in the zone `tz` or that of the job; with `rule` it repeats."""
 
     begin: datetime
     end: datetime
@@ -46,7 +45,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     label: str = ""
 
     def text(self) -> str:
-        """As it is written in a list, or with its rule behind it."""
+        """The entry as users write it in a list, or followed by its rule."""
         if self == _yearly("", "", self.begin.month, self.begin.day):
             return f"{self.begin:%m-%d}"
         if self.rule is not None and self.rule.startswith(_WEEKLY):
@@ -65,7 +64,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Stretch(NamedTuple):
-    """Wall-clock time [begin, end) in which nothing changes: inside the calendar or not, and by which entry."""
+    """Wall-clock time [begin, end) that is all inside the calendar or all outside, and by which entry."""
 
     inside: bool
     begin: datetime
@@ -88,11 +87,11 @@ class Calendar(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def zones(self) -> tuple[tzinfo | None, ...]:
-        """The zones of its blocks; None is that of who asks."""
+        """The zones of its blocks; None stands for the zone of the job."""
         return tuple(self._by_zone())
 
     def stretch(self, tz: tzinfo | None, local: datetime) -> Stretch:
-        """What the blocks of one zone say at this wall-clock time, and how long it stays so within its year."""
+        """The stretch around this wall-clock time by the blocks of one zone, within its year."""
         year = local.year
         rows = self._of_year(tz, year)
         at = bisect_right(rows, local, key=lambda row: row[0]) - 1
@@ -115,7 +114,7 @@ class Calendar(msgspec.Struct, frozen=True, dict=True):
         return kept
 
     def _of_year(self, tz: tzinfo | None, year: int) -> list[tuple[datetime, datetime, str]]:
-        """Its stretches in one year, in order and apart; kept, because a tick asks again and again."""
+        """Its stretches in one year, in order and disjoint; cached, because every tick needs them."""
         kept: dict[Any, list[tuple[datetime, datetime, str]]] = self.__dict__.setdefault("years", {})
         if (tz, year) not in kept:
             kept[tz, year] = _laid_out(self._by_zone()[tz], tz, year)
@@ -123,7 +122,7 @@ class Calendar(msgspec.Struct, frozen=True, dict=True):
 
 
 def wall(at: datetime, zone: tzinfo) -> datetime:
-    """What the clock on the wall shows at this instant."""
+    """The wall-clock time of this instant."""
     return at.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
@@ -161,7 +160,7 @@ def calendar(name: str, entries: Any) -> Calendar:
     if isinstance(entries, Calendar):
         return entries
     if isinstance(entries, str) and entries.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
-        from .ics import calendar_from_ics  # which makes blocks of this module
+        from .ics import calendar_from_ics  # it imports this module
 
         return calendar_from_ics(entries)
     single = isinstance(entries, str | date) or not isinstance(entries, Iterable)
@@ -170,7 +169,7 @@ def calendar(name: str, entries: Any) -> Calendar:
 
 
 def checked(field: str, found: Calendar) -> Calendar:
-    """Refuse what would be slow or could not be kept."""
+    """Refuse calendars that would be slow or cannot be stored."""
     if len(found.blocks) > MOST_BLOCKS:
         raise InvalidValue(field, f"{len(found.blocks):,} entries", f"at most {MOST_BLOCKS:,} entries")
     for block in found.blocks:
@@ -179,7 +178,7 @@ def checked(field: str, found: Calendar) -> Calendar:
         if not YEARS[0] <= block.begin.year <= block.end.year <= YEARS[1]:
             raise InvalidValue(field, block.text(), f"years from {YEARS[0]} to {YEARS[1]}")
         if block.rule is not None and block.end - block.begin > LONGEST_REPEATED:
-            raise InvalidValue(field, block.text(), f"at most {LONGEST_REPEATED.days} days for what is repeated")
+            raise InvalidValue(field, block.text(), f"at most {LONGEST_REPEATED.days} days for a repeating entry")
     return found
 
 
@@ -238,7 +237,7 @@ def _side(field: str, entry: Any, side: Any) -> date | datetime:
 
 
 def _range(field: str, entry: Any, first: date | datetime, last: date | datetime) -> Block:
-    """Of two dates both are included; a time ends where it says."""
+    """Two dates are both included; a time is not."""
     if not isinstance(first, datetime) and not isinstance(last, datetime):
         if last < first:
             raise InvalidValue(field, entry, "a first date that is not after the last")

@@ -90,7 +90,7 @@ def hours_of(value: Any) -> Hours:
 
 
 def encode_hours(hours: Hours) -> dict[str, Any]:
-    """Plain JSON data, without what says nothing.
+    """Plain JSON data, without defaults.
 
     >>> encode_hours(Hours("9:00-17:00", days="mon-fri"))
     {'times': ['09:00-17:00'], 'days': [1, 2, 3, 4, 5]}
@@ -167,7 +167,7 @@ def _clock(seconds: int) -> str:
 
 
 def _day_text(days: tuple[int, ...]) -> str:
-    """Days without a comma, which would end the range: those that are not a row are written with dashes around."""
+    """Days without a comma, which would end the range."""
     first, last = WEEKDAYS[days[0] - 1][:3], WEEKDAYS[days[-1] - 1][:3]
     if len(days) == 1:
         return first

@@ -1,4 +1,4 @@
-"""Open or closed, since when and until when: the hours of a job laid on real time.
+"""The timetable of a job: when it is open and closed in real time.
 
 Everything that can close a job is a gate: the week, the calendars of `only`, each calendar of `closed`. A gate says
 whether it is open at an instant and how far around it that surely stays so; a job is open while all its gates are. A
@@ -20,7 +20,7 @@ from .calendar import Calendar
 from .hours import WEEK_SECONDS, Hours
 
 HORIZON = timedelta(days=5 * 366)
-"""How far an opening is looked for, in both directions."""
+"""How far to search for an opening, in both directions."""
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -35,7 +35,7 @@ class Stretch(NamedTuple):
 
 
 class OpenHours:
-    """The hours of a job in its zone, with the calendars as they are now. One that is not there keeps it closed.
+    """The hours of a job in its zone, with the current calendars. A missing calendar keeps it closed.
 
     >>> from zoneinfo import ZoneInfo
     >>> nights = OpenHours(Hours("22:00-06:00", days="fri"), ZoneInfo("Europe/Berlin"), {})
@@ -61,7 +61,7 @@ class OpenHours:
         return found.end if found.end < limit else None
 
     def stretch(self, at: datetime) -> Stretch:
-        """The whole open or closed stretch around this instant, as far as it is looked for."""
+        """The whole open or closed stretch around this instant, within the search limit."""
         start = _naive(at)
         found = self._at(start)
         begin, end, earliest, latest = found.begin, found.end, start - HORIZON, start + HORIZON
@@ -80,7 +80,7 @@ class OpenHours:
             at = found.end
 
     def stretch_from(self, at: datetime, limit: datetime) -> Stretch:
-        """The stretch from this instant on, looked at no further than to `limit`."""
+        """The stretch from this instant on, up to `limit`."""
         start, latest = _naive(at), _naive(limit)
         found = self._at(start)
         end = found.end
@@ -98,7 +98,7 @@ class OpenHours:
         return Stretch(True, max(gate.begin for gate in gates), min(gate.end for gate in gates))
 
     def _by(self, at: datetime) -> str:
-        """What closes it, in words: of several gates the one that stays closed longest."""
+        """What closes it, in words; of several gates, the one that opens last."""
         shut = [gate for gate in self._gates(at) if not gate.open]
         return max(shut, key=lambda gate: gate.end).by if shut else ""
 

@@ -1,4 +1,4 @@
-"""How wall-clock time lies on real time in one zone.
+"""How wall-clock time maps to real time in one zone.
 
 A zone cuts real time into segments of constant UTC offset. Where the offset grows, a piece of wall-clock time is
 missing (a gap); where it shrinks, a piece happens twice (an overlap). `bands` says which wall-clock times count in a
@@ -33,7 +33,7 @@ class Segment(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Wall-clock times [begin, end) that count, and their offset, or the one instant all of them fall on."""
+    """Wall-clock times [begin, end) that count, and their offset, or the instant that all of them stand for."""
 
     begin: datetime
     end: datetime

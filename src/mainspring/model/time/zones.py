@@ -94,7 +94,7 @@ def _fixed(match: re.Match[str]) -> tzinfo | None:
 
 
 def _local_name() -> str:
-    """The IANA name of this machine's zone, as far as it tells; otherwise UTC."""
+    """The IANA name of this machine's zone if it can be found; otherwise UTC."""
     candidates = [os.environ.get("TZ", "").lstrip(":"), _linked_name(), _written_name()]
     return next((name for name in candidates if name and _load(name)), "UTC")
 

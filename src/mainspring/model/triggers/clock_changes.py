@@ -1,6 +1,6 @@
-"""The next changes of a zone's clock, and what they mean for a trigger, in words: for people who want to know before.
+"""The next changes of a zone's clock, and their effect on a trigger, in words.
 
-What a trigger does is asked of the trigger; only the wall-clock times it names are looked up here.
+The trigger itself gives its runs; this module only finds the wall-clock times that are skipped or repeated.
 """
 
 from __future__ import annotations

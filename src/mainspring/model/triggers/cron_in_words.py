@@ -1,7 +1,7 @@
 """A cron expression in plain English, on a 24-hour clock.
 
-The phrases are cron-descriptor's. It is given fields that it says exactly: where its words would be vague (the minutes
-`*/7` are not "every 7 minutes") the values are written out, and what connects the two day fields is said here.
+cron-descriptor makes the phrases. It gets fields that it describes exactly: where its words would be vague (the minutes
+`*/7` are not "every 7 minutes") the values are written out, and the two day fields are joined here.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _OVERLAP_WORDS: dict[Overlap, str] = {
 
 
 class CalendarTrigger(Trigger, frozen=True, kw_only=True):
-    """The common half: rules of local time in a zone, UTC where none is given. Kinds say which rules they stand for."""
+    """The common base: cron rules in local time of a zone, UTC by default. Subclasses name their rules."""
 
     tz: str | None = None
 
@@ -59,7 +59,7 @@ class CalendarTrigger(Trigger, frozen=True, kw_only=True):
 
     @cached_property
     def _walks(self) -> list[tuple[Rule, tzinfo, Gap, Overlap]]:
-        """What there is to walk, looked up once: the same trigger is asked again and again."""
+        """The parsed rules, the zone and the choices at clock changes, cached."""
         gap, overlap = self.changes
         return [(rule(text), known_zone(self.tz), gap, overlap) for text in self.rules()]
 
@@ -77,7 +77,7 @@ class CalendarTrigger(Trigger, frozen=True, kw_only=True):
             zone("tz", self.tz, warn=False)
 
     def in_zone(self, text: str) -> str:
-        """The words for the times, with the zone and whatever is not usual when its clocks change."""
+        """The words for the times, with the zone and any unusual choice at clock changes."""
         notes = [self.tz if self.tz != "UTC" else None]
         if not rule(self.rules()[0]).wildcard:
             gap, overlap = self.changes

@@ -1,7 +1,7 @@
 """Time-ordered UUIDs: 48 bits of milliseconds, then chance, or a hash of the cause. Random ones are ordered by the
 microsecond: its place within the millisecond comes before chance.
 
-The same cause always gives the same id, so whoever repeats a step after a crash repeats it into the same row.
+The same cause always gives the same id, so a step that is repeated after a crash writes the same row.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def random_id(now: Micros, chance: Chance) -> str:
 
 
 class RandomIds:
-    """The same for many: chance is asked for a hundred at a time, and what the ids of a millisecond have in common is
-    written once."""
+    """The same for many ids: random bits are drawn for a hundred at a time, and the common prefix of a millisecond is
+    rendered once."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
@@ -71,7 +71,7 @@ class RandomIds:
         return made
 
     def _tails(self, count: int) -> list[str]:
-        """The second half of an id: chance, but for the two bits that tell the kind of id."""
+        """The second half of an id: random, except for the two bits of the variant."""
         luck = bytearray(self._chance.randbytes(2 * count))
         luck[::2] = luck[::2].translate(_VARIANT)
         begins, ends = luck.hex("-", 2).split("-"), self._chance.randbytes(6 * count).hex("-", 6).split("-")
@@ -90,12 +90,12 @@ def first_id(at: Micros) -> str:
 
 
 def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:
-    """The id of what a job does at one instant."""
+    """The id of the execution of a job at one instant."""
     return _format(tick // 1000, _hash(job_id, kind, str(tick)), version=8)
 
 
 def follow_up_id(cause_id: str, *parts: str) -> str:
-    """The id of what follows from an execution: a child, a dependent, a retry of a finished one."""
+    """The id of an execution that follows from another: a child, a dependent, a retry."""
     return _format(int(cause_id.replace("-", "")[:12], 16), _hash(cause_id, *parts), version=8)
 
 

@@ -65,7 +65,7 @@ def encode_payload(field: str, value: Any, limit: int = PAYLOAD_LIMIT) -> str:
 
 
 def plainly(value: Any) -> bytes | None:
-    """The quick way for the usual payload, an object of plain scalars. None for everything that needs a closer look."""
+    """A fast path for an object of plain scalars; None for everything else."""
     if type(value) is not dict:
         return None
     for key, item in value.items():
@@ -74,7 +74,7 @@ def plainly(value: Any) -> bytes | None:
             return None
     try:
         text = _encode(value)
-    except UnicodeEncodeError:  # half a surrogate pair: the closer look says where
+    except UnicodeEncodeError:  # half a surrogate pair: the full walk names the place
         return None
     return None if b"\\u0000" in text else text
 
@@ -234,7 +234,7 @@ def safe_json(value: Any, limit: int) -> str:
     """JSON text of at most `limit` bytes that every store and reader takes. Never raises.
 
     Values without a JSON form become text. What is too large is replaced by an object that says so and shows the
-    beginning: `{"truncated": true, "bytes": 812345, "head": "..."}` (bytes is null when nobody counted them all).
+    beginning: `{"truncated": true, "bytes": 812345, "head": "..."}` (bytes is null when they were not all counted).
 
     >>> safe_json({"at": datetime(2026, 1, 1), "share": float("nan")}, 1000)
     '{"at":"2026-01-01T00:00:00","share":"nan"}'
@@ -243,12 +243,12 @@ def safe_json(value: Any, limit: int) -> str:
         return encode_payload("value", value, limit)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # whatever is wrong with it, the careful way below copes
+    except BaseException:  # the careful way below copes with anything
         return _tamed_json(value, limit)
 
 
 def _tamed_json(value: Any, limit: int) -> str:
-    tamer = _Tamer(16 * limit + 10_000)  # far enough to tell the size of most, near enough to end soon
+    tamer = _Tamer(16 * limit + 10_000)  # enough to count the size of most values, and bounded
     text = msgspec.json.encode(tamer.tame(value, 0))
     if len(text) <= limit and not tamer.cut:
         return text.decode()
@@ -352,7 +352,7 @@ def _number_words(value: Any) -> str:
 
 
 def _guarded(make: Callable[[], Any], otherwise: str) -> Any:
-    """Run somebody else's `__repr__` or the like: whatever it raises, `otherwise` is the answer."""
+    """Call foreign code such as a `__repr__`; if it raises, return `otherwise`."""
     try:
         return make()
     except KeyboardInterrupt:

@@ -204,7 +204,7 @@ def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
 
 
 def words(field: str, value: Any, most: int = 200) -> str:
-    """Text that somebody wrote, which every store can keep: a user's name, a note, a reason."""
+    """Free text that every store can hold: a user's name, a note, a reason."""
     if isinstance(value, str) and 1 <= len(value) <= most and not _UNSTORABLE.search(value):
         return value
     raise InvalidValue(field, value, f"text of 1 to {most} characters, without NUL")

@@ -1,9 +1,9 @@
-"""Alert rules for Prometheus, made from the jobs there are: each with thresholds from its own schedule, its timeout
-and how long its runs have taken so far.
+"""Alert rules for Prometheus, generated from the jobs: thresholds follow from each job's schedule, its timeout and how
+long its runs have taken so far.
 
-Totals are told alike by every process, so rules take the maximum over processes; histograms are each process's own and
-are summed. Instants are compared with the store's time when they were read, so that it does not matter how often that
-is done, how often Prometheus comes by, and what its clock says.
+Every process exposes the same totals, so rules take the maximum over processes; histograms are per process and are
+summed. Instants are compared with the store's time at the reading, so that neither the scrape interval nor the clock of
+Prometheus matters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLACK = 5.0
 LEAST_RUNS = 5
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 USUAL_PERIOD = 900.0
-"""What a job without a schedule is taken to have."""
+"""Assumed for a job without a schedule."""
 
 _TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds"
 _READ = "mainspring_read_timestamp_seconds"
@@ -32,7 +32,7 @@ _NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_star
 
 
 class History(msgspec.Struct, frozen=True):
-    """How long the last successful tries of a job took, in seconds."""
+    """How long the last successful attempts of a job took, in seconds."""
 
     seconds: tuple[float, ...] = ()
 
@@ -126,20 +126,20 @@ def _too_long(job: Job, history: History, period: float, slack: float) -> Rule:
         expr=f"{_age(_OLDEST, job)} > {_number(limit)}",
         severity="warning",
         summary=f"Job {job.name} has been running for {{{{ $value | humanizeDuration }}}}",
-        description=f"{why}; this is told after {_text(limit)}.",
+        description=f"{why}; this fires after {_text(limit)}.",
     )
 
 
 def _missed(job: Job, now: Micros, slack: float) -> Rule:
-    """While a process is scraped it says itself when the next run was due. When none is, what was last said holds."""
+    """While a process is scraped, it exposes when the next run is due. When none is, the last known value counts."""
     trigger, plan = job.trigger, job.plan
     assert trigger is not None, "asked of jobs with a schedule"
     allowed = grace(job, plan or trigger, job.next_run or now) / SECOND + slack
-    last_said = f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
-    nobody = "unless on () count(last_over_time(mainspring_info[2m]))"
+    last_known = f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
+    no_process = "unless on () count(last_over_time(mainspring_info[2m]))"
     return Rule(
         alert="JobMissedSchedule",
-        expr=f"{_age(_NEXT, job)} > {_number(allowed)} or ({last_said} > {_number(allowed)} {nobody})",
+        expr=f"{_age(_NEXT, job)} > {_number(allowed)} or ({last_known} > {_number(allowed)} {no_process})",
         severity="critical",
         summary=f"Job {job.name} has missed its schedule",
         description=f"It should have run {{{{ $value | humanizeDuration }}}} ago ({trigger.describe()}); "
@@ -258,9 +258,9 @@ def _group(name: str, labels: Mapping[str, str], rules: Sequence[Rule]) -> dict[
 
 def _rule(rule: Rule, labels: Mapping[str, str]) -> dict[str, Any]:
     hold = {"for": duration_text(rule.hold)} if rule.hold else {}
-    told = {"summary": rule.summary, "description": rule.description}
+    annotations = {"summary": rule.summary, "description": rule.description}
     severity = {"severity": rule.severity, **labels}
-    return {"alert": rule.alert, "expr": rule.expr, **hold, "labels": severity, "annotations": told}
+    return {"alert": rule.alert, "expr": rule.expr, **hold, "labels": severity, "annotations": annotations}
 
 
 def _written(rule: Mapping[str, Any]) -> Iterator[str]:

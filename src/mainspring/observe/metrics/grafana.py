@@ -59,7 +59,7 @@ def _panels() -> list[tuple[int, dict[str, Any]]]:
         (12, _graph("Duration, 95th percentile", {by_job: _quantile("job_execution_duration_seconds")}, "s")),
         (12, _graph("Lateness, 95th percentile", {by_job: _quantile("job_lateness_seconds")}, "s")),
         (12, _graph("Overdue", {by_job: overdue}, "s")),
-        (12, _graph("Oldest try that runs", {by_job: _age("job_oldest_running_start_timestamp_seconds")}, "s")),
+        (12, _graph("Oldest running attempt", {by_job: _age("job_oldest_running_start_timestamp_seconds")}, "s")),
         (12, _graph("Waiting", {"{{queue}}": f"sum by (queue) ({depth})"}, "short")),
         (12, _graph("Oldest that waits", {by_job: _age("job_oldest_waiting_timestamp_seconds")}, "s")),
         (12, _graph("Trouble", trouble, "short")),

@@ -1,7 +1,7 @@
-"""What this process counts by itself: an observer that keeps plain numbers, cheap enough for every execution.
+"""The counters of this process: an observer that keeps plain numbers, cheap enough for every execution.
 
-They begin at 0 with the process. What must be true across processes and crashes comes from the store instead, see
-`core.monitoring.metrics`; `observe.metrics.prometheus` writes both down.
+They begin at 0 with the process. Totals that must be true across processes and crashes come from the store, see
+`core.monitoring.metrics`; `observe.metrics.prometheus` renders both.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ...model.execution import ExecutionRow, State
 DURATIONS = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
 LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0)
 OTHERS = "(others)"
-"""Jobs beyond the limit, together. No job can have this name."""
-_PENDING, _COMPLETED = State.PENDING, State.COMPLETED  # found in a module sooner than in an enumeration
+"""The jobs beyond the limit, counted together. No job can have this name."""
+_PENDING, _COMPLETED = State.PENDING, State.COMPLETED  # quicker to reach than a member of the enumeration
 _UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
 _HEARD = frozenset({Started, AttemptEnded, Skipped, Rescued, Fenced, Missed})
 
 
 class Histogram:
-    """How many values were at most as large as each bound, not added up yet; the last are larger than all."""
+    """The number of values in each bucket, not cumulative; the last bucket has no bound."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -64,8 +64,8 @@ class ProcessCounts:
         self.jobs: dict[str, JobCounts] = {}
 
     def know(self, names: Collection[str]) -> None:
-        """These jobs exist: their numbers are 0 from now on, not absent. Where there is no room left for them, others
-        have to go: they may be jobs that were removed."""
+        """Begin the counters of these jobs at 0. If there is no room for them, counters of other jobs are dropped,
+        which may have been removed."""
         unknown = [name for name in names if name not in self.jobs]
         if unknown and self._room() < len(unknown):
             kept = {*names, OTHERS}
@@ -96,7 +96,7 @@ class ProcessCounts:
             self._rare(event)
 
     def hear_all(self, events: Sequence[Any]) -> None:
-        """Starts, or endings of what completed."""
+        """`Started`, or `AttemptEnded` with the state completed."""
         started = type(events[0]) is Started
         found: dict[str, list[float]] = {}
         for event in events:

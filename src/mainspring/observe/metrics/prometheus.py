@@ -1,6 +1,7 @@
 """The page that Prometheus reads, in its text format. Names, labels and buckets are documented in docs/metrics.md.
 
-Written by hand: the usual client library takes thirty times as long, and a scrape must not hold up the jobs.
+Written without prometheus-client, which takes ten times as long: 5.1 s instead of 0.5 s for 10,000 jobs (740,000
+lines). A scrape must not hold up the jobs of the process.
 """
 
 from __future__ import annotations
@@ -17,40 +18,40 @@ from .process_counters import Histogram, ProcessCounts
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATUSES = tuple(state.value for state in State if state.final)
 ANY_JOB = ("enqueue", "manual", "api", "retry")
-"""By what executions of any job may be made."""
+"""Triggers of executions that any job may have."""
 SCHEDULED, WINDOW, AFTER = ("schedule", "catch_up"), ("backfill",), ("dependency",)
-"""And those of a job with a schedule, with windows, and after other jobs."""
+"""Further triggers, of jobs with a schedule, with windows, and with `after`."""
 ANY_SKIP = ("overlap",)
 SKIPS, SKIPS_AFTER = ("missed", "occurrence"), ("dependency_failed", "paused", "disabled")
-"""Why executions are skipped: of any job, with a schedule, and after other jobs."""
+"""Reasons of skipped executions: of any job, of jobs with a schedule, and of jobs with `after`."""
 
 
 def page(reading: Reading, counts: ProcessCounts, version: str, channels: Mapping[str, bool]) -> bytes:
-    """`channels` says which ways there are to be woken up by other processes, and whether each works."""
+    """`channels` are the ways in which other processes wake this one up, and whether each works."""
     parts = chain(_of_store(reading), _of_process(reading, counts), _of_mainspring(reading, version, channels))
     return ("\n".join(parts) + "\n").encode()
 
 
-# --- what the store says: the same from every process ----------------------------------------------------------------
+# --- totals of the store: the same from every process ----------------------------------------------------------------
 
 
 def _of_store(reading: Reading) -> Iterator[str]:
     jobs = [(f'job_name="{escaped(each.job.name)}"', each) for each in reading.jobs]
-    yield from _head("job_execution_total", "counter", "Executions that ended, by how and by what had made them.")
+    yield from _head("job_execution_total", "counter", "Executions that ended, by status and trigger.")
     for label, each in jobs:
         for key, count in _totals(each).items():
             trigger, _, status = key.rpartition(":")
             yield f'job_execution_total{{{label},status="{status}",trigger_type="{escaped(trigger)}"}} {count}'
-    yield from _head("job_rescued_total", "counter", "Executions taken back from workers that fell silent.")
+    yield from _head("job_rescued_total", "counter", "Executions taken back from workers without a heartbeat.")
     for label, each in jobs:
         yield f"job_rescued_total{{{label}}} {each.stats.rescued}"
     yield from _head("job_currently_running", "gauge", "Executions that run now.")
     for label, each in jobs:
         yield f"job_currently_running{{{label}}} {each.live.running}"
-    yield from _head("job_queue_depth", "gauge", "Executions that wait, retries and planned ones among them.")
+    yield from _head("job_queue_depth", "gauge", "Executions that wait, including retries and planned ones.")
     for label, each in jobs:
         yield f'job_queue_depth{{{label},queue="{escaped(each.job.spec.queue)}"}} {each.live.pending}'
-    yield from _head("job_stale_locks", "gauge", "Running executions whose worker has not been heard of for a lease.")
+    yield from _head("job_stale_locks", "gauge", "Running executions whose lease has run out.")
     for label, each in jobs:
         yield f"job_stale_locks{{{label}}} {each.stale}"
     for name, what, text in _INSTANTS:
@@ -64,14 +65,14 @@ def _of_store(reading: Reading) -> Iterator[str]:
 _INSTANTS = (
     ("last_success", "last_success", "When an execution last succeeded."),
     ("next_expected", "next_expected", "When the next scheduled run is due; in the past when it is late."),
-    ("oldest_running_start", "oldest_running", "When the oldest try that runs began."),
+    ("oldest_running_start", "oldest_running", "When the oldest running attempt began."),
     ("oldest_waiting", "oldest_waiting", "Since when the oldest execution that is due has been waiting."),
 )
 
 
 def _totals(each: JobReading) -> dict[str, int]:
-    """Every combination that this job can come to is there from the start: a counter that appears with its first
-    failure would hide it from `increase`. What is tracked may name any trigger: one that has been seen is there too."""
+    """Every combination that this job can reach is present from the start: a counter that appears with the first
+    failure would hide it from `increase`. Inline work may name any trigger, so those seen are added."""
     spec, seen = each.job.spec, each.stats.by_trigger
     triggers = dict.fromkeys((*ANY_JOB, *(key.rpartition(":")[0] for key in seen)))
     more = _for(each.job, SCHEDULED, AFTER) + (WINDOW if spec.window is not None else ())
@@ -80,20 +81,20 @@ def _totals(each: JobReading) -> dict[str, int]:
 
 
 def _for(job: Job, scheduled: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
-    """What applies to this job of what a schedule brings, and of what other jobs bring that come before it."""
+    """The first tuple for a job with a schedule, the second for a job with `after`."""
     return (scheduled if job.spec.trigger is not None else ()) + (after if job.spec.after else ())
 
 
-# --- what this process has counted ---------------------------------------------------------------------------------
+# --- counters of this process ---------------------------------------------------------------------------------
 
 
 def _of_process(reading: Reading, counts: ProcessCounts) -> Iterator[str]:
     reasons = {each.job.name: ANY_SKIP + _for(each.job, SKIPS, SKIPS_AFTER) for each in reading.jobs}
     jobs = {f'job_name="{escaped(name)}"': each for name, each in sorted(counts.jobs.items())}
     durations = {label: each.durations for label, each in jobs.items()}
-    yield from _histograms("job_execution_duration_seconds", "How long tries took that ended here.", durations)
+    yield from _histograms("job_execution_duration_seconds", "How long attempts took in this process.", durations)
     lateness = {label: each.lateness for label, each in jobs.items()}
-    yield from _histograms("job_lateness_seconds", "How long after their time tries began here.", lateness)
+    yield from _histograms("job_lateness_seconds", "How late attempts began in this process.", lateness)
     for name, (field, text) in _COUNTERS.items():
         yield from _head(f"job_{name}_total", "counter", f"{text}, counted by this process.")
         for label, each in jobs.items():
@@ -105,9 +106,9 @@ def _of_process(reading: Reading, counts: ProcessCounts) -> Iterator[str]:
 
 
 _COUNTERS = {
-    "retries": ("retries", "Tries that failed and will be repeated"),
-    "fenced_writes": ("fenced", "Writes refused because the execution belonged to somebody else by then"),
-    "missed": ("missed", "Ticks that nobody made happen"),
+    "retries": ("retries", "Attempts that failed and will be retried"),
+    "fenced_writes": ("fenced", "Writes refused because the execution belonged to another worker by then"),
+    "missed": ("missed", "Ticks that no scheduler materialised"),
 }
 
 
@@ -126,12 +127,12 @@ def _histograms(name: str, text: str, jobs: Mapping[str, Histogram]) -> Iterator
 
 
 def _of_mainspring(reading: Reading, version: str, channels: Mapping[str, bool]) -> Iterable[str]:
-    yield from _head("mainspring_info", "gauge", "Always 1: a process of Mainspring is here.")
+    yield from _head("mainspring_info", "gauge", "Always 1 while a process of Mainspring is up.")
     yield f'mainspring_info{{version="{escaped(version)}"}} 1'
-    yield from _head("mainspring_wakeup_channel_up", "gauge", "1 while wake-ups of other processes come in.")
+    yield from _head("mainspring_wakeup_channel_up", "gauge", "1 while wake-ups from other processes arrive.")
     for channel, works in channels.items():
         yield f'mainspring_wakeup_channel_up{{channel="{channel}"}} {int(works)}'
-    yield from _head("mainspring_jobs_left_out", "gauge", "Jobs beyond the setting metrics_jobs, without numbers here.")
+    yield from _head("mainspring_jobs_left_out", "gauge", "Jobs beyond the setting metrics_jobs.")
     yield f"mainspring_jobs_left_out {reading.left_out}"
     yield from _head("mainspring_read_timestamp_seconds", "gauge", "When the numbers of the store were read.")
     yield f"mainspring_read_timestamp_seconds {_seconds(reading.at)}"

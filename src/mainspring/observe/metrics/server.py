@@ -1,4 +1,4 @@
-"""`/metrics` of a process that does not serve the HTTP interface: one page, for allowed addresses, and nothing else."""
+"""`/metrics` for a process that does not serve the HTTP interface: one page, for allowed addresses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _WORDS = {200: "OK", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowe
 
 
 class MetricsServer:
-    """`allow` are networks; none: this machine only."""
+    """`allow` are the networks that may read the page; without any, only this machine may."""
 
     def __init__(self, host: str, port: int, allow: Sequence[str], page: Callable[[], Awaitable[bytes]]) -> None:
         self._host, self._port, self._page = host, port, page
         self._allowed = [ipaddress.ip_network(network) for network in allow]
         self._server: asyncio.Server | None = None
         self._answering: dict[asyncio.Task[None], bool] = {}
-        """Who is answered now, and whether that address may ask."""
+        """The requests in progress, and whether their address is allowed."""
 
     @property
     def port(self) -> int:
-        """The port it listens on; with 0 in the settings, the one that was free."""
+        """The port it listens on, which the system chooses if the setting is 0."""
         assert self._server is not None, "it listens"
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -56,17 +56,18 @@ class MetricsServer:
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None, "it runs as a task"
-        allowed = self._may_ask(writer.get_extra_info("peername"))
-        rivals = sum(each is allowed for each in self._answering.values())  # strangers keep nobody else waiting
+        allowed = self._is_allowed(writer.get_extra_info("peername"))
+        # Refused addresses have a limit of their own, so that they keep no others waiting.
+        same_kind = sum(each is allowed for each in self._answering.values())
         self._answering[task] = allowed
         try:
-            if rivals < AT_ONCE:
+            if same_kind < AT_ONCE:
                 async with asyncio.timeout(PATIENCE):
                     await self._serve(reader, writer)
         except TimeoutError:
-            writer.transport.abort()  # who asked is too slow, and would not read a farewell either
+            writer.transport.abort()  # the client is too slow to read an answer
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # who asked is gone
+            pass  # the client is gone
         except asyncio.CancelledError:
             pass  # this server stops
         finally:
@@ -91,7 +92,7 @@ class MetricsServer:
         await writer.drain()
 
     async def _answer(self, writer: asyncio.StreamWriter, method: str, path: str) -> tuple[int, bytes]:
-        if not self._may_ask(writer.get_extra_info("peername")):
+        if not self._is_allowed(writer.get_extra_info("peername")):
             return 403, b"this address is not in sys_allow\n"
         if path != "/metrics":
             return 404, b"there is only /metrics\n"
@@ -103,7 +104,7 @@ class MetricsServer:
             _log.warning("no metrics: %s: %s", type(error).__name__, error)
             return 503, b"the store cannot be read; the log says why\n"
 
-    def _may_ask(self, peer: tuple[str, int] | None) -> bool:
+    def _is_allowed(self, peer: tuple[str, int] | None) -> bool:
         if peer is None:
             return False
         address = ipaddress.ip_address(peer[0].partition("%")[0])

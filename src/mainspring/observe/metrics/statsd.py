@@ -2,7 +2,7 @@
 
     app.observe(StatsD("127.0.0.1:8125"))
 
-A datagram is sent or it is dropped: nothing waits for it, nobody answers, and no error gets out of here.
+A datagram is sent or dropped: nothing waits for it, and no error is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class StatsD:
     a tag, as DogStatsD and Telegraf read them.
 
     Counters: enqueued, started, completed, partial, failed, cancelled, retried, skipped, rescued, fenced, missed.
-    Timers, in milliseconds: duration of a try, and late, how long after its time a tick was made.
+    Timers, in milliseconds: `duration` of an attempt, and `late`, how long after its time a tick was materialised.
     """
 
     def __init__(self, address: str, *, prefix: str = "mainspring", tags: bool = False) -> None:
@@ -51,7 +51,7 @@ class StatsD:
             self._socket.close()
 
     def lines(self, event: Event) -> list[str]:
-        """What this event is worth, one metric a line."""
+        """The metrics of this event, one on each line."""
         match event:
             case AttemptEnded():
                 ending = self._ending(event)
@@ -83,7 +83,7 @@ class StatsD:
 
 @lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
-    """Dots would make levels of a hierarchy, and colons and bars belong to the protocol."""
+    """Dots separate the levels of a name, and colons and bars belong to the protocol."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 
@@ -95,7 +95,7 @@ def _connected(address: str) -> socket.socket | None:
     try:
         family, kind, protocol, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     except OSError:
-        _log.warning("StatsD at %s is not known: nothing is sent there", address)
+        _log.warning("StatsD at %s cannot be resolved: nothing is sent there", address)
         return None
     sender = socket.socket(family, kind, protocol)
     sender.setblocking(False)

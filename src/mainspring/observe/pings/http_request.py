@@ -1,5 +1,5 @@
-"""One request to an address that a job names: never into a private network unless that is allowed, never following a
-redirect, and to the very address that was looked at, so that a name cannot lead elsewhere the second time."""
+"""One request to a URL that a job names: never into a private network unless that is allowed, never following a
+redirect, and to the same IP address that was checked, so that the name cannot resolve to another one in between."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class NotAllowed(OSError):
-    """The address leads where jobs must not go."""
+    """The address is in a network that jobs must not reach."""
 
 
 def ask(url: str, timeout: float, private: bool) -> int:
-    """GET this address; returns the status. Raises `OSError` when that fails."""
-    import http.client  # most applications ping nobody, and should not pay for it at their start
+    """GET this URL and return the status; raises `OSError` on failure."""
+    import http.client  # most applications send no pings and should not pay for the import
 
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"
@@ -55,7 +55,7 @@ def _secured(plain: socket.socket, host: str) -> socket.socket:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is one of the Internet, also when it stands inside an address of the other family.
+    """Whether the address is public; an IPv4 address embedded in an IPv6 one is checked too.
 
     >>> is_public(ipaddress.ip_address("::ffff:127.0.0.1"))
     False

@@ -1,7 +1,7 @@
-"""Dead-man's switches: an observer that asks for the addresses which jobs name, see `core.rules.pings`.
+"""Dead man's switches: an observer that requests the URLs which jobs name, see `core.rules.pings`.
 
-It never stops a job: events only put an address into a short queue, threads of its own do the asking, and what does
-not fit, fails or takes too long is told in the log and forgotten.
+It never holds up a job: events put a URL into a short queue, and its own threads send the requests. One that does not
+fit, fails or takes too long is logged and dropped.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .http_request import ask
 
 _log = logging.getLogger("mainspring.pings")
 
-ROOM = 1_000
+CAPACITY = 1_000
 THREADS = 4
 TIMEOUT = 5.0
 IDLE = 5.0
-"""Seconds without work after which a thread ends; the next ping starts one anew."""
+"""Seconds without work after which a thread ends; the next ping starts another."""
 QUIET = 60.0
-"""Seconds for which the trouble of one job is not told again."""
+"""Seconds for which further failures of a job are not logged."""
 _HEARD = frozenset({Started, AttemptEnded, Rescued})
 
 
@@ -37,9 +37,9 @@ class Pings:
     def __init__(self, private: bool, send: Callable[[str, float, bool], int] = ask) -> None:
         self.private = private
         self._send = send
-        self._waiting: queue.Queue[tuple[str, str]] = queue.Queue(ROOM)
+        self._waiting: queue.Queue[tuple[str, str]] = queue.Queue(CAPACITY)
         self._threads: list[threading.Thread] = []
-        self._told: dict[str, float] = {}
+        self._quiet_until: dict[str, float] = {}
 
     def hears(self, kind: type) -> bool:
         return kind in _HEARD
@@ -50,7 +50,7 @@ class Pings:
     def wants_any(self, kind: type, executions: Sequence[ExecutionRow]) -> bool:
         policy = ""
         for execution in executions:
-            if execution.policy != policy:  # mostly all have the same
+            if execution.policy != policy:  # most of a batch share theirs
                 policy = execution.policy
                 if names_addresses(execution):
                     return True
@@ -75,11 +75,11 @@ class Pings:
 
     @property
     def waiting(self) -> bool:
-        """Whether something was not asked for yet."""
+        """Whether pings are waiting or in progress."""
         return self._waiting.unfinished_tasks > 0
 
     def flush(self, timeout: float) -> bool:
-        """Wait until everything was asked for, or so long; whether it was."""
+        """Wait until all pings were sent, at most `timeout` seconds; returns whether they were."""
         end = time.monotonic() + timeout
         with self._waiting.all_tasks_done:
             while self._waiting.unfinished_tasks:
@@ -101,7 +101,7 @@ class Pings:
                 self._waiting.task_done()
 
     def _ping(self, job: str, url: str) -> None:
-        """The address itself is a secret: only its host is told."""
+        """The URL itself is a secret: only its host is logged."""
         try:
             status = self._send(url, TIMEOUT, self.private)
             problem = None if 200 <= status < 300 else f"answered {status}"
@@ -112,7 +112,7 @@ class Pings:
 
     def _complain(self, job: str, problem: str) -> None:
         now = time.monotonic()
-        if now < self._told.get(job, 0.0):
+        if now < self._quiet_until.get(job, 0.0):
             return
-        self._told[job] = now + QUIET
+        self._quiet_until[job] = now + QUIET
         _log.warning("ping of job %s failed: %s", job, problem)
