@@ -18,7 +18,7 @@ from mainspring.model.events import Started
 from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.observe.pings.http_request import NotAllowed, ask, is_public
-from mainspring.observe.pings.pings import ROOM, Pings
+from mainspring.observe.pings.pings import CAPACITY, Pings
 from tests.support import Nodes, run_once, until
 
 
@@ -67,7 +67,7 @@ async def test_a_success_is_told_and_so_is_a_failure_if_asked_for(nodes: Nodes) 
 
 
 @pytest.mark.req("OBS-6", "SEC-4")
-async def test_private_addresses_are_refused_and_no_secret_is_told(
+async def test_private_addresses_are_refused_and_no_secret_is_quiet_until(
     memory_nodes: Nodes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listener() as heard, with_jobs(memory_nodes.app(), heard.url) as app:
@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_told_and_forgotten(caplog: pytest.LogCaptureFixtur
     policy = encode_policy(RunPolicy(ping=(("start", "https://hc.example/secret"),)))
     event = Started(ExecutionRow(id="1", job="good", job_id="1", handler="good", policy=policy), 0)
     with caplog.at_level(logging.WARNING):
-        for _ in range(ROOM + 10):
+        for _ in range(CAPACITY + 10):
             pings(event)
     assert caplog.text.count("too many pings") == 1
     assert "secret" not in caplog.text
