@@ -3,7 +3,7 @@
 store.py        MongoStore: the parts below together, and what it holds while it is open
 schema.py       indexes and their version
 documents.py    rows as documents, and documents as rows
-connection/     address, database, what driver errors mean, many documents in one command
+connection/     address, client, collections, driver errors, many documents in one command
 executions/     inserting, claiming, settling, listing, pruning
 limits/         capacity of limits, wait lines of parked rows, turns of shares
 jobs/           writing jobs with the executions of their ticks, listing them, statistics

@@ -23,7 +23,7 @@ from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import ExecutionQuery, HeartbeatRequest, JobWrite, ProgressReport, WorkerInfo
 from mainspring.stores.mongo import MongoStore, wakeups
-from mainspring.stores.mongo.connection.address import parse_address
+from mainspring.stores.mongo.connection.source import parse_address
 from mainspring.stores.mongo.schema import NEWEST
 from tests.integration.stores.mongo_support import OWNER, ending, execution, opened, request
 from tests.mongo_server import KINDS, mongo, new_mongo

@@ -63,15 +63,15 @@ async def claim(db: Database, request: ClaimRequest, freed: Sequence[Change]) ->
     passed_on = False
     for tried in range(_ROUNDS):
         before = answer.used_up
-        room = limit - before
+        wanted = limit - before
         ahead = 4 if tried else 1  # after losing rows to another process, look further ahead
-        found = await ready_candidates(db, request, room * ahead + 1, freed if tried == 0 else ())
+        found = await ready_candidates(db, request, wanted * ahead + 1, freed if tried == 0 else ())
         lanes = found.of(request)
-        chosen = _choose(lanes, request.turn, room, skip=tried > 0)
+        chosen = _choose(lanes, request.turn, wanted, skip=tried > 0)
         passed_on = await _claim_chosen(db, request, chosen, found, answer) or passed_on
         count, used = sum(map(len, lanes.values())), answer.used_up - before
         _add_answer(answer, request, found, count - len(chosen))
-        if used == len(chosen) and (used == room or count <= used):
+        if used == len(chosen) and (used == wanted or count <= used):
             break
     if passed_on:  # other rows have become ready instead
         found = await ready_candidates(db, request, 1, ())
@@ -79,11 +79,11 @@ async def claim(db: Database, request: ClaimRequest, freed: Sequence[Change]) ->
     return answer
 
 
-def _choose(lanes: Lanes, turn: int, room: int, *, skip: bool) -> list[str]:
+def _choose(lanes: Lanes, turn: int, wanted: int, *, skip: bool) -> list[str]:
     """The rows to claim; with `skip` a random run of them, so that concurrent claims choose different ones."""
-    ids = list(picked(lanes, turn)) if skip else list(islice(picked(lanes, turn), room))
-    first = random.randrange(len(ids) - room + 1) if len(ids) > room else 0
-    return ids[first : first + room]
+    ids = list(picked(lanes, turn)) if skip else list(islice(picked(lanes, turn), wanted))
+    first = random.randrange(len(ids) - wanted + 1) if len(ids) > wanted else 0
+    return ids[first : first + wanted]
 
 
 def _add_answer(answer: Claimed, request: ClaimRequest, found: Candidates, left: int) -> None:
