@@ -118,7 +118,7 @@ def check_security(settings: SecuritySettings, described: Callable[[str], str]) 
 
 
 def _check_without_key(settings: SecuritySettings, described: Callable[[str], str]) -> None:
-    """Refuse settings about JWTs without a key: whoever asks for an audience believes that JWTs are checked."""
+    """Refuse settings about JWTs without a key: a user who sets an audience expects that JWTs are checked."""
     for name in ("jwt_algorithms", "jwt_audience", "jwt_issuer"):
         if getattr(settings, name):
             raise ConfigurationError(f"{described(name)} needs a key: set jwt_secret, jwt_key_file or jwt_jwks_file")

@@ -35,9 +35,9 @@ class JobState(StrEnum):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What code or an operator asks for. Operators override single fields; the rest follows the code.
+    """The specification of a job, from code or from an operator. Operators override single fields of declared jobs.
 
-    Fields that a newer release has stored are passed over: nodes of both releases live side by side in a deploy.
+    Unknown fields are ignored: during a deploy a newer release may have stored them.
     """
 
     handler: str
@@ -65,7 +65,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trigger_role: str | None = None
     limits: tuple[Limit, ...] = ()
     weights: dict[str, int] = {}
-    tenants: bool = False  # who they are, the code says: see core.declaring.registry
+    tenants: bool = False  # the registry knows who they are: see core.declaring.registry
     continue_on_failure: bool = True
     tenant_concurrency: int | None = None
     tenant_max_attempts: int = TENANT_ATTEMPTS
@@ -74,11 +74,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: tuple[str, ...] = ()
     on_failed_parent: FailedParent = "skip"
     not_before: str | None = None
-    feeds: bool = False  # never asked for: set once another job comes after this one, and kept from then on
+    feeds: bool = False  # no option: set as soon as another job follows this one, and never reset
 
     @property
     def fan_out(self) -> FanOut | None:
-        """How its tenants run, if it has any."""
+        """How its tenants run; None without tenants."""
         if not self.tenants:
             return None
         return FanOut(
@@ -89,7 +89,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def run_policy(self) -> RunPolicy:
-        """The part of the specification that each execution carries with it."""
+        """The part of the specification that is copied into each execution."""
         fixed_delay = self.trigger is not None and bool(decode_trigger(self.trigger).fixed_delay)
         return RunPolicy(
             max_attempts=self.max_attempts,
@@ -106,10 +106,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One job row. `id` is the incarnation: a job deleted and created again is another one.
+    """One job row. `id` is the incarnation: a job that is deleted and created again gets a new one.
 
-    `version` grows with every write and is what a tick compares and sets. `declared` is what code said last,
-    `overrides` what operators changed since; both are JSON text.
+    `version` grows with every write; ticks use it for compare-and-set. `declared` is the specification from code,
+    `overrides` are the changes of operators since; both are JSON text.
     """
 
     name: str
@@ -145,7 +145,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def hours(self) -> Hours | None:
-        """When its ticks may run; None for a job that may always."""
+        """When its ticks may run; None for always."""
         return _hours(self.declared, self.overrides)
 
     @property
@@ -158,19 +158,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def occurrences(self) -> tuple[Occurrence, ...]:
-        """Single occurrences that operators skipped or moved, by their tick."""
+        """Occurrences that operators skipped or moved, by their tick."""
         return read_occurrences(self.overrides)
 
     @property
     def plan(self) -> Trigger | None:
-        """The trigger without single occurrences that are skipped or moved: those have their own time."""
+        """The trigger without the occurrences that were skipped or moved, which have times of their own."""
         if not self.occurrences or self.trigger is None:
             return self.trigger
         return Without(self.trigger, frozenset(each.tick for each in self.occurrences))
 
     @property
     def policy(self) -> str:
-        """The rules that each of its executions carries with it, as text."""
+        """The rules that are copied into each of its executions, as JSON text."""
         return _policy(self.declared, self.overrides)
 
     @property
@@ -179,8 +179,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def due(self) -> Micros | None:
-        """When a scheduler has to look at this job next: its next tick, the time of a single occurrence that is skipped
-        or moved, or the automatic end of its pause."""
+        """When a scheduler must handle this job next: its next tick, the time of an occurrence that was skipped or
+        moved, or the automatic end of its pause."""
         if self.cancelled is not None:
             return None
         if self.paused is not None:
@@ -195,7 +195,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def changed_fields(self) -> dict[str, Any]:
-        """What operators changed against the code."""
+        """The fields that operators changed, with their values."""
         fields: dict[str, Any] = msgspec.json.decode(self.overrides)
         fields.pop(FIELD, None)
         return fields
@@ -229,14 +229,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, **changes)
 
     def _first(self, others: list[Micros]) -> Micros | None:
-        """The first of the next tick and these instants, which are nearly always none."""
+        """The earliest of the next tick and these instants. Usually there are none."""
         if not others:
             return self.next_run
         return min(others) if self.next_run is None else min(self.next_run, *others)
 
 
 class JobStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a job's executions, folded from all that ever ended. `last` is the newest not skipped."""
+    """Statistics over all executions of a job that ever ended. `last_...` is about the newest that was not skipped."""
 
     job_id: str
     completed: int = 0
@@ -254,7 +254,7 @@ class JobStats(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None = None
     last_failures: int = 0
     by_trigger: dict[str, int] = {}
-    """How many ended, by "trigger:state" ("schedule:completed", "api:failed", "manual:skipped")."""
+    """How many ended, by "trigger:state", such as "schedule:completed" or "api:failed"."""
 
     @property
     def total(self) -> int:
@@ -275,7 +275,7 @@ class JobStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many executions of a job have not ended."""
+    """The numbers of executions of a job that have not ended."""
 
     pending: int = 0
     running: int = 0
@@ -287,16 +287,16 @@ class LiveCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_spec(spec: JobSpec) -> str:
-    """Canonical text: equal specifications give equal text, whatever the order of their parameters."""
+    """The canonical JSON text: equal specifications give equal text, whatever the order of their parameters."""
     return msgspec.json.encode(spec, order="deterministic").decode()
 
 
-# What is read from a job's texts is kept: a tick asks for it several times, an enqueue each time. Jobs are also walked
-# over by the hundred thousand, so no more is kept than some pages of them.
-_KEPT = 4_096
+# Decoded specifications are cached: a tick needs one several times, an enqueue each time. Some commands read jobs by
+# the hundred thousand, so the cache holds only some pages of them.
+_CACHED = 4_096
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def effective_spec(declared: str, overrides: str) -> JobSpec:
     fields = msgspec.json.decode(declared) | msgspec.json.decode(overrides)
     try:
@@ -305,18 +305,18 @@ def effective_spec(declared: str, overrides: str) -> JobSpec:
         raise InvalidValue("job", str(error), "fields of a job specification") from error
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _zoned_trigger(declared: str, overrides: str) -> Trigger | None:
     spec = effective_spec(declared, overrides)
     return None if spec.trigger is None else decode_trigger(spec.trigger).with_zone(zone("tz", spec.tz))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _hours(declared: str, overrides: str) -> Hours | None:
     hours = effective_spec(declared, overrides).hours
     return None if hours is None else hours_of(hours)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _policy(declared: str, overrides: str) -> str:
     return encode_policy(effective_spec(declared, overrides).run_policy())

@@ -1,4 +1,4 @@
-"""What a job may ask for: retries, overlap, catch-up, uniqueness, retention. Plain data with its arithmetic."""
+"""The policies of a job: retries, overlap, catch-up, uniqueness, retention. Plain data with its arithmetic."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ RETRY_PRESETS: dict[str, dict[str, float | None]] = {
 class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """Backoff between the tries of one execution.
 
-    `Retry("patient")` waits 60, 120, 240, ... 3600 s; `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`
-    is your own. `jitter` spreads each delay by up to that share in both directions; 0 unless asked for.
+    `Retry("patient")` is a preset and waits 60, 120, 240, ... 3600 s. Or choose the values yourself:
+    `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`. `jitter` spreads each delay by up to that share in both
+    directions.
     """
 
     initial: float | str = 2.0
@@ -72,10 +73,10 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
 
 
 class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=True):
-    """What becomes of missed ticks: `skip` runs none of them, `latest` the last one, `all` the newest `max_runs`.
+    """What happens to missed ticks: `skip` runs none of them, `latest` the last one, `all` the newest `max_runs`.
 
-    `max_age` leaves out ticks that are older than that when they are found. Under `all` the runs become due one after
-    another, `pace` apart: `CatchUp("all", max_age="7d", max_runs=50, pace="10s")`.
+    Ticks older than `max_age` do not run. With `all` the runs become due one after another, `pace` apart:
+    `CatchUp("all", max_age="7d", max_runs=50, pace="10s")`.
     """
 
     rule: Missed
@@ -100,11 +101,11 @@ class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults
     @property
     def age_limit(self) -> float | None:
         """Seconds."""
-        return self.max_age  # type: ignore[return-value]  # made a number above
+        return self.max_age  # type: ignore[return-value]  # __post_init__ made it a number
 
     @property
     def seconds_between(self) -> float:
-        return self.pace  # type: ignore[return-value]  # made a number above
+        return self.pace  # type: ignore[return-value]  # __post_init__ made it a number
 
 
 _NO_LIMITS: dict[str, Any] = {"max_age": None, "max_runs": 100, "pace": 5.0}
@@ -116,7 +117,7 @@ _LIMITS_OF: dict[str, tuple[str, ...]] = {
 
 
 def as_catch_up(value: Missed | CatchUp) -> CatchUp:
-    """The rule with its limits, for a stored one that may be just its name."""
+    """The rule with its limits; a rule without limits is stored as its name."""
     return value if isinstance(value, CatchUp) else _PLAIN_RULES[value]
 
 
@@ -124,7 +125,7 @@ _PLAIN_RULES: dict[str, CatchUp] = {name: CatchUp(name) for name in get_args(Mis
 
 
 def check_missed(field: str, value: Any) -> Missed | CatchUp:
-    """What a job may say of missed ticks. A rule without limits of its own is kept as its name alone."""
+    """Check a rule for missed ticks. A rule without limits of its own is stored as its name."""
     if isinstance(value, Mapping):
         value = _read_catch_up(field, value)
     if isinstance(value, CatchUp):
@@ -136,7 +137,7 @@ def check_missed(field: str, value: Any) -> Missed | CatchUp:
 
 
 def _read_catch_up(field: str, value: Mapping[Any, Any]) -> CatchUp:
-    """As JSON has it: `{"rule": "all", "max_age": "7d"}`."""
+    """Read the JSON form: `{"rule": "all", "max_age": "7d"}`."""
     fields = CatchUp.__struct_fields__
     unknown = [name for name in value if name not in fields]
     if unknown or "rule" not in value:
@@ -148,7 +149,7 @@ def _read_catch_up(field: str, value: Mapping[Any, Any]) -> CatchUp:
 
 @contextmanager
 def _named(own: str, field: str) -> Iterator[None]:
-    """What a part of an option refuses is named by the option that was given."""
+    """Errors about a part of an option name the option that was given."""
     try:
         yield
     except InvalidValue as error:
@@ -157,10 +158,10 @@ def _named(own: str, field: str) -> Iterator[None]:
 
 
 class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown_fields=True):
-    """Uniqueness by stage: `enqueued` holds until first pick-up, `running` from then to the end.
+    """Uniqueness by stage: the key `enqueued` is taken until the first claim, `running` from then to the end.
 
-    `Unique("k", for_="24h")` holds from enqueue to the end, and for 24 hours in any case. `Unique("k", debounce="5s")`
-    starts 5 seconds after the last enqueue of several, with the parameters of that one.
+    `Unique("k", for_="24h")` takes the key from enqueue to the end, and for at least 24 hours. With
+    `Unique("k", debounce="5s")` several enqueues make one execution, 5 seconds after the last and with its parameters.
     """
 
     enqueued: str | None = None
@@ -181,7 +182,7 @@ class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown
 
     @property
     def lasting(self) -> bool:
-        """Whether it is about a period, and not only about what is alive."""
+        """Whether the key is taken for a period, and not only while an execution is alive."""
         return self.for_ is not None or self.debounce is not None
 
     def _check_keys(self) -> None:
@@ -192,7 +193,7 @@ class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown
 
 
 class Retention(msgspec.Struct, metaclass=OptionFields, frozen=True):
-    """How long finished executions stay. An execution goes only when it is both old and not among the newest.
+    """How long finished executions stay. An execution is pruned only when it is both old and not among the newest.
 
     `by_state` overrides the days of single states: `Retention(by_state={"failed": 90, "completed": 3})`.
     """
@@ -219,19 +220,19 @@ class Retention(msgspec.Struct, metaclass=OptionFields, frozen=True):
 
 
 class FanOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the tenants of one parent run: the tries that each of them has, how many run at once, and whether the others
-    go on when one has failed for good."""
+    """How the tenants of one parent run: the attempts of each, how many run at once, and whether the others continue
+    when one has failed for good."""
 
     max_attempts: int = TENANT_ATTEMPTS
     retry: Retry = Retry("tenant")
     concurrency: int | None = None
     continue_on_failure: bool = True
     chosen: bool = False
-    """Whoever triggered it named some tenants: it stands for these, not for its window."""
+    """The caller chose some of the tenants: the execution does not cover its window."""
 
 
 class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The rules one execution lives by, copied from its job when it is created."""
+    """The rules of one execution, copied from its job when it is created."""
 
     max_attempts: int = ENQUEUED_ATTEMPTS
     retry: Retry = Retry()
@@ -241,17 +242,17 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     follow_up: bool = False
     keep_success: bool = True
     feeds: bool = False
-    """Whether other jobs come after this one: its endings are handed over to them."""
+    """Other jobs follow this one: its endings are handed over to them."""
     fan_out: FanOut | None = None
-    """Of a parent: it is not the handler that runs, but one execution of it for each tenant."""
+    """Of a parent: instead of the handler, one child execution runs for each tenant."""
     fail_fast: bool = False
-    """Of a tenant: when it has failed for good, those of its parent that have not started are cancelled."""
+    """Of a tenant: when it has failed for good, its siblings that have not started are cancelled."""
     ping: tuple[tuple[str, str], ...] = ()
-    """Addresses that are asked for when it starts, succeeds or fails: see `core.rules.pings`."""
+    """Addresses to request when it starts, succeeds or fails: see `core.rules.pings`."""
 
 
 def check_retry(field: str, value: Any) -> Retry:
-    """A `Retry`, its fields as JSON has them, or the name of a preset."""
+    """A `Retry`, its JSON form, or the name of a preset."""
     if isinstance(value, Retry):
         return value
     if isinstance(value, Mapping):

@@ -548,7 +548,7 @@ _ENTRIES = (
         "the job or jobs whose ending it follows, once all of them have ended",
         lambda field, value: parents_in(value),
         _list(NAME, MAX_PARENTS),
-        see=": see [flow](flow.md)",
+        see=": see [dependencies](dependencies.md)",
         nullable=True,
         policy=False,
     ),

@@ -38,7 +38,7 @@ class LimitFields(Strict):
 
 
 class CatchUpFields(Strict):
-    """What becomes of missed ticks, with limits; `max_runs` and `pace` go with `all`, `max_age` with `latest` too."""
+    """What happens to missed ticks, with limits: `max_runs` and `pace` need `all`, `max_age` `latest` or `all`."""
 
     rule: Literal["skip", "latest", "all"]
     max_age: Duration | None = None
@@ -56,13 +56,13 @@ class RetryFields(Strict):
 
 
 class OffsetFields(Strict):
-    """From so long before the tick to so long before it; without the second, to the tick itself."""
+    """The window between two distances before the tick; without the second, it ends at the tick."""
 
     offset: Annotated[list[Duration], Field(min_length=1, max_length=2, examples=[["2h", "1h"]])]
 
 
 class WindowFields(Strict):
-    """A window with limits for those that callers give instead."""
+    """A window, with limits for windows that callers choose instead."""
 
     window: Annotated[str, Field(max_length=100)] | OffsetFields
     max_span: Duration | None = None
@@ -76,13 +76,13 @@ _Texts = (
 
 
 class HoursFields(Strict):
-    """`only`: open in these calendars alone; `closed`: never in these."""
+    """`only`: open in these calendars only; `closed`: never open in these."""
 
     times: Annotated[_Texts, Field(default_factory=list, examples=["09:00-12:00, 13:00-17:00"])]
     days: Annotated[
         Annotated[str, Field(max_length=100)]
         | Annotated[list[Annotated[int, Field(ge=1, le=7), WHOLE]], Field(max_length=7)],
-        Field(examples=["mon-fri"], description="Monday is 1; every day if nothing is said."),
+        Field(examples=["mon-fri"], description="Monday is 1; every day by default."),
     ] = "mon-sun"
     only: Annotated[_Texts, Field(default_factory=list)]
     closed: Annotated[_Texts, Field(default_factory=list)]
@@ -92,7 +92,7 @@ _Days = Annotated[float, Field(ge=0, le=MOST_DAYS)]
 
 
 class RetentionFields(Strict):
-    """How long finished executions stay. One goes only when it is both old and not among the newest."""
+    """How long finished executions stay. One is pruned only when it is both old and not among the newest."""
 
     newest: Annotated[int, Field(ge=0, le=10_000_000), WHOLE] = 100
     days: _Days = 30.0
@@ -177,7 +177,7 @@ class JobCreate(JobFields):
 
     model_config = ConfigDict(json_schema_extra={"examples": _CREATE_EXAMPLES})
 
-    name: Annotated[Name | None, Field(description="Made up when it is left out.")] = None
+    name: Annotated[Name | None, Field(description="Generated when it is left out.")] = None
     handler: Annotated[Name, Field(description="The code that it runs.")]
 
 
@@ -186,7 +186,7 @@ class OpenJobCreate(JobFields):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": _CREATE_EXAMPLES})
 
-    name: Annotated[Name | None, Field(description="Made up when it is left out.")] = None
+    name: Annotated[Name | None, Field(description="Generated when it is left out.")] = None
     handler: Name | None = None
 
 
@@ -196,7 +196,7 @@ def _may_be_null(field: str) -> bool:
 
 
 def _of_update(schema: dict[str, Any]) -> None:
-    """The rules of core refuse null for the other fields, so the document does not offer it."""
+    """Null is only allowed for fields that may be missing, so the document offers it for those only."""
     schema["examples"] = [{"interval_minutes": 15}, {"schedule": None}]
     for name, field in schema["properties"].items():
         if not _may_be_null(name):
@@ -205,8 +205,7 @@ def _of_update(schema: dict[str, Any]) -> None:
 
 
 class JobUpdate(JobFields):
-    """Only what is named changes; what is an object is set whole. `null` takes a schedule, interval, timeout, grace,
-    window, hours, limit, role or ping away."""
+    """Only the named fields change; an object is replaced as a whole. `null` removes an option that may be missing."""
 
     model_config = ConfigDict(json_schema_extra=_of_update)
 
@@ -255,6 +254,6 @@ class JobRemoval(Strict):
 
     force: Annotated[
         bool,
-        Field(description="Also while something of it waits or runs (that is cancelled), or others come after it."),
+        Field(description="Also while executions wait or run (they are cancelled), or while other jobs follow it."),
     ] = False
     purge: Annotated[bool, Field(description="Remove its history too.")] = False
