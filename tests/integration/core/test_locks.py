@@ -21,7 +21,7 @@ async def test_one_holder_at_a_time_across_processes(nodes: Nodes) -> None:
     async with nodes.client() as one, nodes.client() as two:
         async with one.lock("import", ttl="1m") as lock:
             [row] = await two.locks.all()
-            assert (row.name, row.token, row.owner) == ("import", lock.token, (await one.locks())[0].owner)
+            assert (row.name, row.token, row.owner) == ("import", lock.token, (await one.locks.all())[0].owner)
             assert row.expires_at - row.acquired_at == timedelta(minutes=1)
             assert lock.held
             lock.check()
@@ -176,7 +176,7 @@ async def test_one_of_many_takes_it(nodes: Nodes) -> None:
 
 @pytest.mark.req("LCK-2")
 def test_the_time_to_live_suggested_for_work_of_a_length(memory_nodes: Nodes) -> None:
-    suggest = memory_nodes.app().suggested_ttl
+    suggest = memory_nodes.app().locks.suggested_ttl
     seconds = {1: 300, 59.9: 300, 60: 1_800, 599: 1_800, 600: 7_200, 3_599: 7_200, 3_600: 7_200, 7_200: 14_400}
     assert {work: suggest(work) for work in seconds} == seconds
     assert suggest("5m") == 1_800

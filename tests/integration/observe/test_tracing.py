@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.trace import SpanKind, StatusCode
 
 from mainspring import Execution, JobContext, Mainspring, Retry, every
+from mainspring.core.views.execution import row_of
 from mainspring.testing import harness
 from tests.api.client import client_of
 from tests.integration.observe.tracing_support import Spans, check_linked
@@ -217,7 +218,7 @@ async def test_a_request_brings_its_trace(tracing: bool) -> None:
         await kit.run_until_idle()
         made = [each for each in await app.executions() if each.id != failed.id]
     assert [each.trace_id for each in made] == [CALLERS_TRACE] * 2
-    assert all(each.traceparent.endswith(" vendor=opaque,other=1") for each in made)
+    assert all((row_of(each).traceparent or "").endswith(" vendor=opaque,other=1") for each in made)
     if tracing:
         producers = [each for each in spans.of(SpanKind.PRODUCER) if each.context.trace_id == int(CALLERS_TRACE, 16)]
         assert [f"{each.parent.span_id:016x}" for each in producers] == ["00f067aa0ba902b7"] * 2

@@ -110,7 +110,7 @@ async def test_the_ledger_belongs_to_the_name_until_it_is_purged() -> None:
         before = job_of(await app.job_view("report"))
         await app.remove_job("report")
         again, _ = application(cron="0 4 * * 1", window="previous_week")
-        again._given_store, again.clock = kit._store, kit.clock
+        again._runtime.given_store, again._runtime.clock = kit._store, kit.clock
         found = await again.windows("report", "2026-02-20", "2026-03-05")
         assert job_of(await again.job_view("report")).id != before.id
         assert [f"{each.window.begin:%d}" for each in found if each.state == "done"] == ["01", "02", "03"]
@@ -366,7 +366,7 @@ async def test_a_backfill_on_a_running_node(nodes: Nodes) -> None:
         assert (await operator.windows("report", "2026-01-01", "2026-02-01")).counts["done"] == 31
         again = await operator.backfill("report", "2026-01-01", "2026-02-01")
         assert (again.state, again.already_done) == ("completed", 31)
-        assert [each.id for each in await operator.backfills()] == [again.id, made.id]
+        assert [each.id for each in await operator.backfills.recent()] == [again.id, made.id]
 
 
 @pytest.mark.req("WIN-5")

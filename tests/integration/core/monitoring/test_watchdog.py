@@ -39,11 +39,11 @@ async def test_missed_ticks_are_told_once_over_any_number_of_watchers(nodes: Nod
     (one, heard), (other, heard_too) = absent.app(), absent.app()
     try:
         await one.open()
-        assert await one.late() == []
+        assert await one.monitoring.late() == []
         absent.clock.advance("10m 30s")
-        assert await one.late() == []  # its grace of a minute is not over
+        assert await one.monitoring.late() == []  # its grace of a minute is not over
         absent.clock.advance("21m")
-        (late,) = await one.late()
+        (late,) = await one.monitoring.late()
         assert (late.job, late.first, late.last, late.count) == ("tick", at(minutes=10), at(minutes=30), 3)
         assert [late] == await other.monitoring.late()
         (event,) = heard.of(Missed) + heard_too.of(Missed)
@@ -52,7 +52,7 @@ async def test_missed_ticks_are_told_once_over_any_number_of_watchers(nodes: Nod
         absent.clock.advance("20m")
         (late,) = await other.monitoring.late()
         assert (late.first, late.last, late.count) == (at(minutes=10), at(minutes=50), 5)
-        await one.late()
+        await one.monitoring.late()
         assert heard_too.of(Missed) == [Missed("tick", at(minutes=40), at(minutes=50), 2, True, 0)]
         assert heard.of(Missed) == [event]
     finally:
@@ -76,24 +76,24 @@ async def test_what_a_watcher_had_no_time_to_tell_is_told_by_the_next(memory_nod
     try:
         await watcher.open()
         absent.clock.advance("11m 5s")
-        await watcher.late()
+        await watcher.monitoring.late()
         dying.observe(dies)
         absent.clock.advance("10m")
         with pytest.raises(Killed):
-            await dying.late()
-        await watcher.late()
+            await dying.monitoring.late()
+        await watcher.monitoring.late()
         assert [event.count for event in heard.of(Missed)] == [1]  # the other one may be about to tell
         absent.clock.advance("11s")
-        await watcher.late()
-        await watcher.late()
+        await watcher.monitoring.late()
+        await watcher.monitoring.late()
         assert [(event.first, event.count) for event in heard.of(Missed)] == [(at(minutes=10), 1), (at(minutes=20), 1)]
         absent.clock.advance("10m")
-        await watcher.late()
+        await watcher.monitoring.late()
         assert [event.count for event in heard.of(Missed)] == [1, 1, 1]
-        (stretch,) = await watcher.missed_runs("tick")
+        (stretch,) = await watcher.monitoring.missed_runs("tick")
         assert (stretch.job, stretch.count) == ("tick", 3)
         assert (stretch.first_at, stretch.last_at) == (START + timedelta(minutes=10), START + timedelta(minutes=30))
-        assert await watcher.missed_runs("other") == []
+        assert await watcher.monitoring.missed_runs("other") == []
     finally:
         await watcher.close()
         await dying.close()
@@ -108,12 +108,12 @@ async def test_a_scheduler_that_comes_back_ends_it(nodes: Nodes) -> None:
     watcher, _ = absent.app()
     try:
         absent.clock.advance("35m")
-        assert [late.count for late in await watcher.late()] == [3]
+        assert [late.count for late in await watcher.monitoring.late()] == [3]
         back, _ = absent.app()
         async with back:
 
             async def dealt_with() -> bool:
-                return await watcher.late() == []
+                return await watcher.monitoring.late() == []
 
             await until(dealt_with, "nothing is late any more")
             (record,) = await watcher.executions("tick", status="skipped")
