@@ -7,7 +7,7 @@ statements.py sql/  the SQL, one statement per file
 transaction.py      one open transaction, which every function gets first
 jobs.py job_lists.py small_tables.py copying.py   the primitives by subject
 executions/         rows (how they are stored and decoded), insert, claim, settle, usual_endings, live, history, lists
-limits/             turns between shares; slots, tokens and the rows parked for them
+limits/             slots, tokens, and the order in which rows wait for them
 caller_transaction.py   enqueue inside the caller's own transaction
 """
 

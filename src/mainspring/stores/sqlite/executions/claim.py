@@ -13,7 +13,7 @@ from ....model.time.instants import Micros, seconds_to_micros
 from ...common.limits import look_at_slots
 from ...common.rows import claimed, deferred, picked
 from ..limits.limits import Limits, look_again
-from ..limits.turns import give_tags
+from ..limits.waiting_order import give_tags
 from ..transaction import Transaction, as_json
 from .settle import settle
 from .usual_endings import ClaimedRows

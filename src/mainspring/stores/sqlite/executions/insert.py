@@ -12,7 +12,7 @@ from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Added, Audit
 from ...common.rows import ended_delta, in_slot, overlap_choices, skipped_record
 from ..limits.limits import hold_slots
-from ..limits.turns import Untagged, next_tags
+from ..limits.waiting_order import Untagged, next_tags
 from ..transaction import Transaction, as_json
 from .rows import Row, execution_row, history_row, is_untouched, lane_of, live_row, plain_row, shared_row
 

@@ -27,7 +27,7 @@ from ...common.limits import (
     wait_of,
 )
 from ..transaction import Transaction, as_json
-from .wait_lines import lines_of, park, wait_text
+from .waiting_order import lines_of, park, wait_text
 
 LOOKS_AT_ONCE = 200  # keys checked per exchange, so that checks do not hold up a claim
 _KINDS: tuple[Kind, ...] = ("slot", "token")
