@@ -95,7 +95,7 @@ async def _add_incarnations(db: Database, records: Sequence[Incarnation]) -> Any
 async def _add_executions(db: Database, records: Sequence[ExecutionRecord]) -> Any:
     executions = [record.execution for record in records]
     names = {row.job_id: row.job for row in executions}
-    await db.value("know_jobs", texts(list(names)), texts(list(names.values())), repeat=True)
+    await db.value("ensure_incarnations", texts(list(names)), texts(list(names.values())), repeat=True)
     unkept = [record.execution.id for record in records if not record.keep]
     lines = [
         {"execution_id": record.execution.id, "seq": seq, **asdict(line), "message": storable(line.message)}

@@ -55,7 +55,7 @@ class OwnHeartbeats:
             hang_up_after_blocking(PATIENCE, connection),
             psycopg.RawCursor(connection, row_factory=tuple_row) as cursor,
         ):
-            cursor.execute(sql("beat", self._schema), beat_values(beat))
+            cursor.execute(sql("heartbeat", self._schema), beat_values(beat))
             return beat_reply(beat, cursor.fetchone() or ())
 
     def _connected(self) -> psycopg.Connection[Row]:
@@ -81,7 +81,7 @@ class PooledHeartbeats:
         self._loop = asyncio.get_running_loop()
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        reply = asyncio.run_coroutine_threadsafe(self._db.row("beat", *beat_values(beat)), self._loop)
+        reply = asyncio.run_coroutine_threadsafe(self._db.row("heartbeat", *beat_values(beat)), self._loop)
         return beat_reply(beat, reply.result(PATIENCE))
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class PooledHeartbeats:
 
 
 def beat_values(beat: HeartbeatRequest) -> tuple[str, str, str, str, int]:
-    """Parameters of beat.sql."""
+    """Parameters of heartbeat.sql."""
     leases = [(id, token) for id, token in beat.leases if is_id(id)]
     ids, tokens = [id for id, _ in leases], [token for _, token in leases]
     return beat.worker.id, as_json(beat.worker), numbers(ids), numbers(tokens), seconds_to_micros(beat.lease)

@@ -28,7 +28,7 @@ async def expired(db: Database, limit: int) -> list[ExecutionRow]:
 
 
 async def unserved_cancels(db: Database, limit: int) -> list[ExecutionRow]:
-    return await db.executions("cancel_strays", limit)
+    return await db.executions("unserved_cancels", limit)
 
 
 async def todo(db: Database, limit: int, after: str = "") -> list[ExecutionRow]:
@@ -54,7 +54,7 @@ async def request_cancel(db: Database, requests: Sequence[CancelRequest]) -> tup
 
 async def report(db: Database, reports: Sequence[ProgressReport]) -> list[bool]:
     wire = [_report(n, report) for n, report in enumerate(reports) if is_id(report.id)]
-    return _answers(len(reports), await db.value("note", as_json(wire)))
+    return _answers(len(reports), await db.value("report", as_json(wire)))
 
 
 def _report(n: int, report: ProgressReport) -> dict[str, Any]:

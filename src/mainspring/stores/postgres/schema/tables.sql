@@ -109,7 +109,7 @@ CREATE TABLE mainspring.live (
     priority            integer NOT NULL,
     failures            integer NOT NULL DEFAULT 0,
     crashes             integer NOT NULL DEFAULT 0,
-    phase               smallint NOT NULL,           -- pending: 0 in the future, 1 ready, -1 parked; 2 running; 3 waiting
+    phase               smallint NOT NULL,           -- pending: 0 future, 1 ready, -1 parked; 2 running; 3 waiting
     alone               boolean NOT NULL DEFAULT false,
     staged              boolean NOT NULL DEFAULT false,
     blocked             boolean NOT NULL DEFAULT false,  -- deferred because a running key was held

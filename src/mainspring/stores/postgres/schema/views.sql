@@ -80,7 +80,8 @@ FROM mainspring.job_executions
 WHERE tenant IS NOT NULL AND parent_id IS NOT NULL;
 
 CREATE OR REPLACE VIEW mainspring.locks AS
-SELECT l.name, l.owner, l.token, mainspring.as_time(l.acquired) AS acquired_at, mainspring.as_time(l.expires) AS expires_at
+SELECT l.name, l.owner, l.token, mainspring.as_time(l.acquired) AS acquired_at,
+    mainspring.as_time(l.expires) AS expires_at
 FROM mainspring.lock l
 WHERE l.expires > mainspring.now_micros()
 OFFSET 0;

@@ -1,5 +1,5 @@
--- Waits hardly at all for a key that an open transaction is about to take: the caller asks again, and holds no connection
--- meanwhile that others could use.
+-- Waits only briefly for a key that an open transaction is about to take: the caller repeats the statement, and
+-- occupies no connection meanwhile.
 SELECT to_json(a.known)::text, a.outcomes::text
 FROM (SELECT set_config('lock_timeout', '10ms', true) AS brief) s
 CROSS JOIN LATERAL mainspring.insert_rows(

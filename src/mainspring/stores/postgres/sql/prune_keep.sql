@@ -1,4 +1,4 @@
--- The oldest of the newest: from this id on, finished executions of the job are kept.
+-- The oldest of the newest executions: from this id on, finished executions of the job are kept.
 SELECT x.id FROM (
     (SELECT h.id FROM mainspring.history h
      WHERE h.job_key = (SELECT key FROM mainspring.incarnation WHERE job_id = $1::text) AND h.state = 'completed'

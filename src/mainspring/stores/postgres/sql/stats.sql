@@ -19,7 +19,8 @@ WITH parts AS (
     FROM (
         SELECT job_key, trigger, completed, partial, failed, cancelled, skipped FROM mainspring.trigger_totals
         UNION ALL
-        SELECT job_key, coalesce(trigger, 'enqueue'), completed, partial, failed, cancelled, skipped FROM mainspring.delta
+        SELECT job_key, coalesce(trigger, 'enqueue'), completed, partial, failed, cancelled, skipped
+            FROM mainspring.delta
     ) t
     WHERE $1::text IS NULL OR t.job_key = ANY (ARRAY(
         SELECT i.key FROM mainspring.incarnation i

@@ -4,7 +4,8 @@ unused AS (
     DELETE FROM mainspring.limit_state s WHERE s.key IN (
         SELECT u.key FROM mainspring.limit_state u
         WHERE u.running = 0 AND u.slot_look IS NULL AND u.token_look IS NULL
-            AND mainspring.refilled(u.level, u.since, mainspring.now_micros(), u.rate, u.burst) IS NOT DISTINCT FROM u.burst
+            AND mainspring.refilled(u.level, u.since, mainspring.now_micros(), u.rate, u.burst) IS NOT DISTINCT
+                FROM u.burst
         FOR UPDATE SKIP LOCKED
     )
 )

@@ -1,4 +1,4 @@
--- Waits hardly at all: see write_jobs.
+-- Waits only briefly: see write_jobs.
 SELECT to_json(a.won)::text, a.others::text
 FROM (SELECT set_config('lock_timeout', '50ms', true) AS brief) s
 CROSS JOIN LATERAL mainspring.write_ticks(

@@ -1,6 +1,5 @@
--- From the front of each lane.
--- `woken` are rows that were made ready on the way, `contended` says that others were left because of a key that somebody
--- else has locked for a moment.
+-- Claims from the front of each lane. `woken` are rows that became ready during the claim; `contended` says that rows
+-- were left because another transaction had a key of their limits locked.
 CREATE OR REPLACE FUNCTION mainspring.claim_in_order(
     new_owner text, handlers text[], queues text[], lease_for bigint, wanted integer, turn integer, only_alone boolean,
     now bigint, OUT claimed text, OUT blocked text, OUT taken integer, OUT alone_waiting boolean,
@@ -32,10 +31,10 @@ BEGIN
         RETURN;
     END IF;
     IF special THEN
-        -- A slot that a crash of the server gave back would let one too many run: such a claim waits for the disk.
+        -- If a crash lost the claim, its slot would be free, and one execution too many could run: wait for the disk.
         PERFORM set_config('synchronous_commit', 'on', true);
         SELECT c.claimed, c.blocked, c.taken, c.woken, c.contended INTO claimed, blocked, taken, woken, contended
-        FROM mainspring.claim_special(lanes, new_owner, until, wanted, turn, now) c;
+        FROM mainspring.claim_limited(lanes, new_owner, until, wanted, turn, now) c;
     ELSIF cardinality(lanes) = 1 THEN
         SELECT c.claimed, c.blocked, c.taken INTO claimed, blocked, taken
         FROM mainspring.claim_lane(lanes[1], new_owner, until, wanted, now) c;

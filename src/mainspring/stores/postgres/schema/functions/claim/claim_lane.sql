@@ -1,4 +1,4 @@
--- From the front of one lane, whose rows have neither a share nor limits.
+-- Claims from the front of one lane, whose rows have neither a share nor limits.
 CREATE OR REPLACE FUNCTION mainspring.claim_lane(
     its_lane text, new_owner text, until bigint, wanted integer, now bigint,
     OUT claimed text, OUT blocked text, OUT taken integer
@@ -27,7 +27,8 @@ BEGIN
     INTO claimed, picked, trading, lowest FROM best b;
     taken := coalesce(cardinality(picked), 0);
     IF trading IS NOT NULL THEN
-        SELECT t.claimed, t.blocked INTO claimed, blocked FROM mainspring.trade(picked, trading, new_owner, until, now) t;
+        SELECT t.claimed, t.blocked INTO claimed, blocked
+        FROM mainspring.trade(picked, trading, new_owner, until, now) t;
     ELSIF taken = wanted AND wanted >= mainspring.backlog() THEN
         PERFORM mainspring.remember(now, lowest, picked[wanted], its_lane);
     END IF;

@@ -1,4 +1,5 @@
--- As before; whether anything else is ready is asked in one go.
+-- Claims on from where the last claim of this connection ended, if nothing of a higher priority and no other lane has
+-- become ready.
 CREATE OR REPLACE FUNCTION mainspring.claim_onward(
     new_owner text, handlers text[], queues text[], until bigint, wanted integer, now bigint,
     OUT claimed text, OUT taken integer

@@ -1,7 +1,10 @@
--- A staged row trades its keys for the running ones; when one of those is held, the row is deferred by 5 s. True when
--- it was claimed. The holder stays locked until the deferral is committed, so that its ending finds the waiter; a
--- holder that is just being settled, or a key that an open transaction is about to take, is tried again very soon.
-CREATE OR REPLACE FUNCTION mainspring.claim_staged(wanted uuid, new_owner text, until bigint, now bigint, OUT holder uuid)
+-- A staged row trades its keys for the running ones; when one of those is held, the row is deferred by 5 s. Returns
+-- the holder, NULL when the row was claimed. The holder stays locked until the deferral is committed, so that its
+-- ending finds the waiting row; if the holder is just being settled, or an open transaction is about to take the key,
+-- the row is tried again very soon.
+CREATE OR REPLACE FUNCTION mainspring.claim_staged(
+    wanted uuid, new_owner text, until bigint, now bigint, OUT holder uuid
+)
 LANGUAGE plpgsql
     SET lock_timeout = '20ms'
 AS $$

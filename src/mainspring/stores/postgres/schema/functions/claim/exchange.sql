@@ -1,14 +1,14 @@
 -- `applied` lists positions, NULL stands for all; `freed` says that rows are ready that this claim did not take.
 -- Settle, wake what is parked, promote, then claim, as separate steps of one transaction: the claim sees the keys that
--- the settle freed. A claim goes on where the last one of its connection ended; or, when one lane alone is ready, begins at
--- its front; or takes its rows lane by lane.
--- A claim alone may be committed without waiting for the disk: should it be lost, the row waits as before, and the
--- fence holds the claimer's identity besides the number.
+-- the settle freed. A claim goes on where the last one of its connection ended; or starts at the front of the only lane
+-- that has ready rows; or takes its rows lane by lane.
+-- A claim alone is committed without waiting for the disk: if a crash loses it, the row is ready again, and the fence
+-- holds the owner besides the number.
 -- First attempts that completed come in `completed`, all other changes in `batch`: settling the former by themselves
 -- costs 4 to 16 % less, and nearly all changes are of that kind.
 CREATE OR REPLACE FUNCTION mainspring.exchange(
-    completed mainspring.completions, batch mainspring.changes, new_owner text, handlers text[], queues text[], lease_for bigint,
-    wanted integer, turn integer, only_alone boolean,
+    completed mainspring.completions, batch mainspring.changes, new_owner text, handlers text[], queues text[],
+    lease_for bigint, wanted integer, turn integer, only_alone boolean,
     OUT applied text, OUT freed boolean, OUT claimed text, OUT blocked text, OUT taken integer,
     OUT alone_waiting boolean, OUT next_due bigint, OUT now bigint
 ) LANGUAGE plpgsql
@@ -33,7 +33,8 @@ DECLARE
 BEGIN
     now := mainspring.now_micros();
     IF completed.ids IS NOT NULL THEN
-        SELECT s.applied, s.freed, s.fair, s.woken INTO done, freed, fair, woken FROM mainspring.settle_completed(completed, now) s;
+        SELECT s.applied, s.freed, s.fair, s.woken INTO done, freed, fair, woken
+        FROM mainspring.settle_completed(completed, now) s;
         IF cardinality(done) IS DISTINCT FROM cardinality(completed.ids) THEN
             applied := coalesce(array_to_string(done, ','), '');
         END IF;
@@ -63,7 +64,9 @@ BEGIN
     END IF;
     IF wanted IS NOT NULL THEN
         alone_waiting := false;
-        IF wanted >= mainspring.backlog() AND NOT only_alone AND current_setting('mainspring.claimed_up_to', true) <> '' THEN
+        IF wanted >= mainspring.backlog() AND NOT only_alone
+            AND current_setting('mainspring.claimed_up_to', true) <> ''
+        THEN
             SELECT o.claimed, o.taken INTO claimed, already
             FROM mainspring.claim_onward(new_owner, handlers, queues, now + lease_for, wanted, now) o;
         END IF;

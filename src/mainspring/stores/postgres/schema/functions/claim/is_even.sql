@@ -1,5 +1,5 @@
--- Whether every lane has its share at the same priority, as in a backlog: then the lanes simply take turns, and no more
--- rows need be looked at than are wanted.
+-- Whether every lane has enough ready rows at the same priority, as in a backlog: then the lanes simply take turns,
+-- and no more rows are read than are wanted.
 CREATE OR REPLACE FUNCTION mainspring.is_even(lanes text[], wanted integer) RETURNS boolean LANGUAGE plpgsql
 AS $$
 DECLARE

@@ -1,5 +1,6 @@
--- Lanes that have ready rows of these handlers and queues, but for one, over whose entries nobody walks.
-CREATE OR REPLACE FUNCTION mainspring.other_lanes(handlers text[], queues text[], but text) RETURNS text[] LANGUAGE plpgsql
+-- Lanes with ready rows of these handlers and queues, except one, whose index entries are skipped over.
+CREATE OR REPLACE FUNCTION mainspring.other_lanes(handlers text[], queues text[], but text) RETURNS text[]
+LANGUAGE plpgsql
 AS $$
 BEGIN
     RETURN (

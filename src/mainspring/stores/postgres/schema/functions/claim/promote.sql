@@ -1,5 +1,5 @@
--- Promote what has become due: a bounded number at once, so that a million rows due at the same instant hold up no
--- claim. `upcoming` is when the next one will be, `fair` are those that need a tag.
+-- Makes rows ready that have become due: a bounded number at once, so that a million rows due at the same instant
+-- delay no claim. `upcoming` is when the next row will be due, `fair` are those that need a tag.
 CREATE OR REPLACE FUNCTION mainspring.promote(now bigint, OUT upcoming bigint, OUT fair uuid[]) LANGUAGE plpgsql
 AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Lanes that have ready rows of these handlers and queues: a loose index scan, one seek per lane, however many rows.
+-- Lanes with ready rows of these handlers and queues: a loose index scan, one seek per lane, however many rows it has.
 CREATE OR REPLACE FUNCTION mainspring.ready_lanes(handlers text[], queues text[]) RETURNS text[] LANGUAGE plpgsql
 AS $$
 BEGIN

@@ -1,6 +1,7 @@
--- Which cancelled jobs have executions running: nearly always there is none, and one look into an empty index says so.
--- A function, because a query sees the world as it was when it began, and this must be asked after the claim. Jobs that run
--- are found by skipping along their index, so that neither many cancelled jobs nor many running rows are walked over.
+-- The cancelled jobs that have executions running. Nearly always there is none, and one probe of an empty index shows
+-- it. A function, because a query sees the database as it was when it began, and this must be read after the claim.
+-- Jobs that run are found by skipping along their index, so that neither many cancelled jobs nor many running rows are
+-- scanned.
 CREATE OR REPLACE FUNCTION mainspring.stopped_jobs() RETURNS text[] LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
@@ -16,7 +17,8 @@ BEGIN
             (SELECT l.job_key FROM mainspring.live l WHERE l.phase >= 2 ORDER BY l.job_key LIMIT 1)
             UNION ALL
             SELECT (
-                SELECT l.job_key FROM mainspring.live l WHERE l.phase >= 2 AND l.job_key > r.key ORDER BY l.job_key LIMIT 1
+                SELECT l.job_key FROM mainspring.live l WHERE l.phase >= 2
+                    AND l.job_key > r.key ORDER BY l.job_key LIMIT 1
             )
             FROM running r WHERE r.key IS NOT NULL
         )

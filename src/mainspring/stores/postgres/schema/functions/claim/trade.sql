@@ -1,5 +1,5 @@
--- Of rows locked by this claim, in this order, those staged trade their keys for the running ones, one by one; the others
--- are claimed already. Tells all of them.
+-- Of rows locked by this claim, in this order, the staged ones trade their keys for the running ones, one by one; the
+-- others are claimed already. Returns all of them as JSON.
 CREATE OR REPLACE FUNCTION mainspring.trade(
     picked uuid[], trading uuid[], new_owner text, until bigint, now bigint, OUT claimed text, OUT blocked text
 ) LANGUAGE plpgsql AS $$
@@ -13,7 +13,8 @@ BEGIN
         holders := holders || held;
     END LOOP;
     SELECT string_agg(mainspring.as_json(l), ',' ORDER BY p.n) FILTER (WHERE l.phase = 2),
-           string_agg('[' || mainspring.as_json(l) || ',' || coalesce(to_json(s.holder)::text, 'null') || ']', ',' ORDER BY p.n)
+           string_agg('[' || mainspring.as_json(l) || ',' || coalesce(to_json(s.holder)::text, 'null') || ']',
+               ',' ORDER BY p.n)
                FILTER (WHERE l.phase = 0)
     INTO claimed, blocked
     FROM unnest(picked) WITH ORDINALITY p (id, n)

@@ -1,5 +1,5 @@
--- The lanes to take from, in order, once per row: highest priority first, lanes in turns within a priority. They are
--- counted here without locks; what is locked afterwards is the best of each lane that nobody else has locked.
+-- The lanes to claim from, in order, once per row: highest priority first, lanes in turns within a priority. Rows are
+-- counted without locks; the claim then locks the best rows of each lane that are not locked.
 CREATE OR REPLACE FUNCTION mainspring.turns(lanes text[], wanted integer, turn integer) RETURNS text[] LANGUAGE plpgsql
 AS $$
 BEGIN

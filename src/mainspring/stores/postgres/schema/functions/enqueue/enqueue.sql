@@ -37,7 +37,7 @@ BEGIN
         answers := answers || json_build_object('id', r.id, 'outcome', done.outcome, 'holder', done.holder);
     END LOOP;
     IF special IS NOT NULL THEN
-        PERFORM mainspring.enter(special);
+        PERFORM mainspring.enter_limited(special);
     END IF;
     RETURN CASE WHEN json_typeof(request) = 'array' THEN array_to_json(answers) ELSE answers[1] END;
 END

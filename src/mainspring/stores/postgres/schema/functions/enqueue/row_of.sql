@@ -1,6 +1,7 @@
--- The row that a request asks for. The rules are in the template of the job, rendered by core (core.rules.new_execution);
--- here it gets an id, its instants, and what the request names.
-CREATE OR REPLACE FUNCTION mainspring.row_of(request json, now bigint) RETURNS mainspring.incoming LANGUAGE plpgsql AS $$
+-- The row that a request asks for. The rules are in the template of the job, which core renders
+-- (core.rules.new_execution); here the row gets an id, its instants, and what the request names.
+CREATE OR REPLACE FUNCTION mainspring.row_of(request json, now bigint) RETURNS mainspring.incoming
+LANGUAGE plpgsql AS $$
 DECLARE
     j mainspring.job;
     t jsonb;
@@ -33,13 +34,15 @@ BEGIN
     r.foreign_trace := trace;
     r.unique_key := CASE json_typeof(request->'unique') WHEN 'object' THEN request->'unique'->>'enqueued'
                                                         ELSE request->>'unique' END;
-    r.running_unique_key := CASE t->>'running_unique_key' WHEN '{unique}' THEN r.unique_key WHEN '{running}' THEN running END;
+    r.running_unique_key := CASE t->>'running_unique_key' WHEN '{unique}' THEN r.unique_key
+                                                          WHEN '{running}' THEN running END;
     r.overlap_key := t->>'overlap_key';
     r.running_overlap_key := t->>'running_overlap_key';
     r.slots := (t->>'overlap_slots')::integer;
     r.staged := coalesce((t->>'staged')::boolean, false);
     r.share := coalesce(request->>'share', CASE t->>'share' WHEN '{tenant}' THEN r.tenant END);
-    r.weight := nullif(coalesce(t->'weights'->>r.share, CASE WHEN r.share IS NOT NULL THEN t->'weights'->>'*' END), '1');
+    r.weight := CASE WHEN r.share IS NOT NULL
+                     THEN nullif(coalesce(t->'weights'->>r.share, t->'weights'->>'*'), '1')::integer END;
     r.limits := (
         SELECT '[' || string_agg(
             '{"key":' || to_json(mainspring.filled(l->>0, r.tenant, j.name, queue, params::json))::text || (l->>1), ','

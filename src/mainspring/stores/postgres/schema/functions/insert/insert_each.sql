@@ -6,7 +6,7 @@ DECLARE
     one record;
     outcomes json[] := '{}';
 BEGIN
-    PERFORM mainspring.know_jobs(array_agg(x.job_id), array_agg(x.job)) FROM unnest(rows) x;
+    PERFORM mainspring.ensure_incarnations(array_agg(x.job_id), array_agg(x.job)) FROM unnest(rows) x;
     FOREACH r IN ARRAY rows LOOP
         SELECT * INTO one FROM mainspring.insert_one(r, now);
         outcomes := outcomes || json_build_array(one.outcome, one.holder);

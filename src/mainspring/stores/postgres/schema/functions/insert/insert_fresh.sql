@@ -1,8 +1,9 @@
--- Fresh rows, whose bodies all begin with `opening` and come without it. Ids are new, except when a statement is repeated
--- after a lost connection. ON CONFLICT looks for the row first and writes it to the log twice, a quarter more for each. So
--- rows without a unique key are inserted as if all were new; only if one is not, all of them go the careful way.
--- Returns [[position, outcome, holder], ...] of those that were not added; NULL when all were.
-CREATE OR REPLACE FUNCTION mainspring.insert_fresh(rows mainspring.fresh, opening text, news text) RETURNS json LANGUAGE plpgsql
+-- Fresh rows, whose bodies all begin with `opening` and come without it. Ids are new, except when a statement is
+-- repeated after a lost connection. ON CONFLICT searches for the row first and writes it to the log twice, a quarter
+-- more work. So rows without a unique key are inserted as if all were new; only if one is not, all are inserted with
+-- ON CONFLICT. Returns [[position, outcome, holder], ...] of those that were not added; NULL when all were.
+CREATE OR REPLACE FUNCTION mainspring.insert_fresh(rows mainspring.fresh, opening text, news text) RETURNS json
+LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -22,7 +23,8 @@ BEGIN
     IF rows.unique_keys IS NULL THEN
         BEGIN
             INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, foreign_trace, trigger, body)
-            SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key), coalesce(r.priority, its_priority),
+            SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key),
+                coalesce(r.priority, its_priority),
                 CASE WHEN coalesce(r.due, r.created) <= now THEN 1 ELSE 0 END, coalesce(r.lane, its_lane),
                 r.foreign_trace, coalesce(its_trigger, mainspring.trigger_of(r.body)), opening || r.body
             FROM unnest(
@@ -35,8 +37,11 @@ BEGIN
     END IF;
     IF added IS NULL THEN
         WITH inserted AS (
-            INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, unique_key, foreign_trace, trigger, body)
-            SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key), coalesce(r.priority, its_priority),
+            INSERT INTO mainspring.live (
+                id, created, due, job_key, priority, phase, lane, unique_key, foreign_trace, trigger, body
+            )
+            SELECT r.id, r.created, coalesce(r.due, r.created), coalesce(r.key, its_key),
+                coalesce(r.priority, its_priority),
                 CASE WHEN coalesce(r.due, r.created) <= now THEN 1 ELSE 0 END, coalesce(r.lane, its_lane),
                 r.unique_key, r.foreign_trace, coalesce(its_trigger, mainspring.trigger_of(r.body)), opening || r.body
             FROM unnest(
@@ -48,7 +53,7 @@ BEGIN
         )
         SELECT array_agg(i.id) INTO added FROM inserted i;
     END IF;
-    ended := mainspring.take_back(added, rows.low, rows.high);
+    ended := mainspring.remove_ended(added, rows.low, rows.high);
     IF news IS NOT NULL THEN
         PERFORM pg_notify(split_part('mainspring.', '.', 1), news);
     END IF;

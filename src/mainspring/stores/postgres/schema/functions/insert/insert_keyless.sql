@@ -1,5 +1,6 @@
--- Live rows that ask for no key: all in one statement. Returns the ids that were known already.
-CREATE OR REPLACE FUNCTION mainspring.insert_keyless(rows mainspring.incoming[], now bigint) RETURNS uuid[] LANGUAGE plpgsql
+-- Live rows that ask for no key, all in one statement. Returns the ids that existed already.
+CREATE OR REPLACE FUNCTION mainspring.insert_keyless(rows mainspring.incoming[], now bigint) RETURNS uuid[]
+LANGUAGE plpgsql
 AS $$
 DECLARE
     added uuid[];
@@ -26,9 +27,9 @@ BEGIN
         )
         SELECT added || array_agg(id) INTO added FROM inserted;
         EXIT WHEN cardinality(added) = cardinality(rows);
-        PERFORM mainspring.know_jobs(array_agg(x.job_id), array_agg(x.job)) FROM unnest(rows) x;
+        PERFORM mainspring.ensure_incarnations(array_agg(x.job_id), array_agg(x.job)) FROM unnest(rows) x;
     END LOOP;
-    ended := mainspring.take_back(added);
+    ended := mainspring.remove_ended(added);
     IF ended IS NULL AND cardinality(added) = cardinality(rows) THEN
         RETURN NULL;
     END IF;

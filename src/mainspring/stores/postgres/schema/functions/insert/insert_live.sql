@@ -1,3 +1,4 @@
+-- One live row. False when its id or one of its keys is taken.
 CREATE OR REPLACE FUNCTION mainspring.insert_live(r mainspring.incoming, job integer, now bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,6 @@
-CREATE OR REPLACE FUNCTION mainspring.insert_missed(rows mainspring.fresh, added uuid[], ended uuid[], now bigint) RETURNS json
+-- Fresh rows that could not be inserted with the others, one by one. Returns [[position, outcome, holder], ...].
+CREATE OR REPLACE FUNCTION mainspring.insert_missed(rows mainspring.fresh, added uuid[], ended uuid[], now bigint)
+RETURNS json
 LANGUAGE plpgsql AS $$
 DECLARE
     r mainspring.incoming;

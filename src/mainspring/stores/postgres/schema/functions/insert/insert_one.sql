@@ -1,5 +1,5 @@
--- One execution, by the rules of the port: duplicate, unique_taken, skipped or added. The unique indexes decide who
--- gets a key; what they refuse is looked at again, and once more if the holder has vanished meanwhile.
+-- One execution, by the rules of the port: duplicate, unique_taken, skipped or added. The unique indexes decide which
+-- row gets a key; a refused row is tried once more if the holder has gone meanwhile.
 CREATE OR REPLACE FUNCTION mainspring.insert_one(r mainspring.incoming, now bigint, OUT outcome text, OUT holder uuid)
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,7 @@
--- `known` are the ids of keyless rows that were known already, `outcomes` what became of the others.
-CREATE OR REPLACE FUNCTION mainspring.insert_rows(keyless json, others json, audits json, OUT known uuid[], OUT outcomes json)
+-- Any executions. `known` are the ids of keyless rows that existed already, `outcomes` the results of the others.
+CREATE OR REPLACE FUNCTION mainspring.insert_rows(
+    keyless json, others json, audits json, OUT known uuid[], OUT outcomes json
+)
 LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
@@ -18,9 +20,9 @@ BEGIN
     IF others IS NOT NULL THEN
         outcomes := mainspring.insert_each(other_rows, now);
     END IF;
-    special := mainspring.special(keyless_rows, known, other_rows, outcomes);
+    special := mainspring.limited_rows(keyless_rows, known, other_rows, outcomes);
     IF special IS NOT NULL THEN
-        PERFORM mainspring.enter(special);
+        PERFORM mainspring.enter_limited(special);
     END IF;
     IF audits IS NOT NULL AND (
         json_array_length(keyless) > coalesce(cardinality(known), 0)

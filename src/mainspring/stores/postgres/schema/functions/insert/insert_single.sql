@@ -10,9 +10,11 @@ AS $$
 DECLARE
     later bigint := coalesce(its_due, at);
 BEGIN
-    INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, unique_key, foreign_trace, trigger, body)
-    SELECT wanted, at, later, i.key, its_priority, CASE WHEN later <= mainspring.now_micros() THEN 1 ELSE 0 END, its_lane,
-        its_key, trace, mainspring.trigger_of(its_body), its_body
+    INSERT INTO mainspring.live (
+        id, created, due, job_key, priority, phase, lane, unique_key, foreign_trace, trigger, body
+    )
+    SELECT wanted, at, later, i.key, its_priority, CASE WHEN later <= mainspring.now_micros() THEN 1 ELSE 0 END,
+        its_lane, its_key, trace, mainspring.trigger_of(its_body), its_body
     FROM mainspring.incarnation i WHERE i.job_id = its_job_id
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN

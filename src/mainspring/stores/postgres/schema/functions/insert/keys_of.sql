@@ -5,10 +5,11 @@ DECLARE
 BEGIN
     FOR try IN 1..2 LOOP
         keys := ARRAY(
-            SELECT (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = x.job_id) FROM unnest(job_ids) x (job_id)
+            SELECT (SELECT i.key FROM mainspring.incarnation i WHERE i.job_id = x.job_id)
+                FROM unnest(job_ids) x (job_id)
         );
         EXIT WHEN array_position(keys, NULL) IS NULL;
-        PERFORM mainspring.know_jobs(job_ids, jobs);
+        PERFORM mainspring.ensure_incarnations(job_ids, jobs);
     END LOOP;
     RETURN keys;
 END

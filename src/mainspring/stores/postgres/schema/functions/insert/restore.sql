@@ -1,6 +1,7 @@
--- Rows, the ids of those that are not kept, and log lines. Who is known already is left alone, log lines and all.
--- Returns how many were new.
-CREATE OR REPLACE FUNCTION mainspring.restore(rows json, unkept uuid[], log_lines json) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Copied rows, the ids of those that are not kept, and log lines. Executions that exist already are skipped with their
+-- log lines. Returns how many were new.
+CREATE OR REPLACE FUNCTION mainspring.restore(rows json, unkept uuid[], log_lines json) RETURNS bigint
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     added bigint;
@@ -49,7 +50,7 @@ BEGIN
     SELECT count(*), array_agg(g.id) FILTER (WHERE g.lives AND (g.share IS NOT NULL OR g.limits IS NOT NULL))
     INTO added, special FROM given g;
     IF special IS NOT NULL THEN
-        PERFORM mainspring.enter(special);
+        PERFORM mainspring.enter_limited(special);
     END IF;
     RETURN added;
 END

@@ -1,4 +1,4 @@
--- The id of the job that was deleted, or NULL. What is left of its history is removed in small steps, by purge_some.
+-- Deletes the job and returns its id, or NULL. Its history is removed in small steps, by purge_some.
 CREATE OR REPLACE FUNCTION mainspring.delete_job(wanted text, seen bigint, purge boolean, audit json) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Jobs whose time has come, earliest first, each with the store's now and when the first of the others is due. There is
--- always one row. A function, because of its settings: a plan for this very limit would be made anew each time.
+-- Jobs that are due, earliest first, each with the store's now and the time of the first job that is not due yet.
+-- There is always one row. A function because of its settings: otherwise each limit would be planned separately.
 CREATE OR REPLACE FUNCTION mainspring.due_jobs(most bigint) RETURNS TABLE (
     now bigint, upcoming bigint, due bigint, name text, id text, version bigint, origin text, declared text,
     overrides text, release text, next_run bigint, last_tick bigint, anchor bigint, paused bigint, paused_by text,

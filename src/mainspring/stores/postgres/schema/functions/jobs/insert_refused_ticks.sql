@@ -1,4 +1,4 @@
--- Executions of ticks that could not be added with the others, one by one: most of them are skipped.
+-- Executions of ticks that could not be inserted with the others, one by one: most of them are skipped.
 CREATE OR REPLACE FUNCTION mainspring.insert_refused_ticks(
     t mainspring.ticks, won bigint[], numbers bigint[], added uuid[], ended uuid[], now bigint
 ) RETURNS json LANGUAGE plpgsql AS $$
@@ -12,8 +12,8 @@ BEGIN
         SELECT r.*, w.number, r.id = ANY (ended) AS known
         FROM unnest(won, numbers) w (place, number)
         JOIN unnest(
-            t.jobs, t.job_ids, t.ids, t.lanes, t.priorities, t.created, t.dues, t.bodies, t.overlap_keys, t.running_keys,
-            t.staged
+            t.jobs, t.job_ids, t.ids, t.lanes, t.priorities, t.created, t.dues, t.bodies, t.overlap_keys,
+            t.running_keys, t.staged
         ) WITH ORDINALITY r (
             job, job_id, id, lane, priority, created, due, body, overlap_key, running_key, staged, place
         ) ON r.place = w.place

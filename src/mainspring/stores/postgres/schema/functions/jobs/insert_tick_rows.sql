@@ -1,3 +1,4 @@
+-- The executions of one job's ticks, with their numbers, from the incarnation that the write has locked anyway.
 CREATE OR REPLACE FUNCTION mainspring.insert_tick_rows(
     of_job text, keyless mainspring.incoming[], others mainspring.incoming[], now bigint
 ) RETURNS json LANGUAGE plpgsql AS $$

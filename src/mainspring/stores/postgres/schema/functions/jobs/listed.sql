@@ -1,4 +1,4 @@
--- The row of a job in `job_list`. Whoever writes the job renders what to search in: not every database knows the lower
+-- The row of a job in `job_list`. The client renders the text to search in, because not every database knows the lower
 -- case of every letter.
 CREATE OR REPLACE FUNCTION mainspring.listed(j mainspring.job, job_key integer) RETURNS mainspring.job_list
 LANGUAGE sql STABLE AS $$

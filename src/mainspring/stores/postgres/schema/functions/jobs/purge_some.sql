@@ -1,4 +1,4 @@
--- Removes a part of the history of one job deleted with it; false when nothing is left to do.
+-- Removes a part of the history of one job that was deleted with its history; false when nothing is left to do.
 CREATE OR REPLACE FUNCTION mainspring.purge_some(most integer) RETURNS boolean LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off

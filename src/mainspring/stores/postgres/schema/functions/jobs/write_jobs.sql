@@ -28,14 +28,14 @@ BEGIN
         answer := mainspring.insert_tick_rows((one.job).id, one.keyless, one.others, now);
         answers := answers || answer;
         IF one.keyless IS NOT NULL OR one.others IS NOT NULL THEN
-            special := special || mainspring.special(
+            special := special || mainspring.limited_rows(
                 one.keyless, ARRAY(SELECT json_array_elements_text(nullif(answer->>'known', '')::json))::uuid[],
                 one.others, nullif(answer->>'outcomes', '')::json
             );
         END IF;
     END LOOP;
     IF special IS NOT NULL THEN
-        PERFORM mainspring.enter(special);
+        PERFORM mainspring.enter_limited(special);
     END IF;
     RETURN array_to_json(answers);
 END

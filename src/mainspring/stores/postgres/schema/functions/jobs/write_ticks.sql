@@ -1,7 +1,8 @@
--- `won` are the places of the writes that won. Their executions are added, but for those in `others`: [[place, outcome,
--- holder], ...]. Another scheduler that is at the same ticks is not waited for, it will have made them; should it fail,
--- they are still due.
-CREATE OR REPLACE FUNCTION mainspring.write_ticks(t mainspring.ticks, OUT won bigint[], OUT others json) LANGUAGE plpgsql
+-- `won` are the positions of the writes that won. Their executions are added, except those in `others`: [[position,
+-- outcome, holder], ...]. Jobs that another scheduler has locked are skipped: it makes the same ticks, and if it
+-- fails, they are still due.
+CREATE OR REPLACE FUNCTION mainspring.write_ticks(t mainspring.ticks, OUT won bigint[], OUT others json)
+LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -15,7 +16,7 @@ DECLARE
     added uuid[];
     ended uuid[];
 BEGIN
-    PERFORM mainspring.know_jobs(t.job_ids, t.jobs);
+    PERFORM mainspring.ensure_incarnations(t.job_ids, t.jobs);
     WITH mine AS (
         SELECT g.*
         FROM unnest(
@@ -51,7 +52,7 @@ BEGIN
     )
     SELECT array_agg(n.place), array_agg(n.last_number), (SELECT array_agg(i.id) FROM inserted i)
     INTO won, numbers, added FROM numbered n;
-    ended := mainspring.take_back(added);
+    ended := mainspring.remove_ended(added);
     IF ended IS NOT NULL OR coalesce(cardinality(added), 0) < cardinality(won) THEN
         others := mainspring.insert_refused_ticks(t, won, numbers, added, ended, now);
     END IF;

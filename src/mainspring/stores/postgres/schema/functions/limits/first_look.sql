@@ -1,5 +1,5 @@
--- When the next look is due: at once, if it lies further ahead than any look is put off, so that the clock must have been
--- set back.
+-- When the next look is due: at once, if it lies further ahead than any look is ever scheduled, because then the clock
+-- was set back.
 CREATE OR REPLACE FUNCTION mainspring.first_look() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     look bigint := (

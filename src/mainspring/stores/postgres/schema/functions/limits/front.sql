@@ -1,5 +1,6 @@
--- The first ready rows of a lane: those with a share by their tags.
-CREATE OR REPLACE FUNCTION mainspring.front(of_lane text, most integer) RETURNS TABLE (priority integer, tag bigint, id uuid)
+-- The first ready rows of a lane: those with a share in the order of their tags.
+CREATE OR REPLACE FUNCTION mainspring.front(of_lane text, most integer)
+RETURNS TABLE (priority integer, tag bigint, id uuid)
 LANGUAGE plpgsql ROWS 100 AS $$
 #variable_conflict use_column
 BEGIN

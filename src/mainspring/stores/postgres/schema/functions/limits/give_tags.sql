@@ -1,7 +1,7 @@
 -- Rows of a lane that have a share are claimed in the order of their tags. A row that becomes ready goes to the front
--- of its lane and priority, or behind the last one of its share by as much as its weight says. The rows given have no
--- tag yet; those without a share get none. Phases are asked for in a way that no index on ready rows answers: to find
--- the rows by their ids is cheaper.
+-- of its lane and priority, or behind the last row of its share, at a distance given by its weight. The rows given
+-- have no tag yet; those without a share get none. Phases are compared in a way that no index on ready rows matches:
+-- finding the rows by their ids is cheaper.
 CREATE OR REPLACE FUNCTION mainspring.give_tags(ready uuid[]) RETURNS void LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_nestloop = on
@@ -12,7 +12,8 @@ AS $$
 BEGIN
     WITH newcomer AS MATERIALIZED (
         SELECT l.id, l.lane, l.priority, l.share, 1000000 / greatest(l.weight, 1) AS step
-        FROM mainspring.live l WHERE l.id = ANY (ready) AND greatest(l.phase, 0::smallint) = 1 AND l.share IS NOT NULL AND l.tag IS NULL
+        FROM mainspring.live l WHERE l.id = ANY (ready) AND greatest(l.phase, 0::smallint) = 1 AND l.share IS NOT NULL
+            AND l.tag IS NULL
     ), stepped AS (
         SELECT n.*, row_number() OVER its AS nth, sum(n.step) OVER its - first_value(n.step) OVER its AS behind
         FROM newcomer n WINDOW its AS (PARTITION BY n.lane, n.priority, n.share ORDER BY n.id)
@@ -23,7 +24,8 @@ BEGIN
             ORDER BY l.tag LIMIT 1
         ), 0), s.step + (
             SELECT l.tag FROM mainspring.live l
-            WHERE l.phase = 1 AND l.tag IS NOT NULL AND l.lane = s.lane AND l.priority = s.priority AND l.share = s.share
+            WHERE l.phase = 1 AND l.tag IS NOT NULL AND l.lane = s.lane AND l.priority = s.priority
+                AND l.share = s.share
             ORDER BY l.tag DESC LIMIT 1
         )) END AS first
         FROM stepped s

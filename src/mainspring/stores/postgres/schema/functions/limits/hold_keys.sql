@@ -1,6 +1,7 @@
--- Locks the keys of these limits, those of them that nobody else has locked. Nobody is waited for: whoever claims may
--- have locked other keys when it settled.
-CREATE OR REPLACE FUNCTION mainspring.hold_keys(all_limits text[]) RETURNS mainspring.limit_state[] LANGUAGE plpgsql AS $$
+-- Locks the keys of these limits, except those that another transaction has locked. It never waits, because a claim
+-- may have locked other keys when it settled.
+CREATE OR REPLACE FUNCTION mainspring.hold_keys(all_limits text[]) RETURNS mainspring.limit_state[]
+LANGUAGE plpgsql AS $$
 DECLARE
     wanted text[] := ARRAY(SELECT k.key FROM mainspring.keys_in(all_limits) k);
 BEGIN

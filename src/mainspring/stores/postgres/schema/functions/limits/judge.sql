@@ -1,20 +1,21 @@
--- Judges rows one by one, in this order, and claims those that have room under all of their limits and get the keys they
--- trade theirs for. A row without room is parked and passes on the room it had under the limits before that one; a staged
--- one whose key is held passes on all it had. A row whose key somebody else has locked stays as it is: `left_ready` of
--- them. `claimable` are rows that the caller is to claim; `blocked` and `holders` staged ones that could not be.
+-- Judges rows one by one, in this order, and claims those that have room under all of their limits and get their
+-- running keys. A row without room is parked, and the room it had under earlier limits goes to others; so does the
+-- room of a staged row whose key is held. A row whose limit key another transaction has locked stays ready:
+-- `left_ready` counts them. `claimable` are rows for the caller to claim; `blocked` and `holders` are staged rows
+-- whose keys were held.
 CREATE OR REPLACE FUNCTION mainspring.judge(
-    picked uuid[], new_owner text, until bigint, now bigint, OUT claimable uuid[], OUT blocked uuid[], OUT holders uuid[],
-    OUT woken uuid[], OUT left_ready integer
+    picked uuid[], new_owner text, until bigint, now bigint, OUT claimable uuid[], OUT blocked uuid[],
+    OUT holders uuid[], OUT woken uuid[], OUT left_ready integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    -- of each key that was locked
+    -- per key that was locked
     keys text[]; used integer[]; levels double precision[]; sinces bigint[]; rates double precision[]; bursts integer[];
     slot_looks bigint[]; token_looks bigint[];
-    -- of the limits of one row, which are nearly always those of the row before
+    -- per limit of one row; rows next to each other nearly always have the same
     read text := ''; ns integer[]; slots integer[]; its_rates double precision[]; its_bursts integer[]; numbers text[];
-    -- rows to be parked, together as long as nobody is woken
+    -- rows to park, together as long as no row is woken
     parked uuid[] := '{}'; parked_keys text[] := '{}'; parked_kinds boolean[] := '{}'; parked_numbers text[] := '{}';
-    -- how many of the limits of a row, the first ones, have room that it cannot use
+    -- how many of the first limits of a row have room that it cannot use
     unused integer;
     r record;
     n integer;
@@ -91,7 +92,7 @@ BEGIN
         END IF;
         FOR i IN 1 .. cardinality(ns) LOOP
             n := ns[i];
-            IF array_position(ns, n) = i THEN  -- once for a key, whatever kinds of limits name it
+            IF array_position(ns, n) = i THEN  -- once per key, whatever kinds of limits name it
                 used[n] := used[n] + 1;
             END IF;
             IF slots[i] IS NULL THEN

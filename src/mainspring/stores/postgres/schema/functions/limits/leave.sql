@@ -1,7 +1,6 @@
--- Running rows with these limits have left their slots; rows that were parked, or woken, under these keys have been
--- changed: those keys are looked at next. Returns the rows that are ready for it. Keys are locked in their order, by all
--- who wait for them: a row that is parked at this instant is parked before or after, and in either case seen by one of
--- the two.
+-- Running rows with these limits have left their slots; rows that were parked, or woken, under these keys have
+-- changed. Wakes rows under those keys and returns them. Every transaction that waits for keys locks them in the same
+-- order, so a row that is parked at this moment is parked before or after, and one of the two transactions sees it.
 CREATE OR REPLACE FUNCTION mainspring.leave(left_limits text[], left_keys text[]) RETURNS uuid[] LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_nestloop = on

@@ -1,4 +1,4 @@
--- The same, locked; those that somebody else has locked are left out.
+-- The first ready rows of a lane, locked; rows that another transaction has locked are skipped.
 CREATE OR REPLACE FUNCTION mainspring.lock_front(of_lane text, most bigint) RETURNS TABLE (id uuid, nth bigint)
 LANGUAGE plpgsql ROWS 100 AS $$
 #variable_conflict use_column

@@ -1,6 +1,6 @@
--- Keys whose look has come: of each line as many rows are ready again as there is room for by its numbers. Keys that
--- somebody else has locked are being looked at. Looks from before the clock was set back are due, and a bucket that is
--- counted from an instant yet to come fills up from now on.
+-- Keys whose look is due: in each wait line as many rows become ready as its numbers allow. Keys that another
+-- transaction has locked are being looked at. Looks scheduled before the clock was set back are due, and a bucket
+-- counted from a future instant fills up from now on.
 CREATE OR REPLACE FUNCTION mainspring.look(now bigint) RETURNS uuid[] LANGUAGE plpgsql AS $$
 DECLARE
     s mainspring.limit_state;
@@ -14,7 +14,8 @@ BEGIN
             ORDER BY least(e.slot_look, e.token_look) LIMIT 100
         ) || ARRAY(
             SELECT e.ctid FROM mainspring.limit_state e
-            WHERE (e.slot_look IS NOT NULL OR e.token_look IS NOT NULL) AND least(e.slot_look, e.token_look) > now + 5000000
+            WHERE (e.slot_look IS NOT NULL OR e.token_look IS NOT NULL)
+                AND least(e.slot_look, e.token_look) > now + 5000000
             LIMIT 100
         ))
         FOR UPDATE SKIP LOCKED

@@ -1,5 +1,6 @@
--- The next line of those that wait for a slot, or for a token, of this key; NULL after the last one.
-CREATE OR REPLACE FUNCTION mainspring.next_line(of_key text, with_token boolean, after text) RETURNS text LANGUAGE plpgsql AS $$
+-- The next wait line for a slot, or for a token, of this key; NULL after the last one.
+CREATE OR REPLACE FUNCTION mainspring.next_line(of_key text, with_token boolean, after text) RETURNS text
+LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT l.line FROM mainspring.live l

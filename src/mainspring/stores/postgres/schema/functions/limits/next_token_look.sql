@@ -1,5 +1,6 @@
--- When those who wait for a token are to be looked at again, after a look has woken as many as there were tokens.
-CREATE OR REPLACE FUNCTION mainspring.next_token_look(of_key text, level double precision, since bigint, now bigint) RETURNS bigint
+-- When rows that wait for a token are looked at again, after a look has woken as many as there were tokens.
+CREATE OR REPLACE FUNCTION mainspring.next_token_look(of_key text, level double precision, since bigint, now bigint)
+RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     this_line text := mainspring.next_line(of_key, true, '');

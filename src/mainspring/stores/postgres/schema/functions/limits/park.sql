@@ -1,5 +1,6 @@
--- These rows, one after another, in the order given: each place follows from those before.
-CREATE OR REPLACE FUNCTION mainspring.park(ids uuid[], keys text[], kinds boolean[], numbers text[]) RETURNS void LANGUAGE plpgsql
+-- Parks these rows one after another, in the order given: each place follows from those before.
+CREATE OR REPLACE FUNCTION mainspring.park(ids uuid[], keys text[], kinds boolean[], numbers text[]) RETURNS void
+LANGUAGE plpgsql
 AS $$
 DECLARE
     r record;
@@ -10,7 +11,8 @@ BEGIN
     FOR r IN
         SELECT l.id, l.priority, l.share, 1000000 / greatest(l.weight, 1) AS step, x.key, x.kind,
             x.numbers || ' ' || l.lane AS line,
-            CASE WHEN (l.parked, l.for_token, l.line) = (x.key, x.kind, x.numbers || ' ' || l.lane) THEN l.place END AS place
+            CASE WHEN (l.parked, l.for_token, l.line) = (x.key, x.kind, x.numbers || ' ' || l.lane)
+                THEN l.place END AS place
         FROM unnest(ids, keys, kinds, numbers) WITH ORDINALITY x (id, key, kind, numbers, n)
         JOIN mainspring.live l ON l.id = x.id WHERE l.share IS NOT NULL ORDER BY x.n
     LOOP

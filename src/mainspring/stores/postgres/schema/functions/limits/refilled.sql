@@ -1,4 +1,4 @@
--- What the bucket holds now: see model.limits.refilled. One that nobody has used yet is full.
+-- What the bucket holds now: see model.limits.refilled. A bucket that was never used is full.
 CREATE OR REPLACE FUNCTION mainspring.refilled(
     level double precision, since bigint, now bigint, rate double precision, burst integer
 ) RETURNS double precision LANGUAGE sql IMMUTABLE AS $$

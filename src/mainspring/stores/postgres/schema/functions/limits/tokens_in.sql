@@ -1,3 +1,3 @@
--- Whole tokens; one that is short of a millionth by the rounding of sums is one.
+-- Whole tokens; a level that is less than a millionth short of a whole number counts as that number.
 CREATE OR REPLACE FUNCTION mainspring.tokens_in(level double precision) RETURNS integer LANGUAGE sql IMMUTABLE
 AS $$ SELECT greatest(0, floor(level + 1e-6))::integer $$;

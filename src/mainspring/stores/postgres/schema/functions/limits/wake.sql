@@ -1,7 +1,7 @@
--- Of each line the first rows are ready again: `most`, but no more than there is room for by its numbers when so many slots
--- are `used`, or the bucket held this much; NULL stands for as many as there is room for. Those with a share come to be
--- promoted, and get their tags then. Whoever calls this has locked the key; a row that somebody else has locked is about
--- to end.
+-- Makes the first rows of each wait line ready again: `most`, but no more than its numbers allow when so many slots
+-- are `used`, or the bucket held this much; NULL stands for as many as they allow. Rows with a share are promoted
+-- next, and get their tags then. The caller has locked the key. A row that another transaction has locked is about to
+-- end.
 CREATE OR REPLACE FUNCTION mainspring.wake(
     of_key text, with_token boolean, most bigint, used integer, level double precision, since bigint, now bigint
 ) RETURNS uuid[] LANGUAGE plpgsql AS $$

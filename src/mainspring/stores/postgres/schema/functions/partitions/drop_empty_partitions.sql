@@ -1,3 +1,4 @@
+-- Drops months before this one that have become empty. Returns how many.
 CREATE OR REPLACE FUNCTION mainspring.drop_empty_partitions(before date) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     name text;

@@ -1,5 +1,6 @@
--- Once an hour, by whoever comes first: this month and the next two exist, empty months of the past do not. It waits
--- for nobody: what is locked now is tried again in an hour. Who may not create tables leaves it to `mainspring db migrate`.
+-- Once an hour, by the first process that calls it: creates the partitions of this month and the next two, and drops
+-- empty months of the past. It never waits: what is locked now is tried again in an hour. A role that may not create
+-- tables leaves it to `mainspring db migrate`.
 CREATE OR REPLACE FUNCTION mainspring.keep_partitions() RETURNS boolean LANGUAGE plpgsql
     SET lock_timeout = '200ms'
 AS $$

@@ -1,6 +1,6 @@
--- Attached, not created in place: that lets reads and writes of other partitions go on. Rows of that month that came
--- too early are moved out of the default partition first. The check spares the server a look at all rows when it attaches
--- the month; afterwards each row would be checked against it for nothing.
+-- The month is attached, not created in place, so that reads and writes of other partitions continue. Rows of that
+-- month that came too early are moved out of the default partition first. The check spares the server a scan of all
+-- rows when it attaches the month; it is dropped afterwards, because each new row would be checked against it.
 CREATE OR REPLACE FUNCTION mainspring.make_partition(month date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     name text := to_char(month, '"history_"YYYY_MM');

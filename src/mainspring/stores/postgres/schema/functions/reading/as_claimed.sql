@@ -1,5 +1,6 @@
--- A row just claimed; `same` is what all rows of the claim have in common.
-CREATE OR REPLACE FUNCTION mainspring.as_claimed(r mainspring.live, same text) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+-- A row just claimed as JSON; `same` is what all rows of the claim have in common.
+CREATE OR REPLACE FUNCTION mainspring.as_claimed(r mainspring.live, same text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT concat(
         r.body, ',"id":"', r.id, '","created":', r.created, ',"due":', r.due, ',"token":', r.token,

@@ -1,3 +1,4 @@
+-- The attempts of a finished row: as stored, or the single one in its three columns.
 CREATE OR REPLACE FUNCTION mainspring.attempts_of(r mainspring.history) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT CASE WHEN r.tried IS NULL THEN r.attempts ELSE concat(

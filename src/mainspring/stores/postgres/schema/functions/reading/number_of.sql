@@ -1,4 +1,6 @@
-CREATE OR REPLACE FUNCTION mainspring.number_of(wanted_job integer, wanted uuid) RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
+-- The number that `fold` gave to an execution; NULL when it has not run yet.
+CREATE OR REPLACE FUNCTION mainspring.number_of(wanted_job integer, wanted uuid) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT n.first + array_position(n.ids, wanted) - 1
     FROM mainspring.numbers n

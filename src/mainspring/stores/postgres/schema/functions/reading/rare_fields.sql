@@ -1,4 +1,5 @@
--- `rest_of`, but not put into the query that calls it: to prepare so long an expression costs more than a row.
+-- `rest_of`, but not inlined into the query that calls it: planning so long an expression costs more than reading a
+-- row.
 CREATE OR REPLACE FUNCTION mainspring.rare_fields(r mainspring.live) RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- What a live row has to say beyond what every one has; the usual one nothing.
+-- The fields of a live row that most rows do not have.
 CREATE OR REPLACE FUNCTION mainspring.rest_of(r mainspring.live) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT CASE WHEN r.failures = 0 AND r.crashes = 0 AND NOT r.alone AND NOT r.staged AND num_nonnulls(

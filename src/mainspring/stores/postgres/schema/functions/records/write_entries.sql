@@ -1,5 +1,6 @@
--- `writes` are [{entry, seen, remove, audit, n}, ...]. Returns the positions of those that won. Entries are written in the
--- order of their keys, whoever writes, so that two never wait for each other; writes of one entry in the order given.
+-- `writes` are [{entry, seen, remove, audit, n}, ...]. Returns the positions of those that won. All processes write
+-- entries in the order of their keys, so that no two wait for each other; writes of one entry happen in the order
+-- given.
 CREATE OR REPLACE FUNCTION mainspring.write_entries(writes json) RETURNS integer[] LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off

@@ -1,4 +1,4 @@
--- Puts or removes an entry where the stored version is the one seen: 0 for none, NULL for whatever is there.
+-- Puts or removes an entry if the stored version is the one seen: 0 for none, NULL for any.
 CREATE OR REPLACE FUNCTION mainspring.write_entry(w mainspring.entry, seen bigint, remove boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

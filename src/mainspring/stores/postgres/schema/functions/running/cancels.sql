@@ -1,3 +1,4 @@
+-- Running executions of this owner that were asked to stop, with the reasons.
 CREATE OR REPLACE FUNCTION mainspring.cancels(of_owner text) RETURNS json LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off

@@ -1,4 +1,4 @@
--- Finished executions and their log lines, except those whose follow-ups are not done. Returns how many went.
+-- Deletes finished executions and their log lines, except those whose follow-ups are not done. Returns how many.
 CREATE OR REPLACE FUNCTION mainspring.delete_finished(ids uuid[]) RETURNS integer LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off

@@ -1,5 +1,5 @@
--- Marks running rows as asked to stop; the first request's time and reason stay. Returns the positions of those that
--- run under that token.
+-- Marks running rows as asked to stop; the time and reason of the first request stay. Returns the positions of those
+-- that run under that token.
 CREATE OR REPLACE FUNCTION mainspring.request_cancel(requests json) RETURNS integer[] LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off

@@ -1,3 +1,4 @@
+-- The follow-ups of these executions are done; those that are not to be kept are deleted.
 CREATE OR REPLACE FUNCTION mainspring.todo_done(ids uuid[]) RETURNS void LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off

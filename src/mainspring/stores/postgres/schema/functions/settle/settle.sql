@@ -1,5 +1,5 @@
--- When some changes end rows and others do not, all rows are locked first, in the order of their ids. Keys of limits are
--- locked last.
+-- Any changes. When some end rows and others do not, all rows are locked first, in the order of their ids. Keys of
+-- limits are locked last.
 CREATE OR REPLACE FUNCTION mainspring.settle(
     batch mainspring.changes, now bigint, OUT applied integer[], OUT freed boolean, OUT fair uuid[],
     OUT woken uuid[]
@@ -12,7 +12,8 @@ DECLARE
     lasting record;
 BEGIN
     IF batch.flags IS NOT NULL THEN
-        SELECT array_agg(x.id) FILTER (WHERE x.parked IS NOT NULL), array_agg(x.parked) FILTER (WHERE x.parked IS NOT NULL)
+        SELECT array_agg(x.id) FILTER (WHERE x.parked IS NOT NULL),
+            array_agg(x.parked) FILTER (WHERE x.parked IS NOT NULL)
         INTO waited, waited_keys
         FROM (SELECT l.id, l.parked FROM mainspring.live l WHERE l.id = ANY (batch.ids) ORDER BY l.id FOR UPDATE) x;
     END IF;

@@ -1,6 +1,7 @@
--- As settle_final, with a third of the work left out.
+-- settle_final for first attempts that completed, all of one owner: a third of the work is left out.
 CREATE OR REPLACE FUNCTION mainspring.settle_completed(
-    batch mainspring.completions, now bigint, OUT applied integer[], OUT freed boolean, OUT fair uuid[], OUT woken uuid[]
+    batch mainspring.completions, now bigint, OUT applied integer[], OUT freed boolean, OUT fair uuid[],
+    OUT woken uuid[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     unique_keys text[];
@@ -10,7 +11,8 @@ BEGIN
     WITH gone AS (
         DELETE FROM mainspring.live l
         WHERE l.id = ANY (batch.ids) AND greatest(l.phase, 1::smallint) = 2 AND l.owner = batch.owner
-            AND l.token = batch.tokens[CASE cardinality(batch.tokens) WHEN 1 THEN 1 ELSE width_bucket(l.id, batch.ids) END]
+            AND l.token = batch.tokens[CASE cardinality(batch.tokens)
+                WHEN 1 THEN 1 ELSE width_bucket(l.id, batch.ids) END]
         RETURNING width_bucket(l.id, batch.ids) AS n, l.id, l.job_key, l.number, l.started, l.unique_key, l.overlap_key,
             l.created, l.due, l.claimed, l.cancel_requested, l.token, l.staged, l.stray, l.running_unique_key,
             l.running_overlap_key, l.cancel_reason, l.tenant, l.parent_id, l.foreign_trace, l.attempts, l.result,
@@ -24,8 +26,8 @@ BEGIN
         )
         SELECT g.id, g.created, g.due, g.claimed, g.started, batch.ats[g.n],
             CASE WHEN g.attempts IS NULL THEN batch.tries[g.n] END, batch.cpus[g.n], batch.owner, g.cancel_requested,
-            g.number, g.token, g.job_key, 0, 0, false, g.staged, false, true, g.stray, 'completed', g.unique_key, g.overlap_key,
-            g.running_unique_key, g.running_overlap_key, g.cancel_reason, g.tenant, g.parent_id, g.foreign_trace,
+            g.number, g.token, g.job_key, 0, 0, false, g.staged, false, true, g.stray, 'completed', g.unique_key,
+            g.overlap_key, g.running_unique_key, g.running_overlap_key, g.cancel_reason, g.tenant, g.parent_id, g.foreign_trace,
             CASE WHEN g.attempts IS NOT NULL THEN mainspring.with_attempt(g.attempts, concat(
                 '{"number":1,"worker":', to_json(batch.owner)::text, ',"started":', batch.tries[g.n],
                 ',"ended":', batch.ats[g.n], ',"end":"completed"', ',"cpu_ms":' || batch.cpus[g.n], '}'

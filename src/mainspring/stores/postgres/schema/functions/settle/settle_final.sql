@@ -1,6 +1,6 @@
--- Changes that end the row: it goes from the live table to history in one statement, with its statistics.
--- `= ANY` on the primary key visits, and locks, in the order of ids. The position of a row in the batch is found by
--- halving; what the change says is then taken from the arrays, which is cheaper than a join.
+-- Changes that end the row: one statement moves it from the live table to history and counts it. `= ANY` on the
+-- primary key visits, and locks, rows in the order of their ids. The position of a row in the batch is found by binary
+-- search, and the values of its change are read from the arrays: cheaper than a join.
 CREATE OR REPLACE FUNCTION mainspring.settle_final(
     batch mainspring.changes, now bigint, OUT applied integer[], OUT freed boolean, OUT fair uuid[],
     OUT left_limits text[], OUT left_keys text[]

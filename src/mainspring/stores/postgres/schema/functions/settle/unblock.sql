@@ -1,7 +1,8 @@
--- Rows that a claim deferred because of a key that is free now are ready at once. Whoever has locked one of them is
--- about to change it, and sees the free key himself.
--- `fair` are those that have a share, and need a tag.
-CREATE OR REPLACE FUNCTION mainspring.unblock(unique_keys text[], overlap_keys text[], now bigint, OUT freed boolean, OUT fair uuid[])
+-- Rows that a claim deferred because of a key that is free now become ready. Rows that another transaction has locked
+-- are skipped: it is about to change them, and will see the free key. `fair` are rows with a share, which need a tag.
+CREATE OR REPLACE FUNCTION mainspring.unblock(
+    unique_keys text[], overlap_keys text[], now bigint, OUT freed boolean, OUT fair uuid[]
+)
 LANGUAGE plpgsql AS $$
 BEGIN
     WITH unblocked AS (

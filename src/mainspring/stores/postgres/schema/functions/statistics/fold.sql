@@ -7,7 +7,8 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock('mainspring.delta'::regclass::oid::bigint);
     WITH taken AS (
-        DELETE FROM mainspring.delta WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM mainspring.delta d LIMIT most)) RETURNING *
+        DELETE FROM mainspring.delta WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM mainspring.delta d LIMIT most))
+        RETURNING *
     )
     SELECT array_agg(t::mainspring.delta) INTO folded FROM taken t;
     IF folded IS NULL THEN

@@ -1,3 +1,4 @@
+-- Adds deltas to the totals by trigger.
 CREATE OR REPLACE FUNCTION mainspring.fold_triggers(folded mainspring.delta[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO mainspring.trigger_totals AS t

@@ -1,6 +1,5 @@
--- The ids of a job in their order get the next numbers, and those whose rows were not kept the ones after. Jobs are
--- locked in the order of their names, as the scheduler locks them. As a rule all ids are of one span: then they are cut
--- up as they are.
+-- The ids of a job in their order get the next numbers, and rows that were not kept the ones after. Jobs are locked in
+-- the order of their names, as the scheduler locks them. Usually all ids are of one span, and need not be split.
 CREATE OR REPLACE FUNCTION mainspring.give_numbers(folded mainspring.delta[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     at_once CONSTANT integer := 500;
@@ -35,7 +34,10 @@ BEGIN
             SELECT job.key, s.span, s.ids[1], s.ids[cardinality(s.ids)], base + s.first, s.ids
             FROM (
                 SELECT x.span, min(x.n) AS first, array_agg(x.id ORDER BY x.n) AS ids
-                FROM (SELECT i.id, i.n, mainspring.span_of(i.id) AS span FROM unnest(job.ids) WITH ORDINALITY i (id, n)) x
+                FROM (
+                    SELECT i.id, i.n, mainspring.span_of(i.id) AS span
+                    FROM unnest(job.ids) WITH ORDINALITY i (id, n)
+                ) x
                 GROUP BY x.span, (x.n - 1) / at_once
             ) s;
         END IF;

@@ -1,4 +1,4 @@
--- Numbers of executions that are gone: those made before the oldest one that is left.
+-- Deletes the numbers of executions that are gone: those made before the oldest one that is left.
 CREATE OR REPLACE FUNCTION mainspring.prune_numbers(of_job text) RETURNS void LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off

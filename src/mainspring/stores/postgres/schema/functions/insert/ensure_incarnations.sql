@@ -1,5 +1,5 @@
--- Jobs are given their key when they are written; this is for executions of a job that never was.
-CREATE OR REPLACE FUNCTION mainspring.know_jobs(ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
+-- A job gets its key when it is written; this gives one to jobs of executions that were never written.
+CREATE OR REPLACE FUNCTION mainspring.ensure_incarnations(ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO mainspring.incarnation (job_id, job)
     SELECT DISTINCT r.job_id, r.job FROM unnest(ids, names) r (job_id, job)

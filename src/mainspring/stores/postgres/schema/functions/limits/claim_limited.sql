@@ -1,5 +1,5 @@
--- As `claim`, from lanes of every kind. `taken` is what was wanted when rows were made ready on the way.
-CREATE OR REPLACE FUNCTION mainspring.claim_special(
+-- Claims from lanes of every kind. `taken` equals `wanted` when rows became ready during the claim.
+CREATE OR REPLACE FUNCTION mainspring.claim_limited(
     lanes text[], new_owner text, until bigint, wanted integer, turn integer, now bigint,
     OUT claimed text, OUT blocked text, OUT taken integer, OUT woken uuid[], OUT contended boolean
 ) LANGUAGE plpgsql
@@ -17,7 +17,7 @@ BEGIN
     ELSE
         WITH seat AS MATERIALIZED (
             SELECT o.lane, o.n, row_number() OVER (PARTITION BY o.lane ORDER BY o.n) AS nth
-            FROM unnest(mainspring.special_turns(lanes, wanted, turn)) WITH ORDINALITY o (lane, n)
+            FROM unnest(mainspring.limited_turns(lanes, wanted, turn)) WITH ORDINALITY o (lane, n)
         ), best AS MATERIALIZED (
             SELECT q.lane, f.id, f.nth
             FROM (SELECT s.lane, max(s.nth) AS rows FROM seat s GROUP BY s.lane) q
@@ -39,7 +39,8 @@ BEGIN
         SELECT string_agg(
             '[' || mainspring.as_json(l) || ',' || coalesce(to_json(b.holder)::text, 'null') || ']', ',' ORDER BY b.n
         ) INTO blocked
-        FROM unnest(judged.blocked, judged.holders) WITH ORDINALITY b (id, holder, n) JOIN mainspring.live l ON l.id = b.id;
+        FROM unnest(judged.blocked, judged.holders) WITH ORDINALITY b (id, holder, n)
+            JOIN mainspring.live l ON l.id = b.id;
     ELSE
         claimable := picked;
     END IF;

@@ -1,6 +1,7 @@
--- As `turns`: the lanes to take from, in order, once per row. Rows with limits take turns as if they were in the lane of
--- those without; those with a share have the turn after it.
-CREATE OR REPLACE FUNCTION mainspring.special_turns(lanes text[], wanted integer, turn integer) RETURNS text[] LANGUAGE plpgsql
+-- The lanes to claim from, in order, once per row, as `turns` does. Rows with limits take turns as if they were in the
+-- lane without limits; the lane of rows with a share has the turn after it.
+CREATE OR REPLACE FUNCTION mainspring.limited_turns(lanes text[], wanted integer, turn integer) RETURNS text[]
+LANGUAGE plpgsql
 AS $$
 BEGIN
     RETURN (

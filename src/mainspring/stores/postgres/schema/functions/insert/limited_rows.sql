@@ -1,5 +1,5 @@
 -- Of rows just added, those that have a share or limits.
-CREATE OR REPLACE FUNCTION mainspring.special(
+CREATE OR REPLACE FUNCTION mainspring.limited_rows(
     keyless mainspring.incoming[], known uuid[], others mainspring.incoming[], outcomes json
 ) RETURNS uuid[] LANGUAGE sql IMMUTABLE AS $$
     SELECT array_agg(x.id) FROM (

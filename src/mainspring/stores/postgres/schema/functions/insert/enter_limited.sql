@@ -1,5 +1,5 @@
--- They enter, all of a batch together: ready ones take their place, running ones their slots.
-CREATE OR REPLACE FUNCTION mainspring.enter(added uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Rows with a share or limits that were just added: ready ones get their tag, running ones take their slots.
+CREATE OR REPLACE FUNCTION mainspring.enter_limited(added uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     held text[];
 BEGIN

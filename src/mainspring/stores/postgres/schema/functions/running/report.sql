@@ -1,6 +1,6 @@
--- Notes of rows that still run under that owner and token. Returns the positions of those stored. The newest 1,000
--- log lines stay.
-CREATE OR REPLACE FUNCTION mainspring.note(notes json) RETURNS integer[] LANGUAGE plpgsql
+-- Progress, counters and log lines of rows that still run under that owner and token. Returns the positions of those
+-- stored. The newest 1,000 log lines of an execution are kept.
+CREATE OR REPLACE FUNCTION mainspring.report(notes json) RETURNS integer[] LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
 AS $$

@@ -1,5 +1,5 @@
--- Renews the leases this worker holds, in the order of their ids, and the worker's own row.
-CREATE OR REPLACE FUNCTION mainspring.beat(
+-- Renews the leases that this worker holds, in the order of their ids, and the worker's own row.
+CREATE OR REPLACE FUNCTION mainspring.heartbeat(
     worker text, worker_info text, ids uuid[], tokens integer[], lease_for bigint,
     OUT kept uuid[], OUT cancels json, OUT now bigint
 ) LANGUAGE plpgsql

@@ -1,2 +1,0 @@
-SELECT array_to_string(kept, ','), cancels::text, now
-FROM mainspring.beat($1::text, $2::text, $3::text::uuid[], $4::text::integer[], $5::bigint)

@@ -1,1 +1,0 @@
-SELECT mainspring.know_jobs($1::text::text[], $2::text::text[])

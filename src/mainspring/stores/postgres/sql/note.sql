@@ -1,1 +1,0 @@
-SELECT to_json(mainspring.note($1::text::json))::text

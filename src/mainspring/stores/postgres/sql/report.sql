@@ -1,0 +1,1 @@
+SELECT to_json(mainspring.report($1::text::json))::text
