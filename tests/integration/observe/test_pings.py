@@ -67,7 +67,7 @@ async def test_a_success_is_told_and_so_is_a_failure_if_asked_for(nodes: Nodes) 
 
 
 @pytest.mark.req("OBS-6", "SEC-4")
-async def test_private_addresses_are_refused_and_no_secret_is_quiet_until(
+async def test_private_addresses_are_refused_and_no_secret_is_logged(
     memory_nodes: Nodes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listener() as heard, with_jobs(memory_nodes.app(), heard.url) as app:
