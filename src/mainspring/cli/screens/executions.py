@@ -179,7 +179,7 @@ def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
         Column("TENANT", lambda run: run.tenant),
         Column("STATUS", lambda run: status(run.status.value)),
         Column("ATTEMPT", lambda run: f"{run.attempts}/{run.max_attempts}"),
-        Column("STARTED", lambda run: moment(run.started_at, at), "drop", without_distance),
+        Column("STARTED", lambda run: without_distance(moment(run.started_at, at)), "drop"),
         Column("TOOK", lambda run: took(run.duration_ms), "drop"),
         Column("ERROR", lambda run: first_line(run.error) or run.reason or "", "last"),
     ]
