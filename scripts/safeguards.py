@@ -397,7 +397,7 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "watchdog over a stop",
-        (Edit("app/signals.py", "start_watchdog(self._stop_timeout)", "pass"),),
+        (Edit("app/process.py", "start_watchdog(self._stop_timeout)", "pass"),),
         (f"{STOP}::test_a_handler_that_blocks_the_event_loop_for_good_does_not_keep_the_process",),
     ),
     Safeguard(

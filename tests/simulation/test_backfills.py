@@ -25,7 +25,7 @@ from mainspring.model.time.instants import Micros, seconds_to_micros
 from mainspring.model.values.ids import random_id
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.recording import immediately
-from mainspring.testing.virtual import run
+from tests.simulator.virtual import run
 
 BEGIN, END = "2026-03-01", "2026-03-25"
 WINDOWS = 24

@@ -23,8 +23,8 @@ from mainspring.model.errors import CommandRefused
 from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing, unheard
+from tests.simulator.virtual import run
 
 SEEDS = int(os.environ.get("FLOW_SEEDS", "40"))
 HOUR = 3_600.0

@@ -21,8 +21,8 @@ from mainspring.core.tenants.fan_out import Tenants
 from mainspring.model.execution import LIVE, ExecutionRow, Outcome, State
 from mainspring.model.store.messages import ClaimRequest, ExecutionQuery
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing, unheard
+from tests.simulator.virtual import run
 
 SEEDS = int(os.environ.get("FLOW_SEEDS", "15"))
 EVERYBODY = [f"t{number}" for number in range(5)]

@@ -17,9 +17,9 @@ from mainspring.model.errors import CommandRefused
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.store.messages import ExecutionQuery
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing
 from tests.simulation.test_dependencies_of_tenants import EVERYBODY, World, nothing
+from tests.simulator.virtual import run
 
 SEEDS = int(os.environ.get("FLOW_SEEDS", "15"))
 DAY = ("2026-03-01", "2026-03-02")

@@ -17,8 +17,8 @@ from mainspring.model.events import Trouble
 from mainspring.model.execution import Outcome
 from mainspring.model.store.messages import ClaimRequest
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing.virtual import run
 from tests.simulation.test_backfills import Clock
+from tests.simulator.virtual import run
 
 
 class Broken(MemoryStore):

@@ -29,8 +29,7 @@ from mainspring.model.store.messages import (
     JobWritten,
 )
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing import virtual
-from tests.simulator import simulate
+from tests.simulator import simulate, virtual
 
 CHUNK = 20
 SEEDS = 100

@@ -12,8 +12,8 @@ from mainspring.core.rules import ticks
 from mainspring.model.store.messages import JobWrite, JobWritten
 from mainspring.model.time.instants import SECOND
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing import virtual
 from tests.simulation.thousand_days import World
+from tests.simulator import virtual
 
 EXERCISED = (
     "crashes",

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing import virtual
+from tests.simulator import virtual
 from tests.simulator.judge import TAIL, Judge, Violation
 from tests.simulator.world import World
 

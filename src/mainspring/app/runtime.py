@@ -36,9 +36,8 @@ from .adapters import (
     provider_of,
     resources_of,
 )
-from .event_loops import new_event_loop
 from .parts import Declarations, Parts, node_settings
-from .signals import run_to_end, serve
+from .process import new_event_loop, run_to_end, serve
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

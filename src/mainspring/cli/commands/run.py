@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ...app.event_loops import uses_uvloop
 from ...app.mainspring import Mainspring
+from ...app.process import uses_uvloop
 from ...config.settings import SETTINGS as ALL_SETTINGS
 from ...model.errors import MainspringError, nearest
 from ...model.events import Event, Running

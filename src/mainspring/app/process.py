@@ -1,5 +1,7 @@
-"""Stopping a process in good order: the first signal drains, the second stops at once, and a watchdog sees to it
-that the process ends even if a handler blocks the event loop.
+"""How `app.run()` runs a process: on which event loop, and how it stops.
+
+The first stop signal drains, the second stops at once. A watchdog ends the process even if a handler blocks the event
+loop.
 """
 
 from __future__ import annotations
@@ -13,19 +15,43 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any, TypeVar
+
+from ..model.errors import ConfigurationError
 
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEFTOVER_PATIENCE = 0.5
-SAME_WISH = 0.5
-LAST_WORDS = 0.5
+"""Seconds that cancelled tasks and the default executor get to end."""
+REPEATED_SIGNAL = 0.5
+"""Seconds within which a second signal counts as the first: it was sent to the process and to its group."""
+MESSAGE_PATIENCE = 0.5
+"""Seconds for writing the last message, which nothing may be reading."""
+
+
+def uses_uvloop(wanted: bool | str) -> bool:
+    """Whether the setting `uvloop` (true, false or "auto") means uvloop here: "auto" uses it where it is installed."""
+    installed = find_spec("uvloop") is not None
+    if wanted is True and not installed:
+        raise ConfigurationError(
+            'uvloop is set to true but is not installed; run: pip install "mainspring[uvloop]", or set it to auto'
+        )
+    return installed and wanted is not False
+
+
+def new_event_loop(uvloop: bool | str) -> asyncio.AbstractEventLoop:
+    if not uses_uvloop(uvloop):
+        return asyncio.new_event_loop()
+    from uvloop import new_event_loop as new_uvloop  # importing it costs memory and time
+
+    return new_uvloop()
 
 
 class StopSignals:
-    """Counts stop signals while installed. Python-level handlers run even while a handler sleeps in the loop."""
+    """Counts stop signals while it is installed. Signal handlers of Python run even while a job blocks the loop."""
 
     def __init__(self, stop_timeout: float) -> None:
         self._stop_timeout = stop_timeout
@@ -44,19 +70,18 @@ class StopSignals:
             signal.signal(number, handler)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        """A handler may interrupt itself: what decides is read and written first. A second signal right behind the
-        first is the same wish, told to the process and to its group."""
+        """A signal may interrupt this method: it reads and writes `_first_at` before anything else."""
         now = time.monotonic()
         if self._first_at is None:
             self._first_at = now
             self._loop.call_soon_threadsafe(self.first.set)
             start_watchdog(self._stop_timeout)
-        elif now - self._first_at >= SAME_WISH:
+        elif now - self._first_at >= REPEATED_SIGNAL:
             self._loop.call_soon_threadsafe(self.second.set)
 
 
 def start_watchdog(seconds: float) -> None:
-    """End the process after that long, whatever it is doing then."""
+    """End the process after so many seconds, whatever it is doing then."""
     timer = threading.Timer(seconds, _end_process, (seconds,))
     timer.daemon = True
     timer.start()
@@ -64,14 +89,14 @@ def start_watchdog(seconds: float) -> None:
 
 def _end_process(seconds: float) -> None:
     message = f"mainspring: not stopped after {seconds:g} s (a handler blocks the event loop?); exiting now\n"
-    telling = threading.Thread(target=_last_words, args=(message,), daemon=True)
-    telling.start()
-    telling.join(LAST_WORDS)  # nobody may be reading
+    writer = threading.Thread(target=_write_message, args=(message,), daemon=True)
+    writer.start()
+    writer.join(MESSAGE_PATIENCE)
     os._exit(1)
 
 
-def _last_words(message: str) -> None:
-    """What is on its way to the log goes first."""
+def _write_message(message: str) -> None:
+    """Flushes the log first."""
     for handler in logging.getLogger().handlers:
         handler.flush()
     sys.stderr.write(message)
@@ -84,7 +109,7 @@ async def serve(
     close: Callable[[], Awaitable[None]],
     stop_timeout: float,
 ) -> bool:
-    """Start, wait for a stop signal, stop in good order, and return True; or False at once, when a second one comes."""
+    """Start, wait for a stop signal, drain, and return True; when a second signal comes, return False at once."""
     with StopSignals(stop_timeout) as signals:
         await start()
         await signals.first.wait()
@@ -121,8 +146,8 @@ def run_to_end(
 
 
 def _run_through(loop: asyncio.AbstractEventLoop, main: asyncio.Task[T]) -> T:
-    """Run until it is done. A SystemExit in a task that a handler started stops the loop: it is that handler's
-    error, and the loop goes on."""
+    """Run until it is done. A SystemExit in a task that a handler started stops the loop. It is that handler's error:
+    go on."""
     while True:
         try:
             return loop.run_until_complete(main)

@@ -10,14 +10,13 @@ import pytest
 import uvloop
 
 from mainspring import ConfigurationError, InvalidValue, Mainspring
-from mainspring.app import event_loops
-from mainspring.app.event_loops import new_event_loop, uses_uvloop
-from mainspring.app.signals import run_to_end
+from mainspring.app import process
+from mainspring.app.process import new_event_loop, run_to_end, uses_uvloop
 from mainspring.config.load import load
 
 
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_loops, "find_spec", lambda name: None)
+    monkeypatch.setattr(process, "find_spec", lambda name: None)
 
 
 @pytest.mark.parametrize(("wanted", "expected"), [("auto", True), (True, True), (False, False)])
