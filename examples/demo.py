@@ -1,4 +1,4 @@
-"""`python -m examples.demo [--seconds N] [--store sqlite|postgres|mongo]`: the shop at work, told line by line.
+"""`python -m examples.demo [--seconds N] [--store sqlite|postgres|mongo]`: the shop at work, one line per event.
 
 On SQLite everything happens in this process. On PostgreSQL or MongoDB a throwaway server is started,
 and two worker processes.
@@ -39,27 +39,27 @@ COLOURS = {"tick": "dim", "start": "cyan", "done": "green", "retry": "yellow", "
 class Story:
     """An observer: one line for each event, and the numbers for the summary."""
 
-    def __init__(self, screen: Console, teller: str = "") -> None:
-        self._screen, self._teller = screen, teller
+    def __init__(self, screen: Console, prefix: str = "") -> None:
+        self._screen, self._prefix = screen, prefix
         self.counts: dict[str, Counter[str]] = {}
 
     def __call__(self, event: Event) -> None:
         match event:
             case Ticked(execution, late_ms):
-                self.tell("tick", execution.job, f"due {_clock(execution.due)}, found {max(late_ms, 0):.0f} ms later")
+                self.write("tick", execution.job, f"due {_clock(execution.due)}, found {max(late_ms, 0):.0f} ms later")
             case Started(execution):
-                self.tell("start", execution.job, f"by {execution.trigger}, try {execution.attempt}", "tries")
+                self.write("start", execution.job, f"by {execution.trigger}, try {execution.attempt}", "tries")
             case AttemptEnded():
                 self._ended(event)
             case Skipped(execution, reason):
                 why = "the run before is still going" if reason == "overlap" else reason
-                self.tell("skip", execution.job, why, "skipped")
+                self.write("skip", execution.job, why, "skipped")
             case Rescued(execution):
-                self.tell("rescue", execution.job, "its worker fell silent", "rescued")
+                self.write("rescue", execution.job, "its worker fell silent", "rescued")
             case Trouble(where, error):
-                self.tell("TROUBLE", where, error)
+                self.write("TROUBLE", where, error)
             case Stopped(_, handed_back):
-                self.tell("stopped", "", f"{handed_back} unfinished handed back, to be run at the next start")
+                self.write("stopped", "", f"{handed_back} unfinished handed back, to be run at the next start")
             case _:
                 pass
 
@@ -67,26 +67,26 @@ class Story:
         job, took = event.execution.job, f"{event.duration_ms:.0f} ms"
         match event.state:
             case State.COMPLETED:
-                self.tell("done", job, took, "completed")
+                self.write("done", job, took, "completed")
             case State.PENDING if event.reason == "handed_back":
-                self.tell("back", job, "interrupted by the stop; not counted as a failure", "back")
+                self.write("back", job, "interrupted by the stop; not counted as a failure", "back")
             case State.PENDING:
-                self.tell("retry", job, f"{event.error}; again in {event.retry_in:.1f} s", "retries")
+                self.write("retry", job, f"{event.error}; again in {event.retry_in:.1f} s", "retries")
             case State.FAILED:
-                self.tell("FAILED", job, f"{event.error} (try {event.attempt})", "failed")
+                self.write("FAILED", job, f"{event.error} (try {event.attempt})", "failed")
             case _:
-                self.tell(event.state.value, job, took)
+                self.write(event.state.value, job, took)
 
     def add(self, counts: dict[str, dict[str, int]]) -> None:
         for job, numbers in counts.items():
             self.counts.setdefault(job, Counter()).update(numbers)
 
-    def tell(self, what: str, job: str, words: str, counted: str = "") -> None:
+    def write(self, what: str, job: str, words: str, counted: str = "") -> None:
         if counted:
             self.counts.setdefault(job, Counter())[counted] += 1
         now = f"{datetime.now():%H:%M:%S.%f}"[:-4]
         self._screen.print(
-            f"{now}  {self._teller}{what:<8} {job:<17} {words}", style=COLOURS.get(what, ""), soft_wrap=True
+            f"{now}  {self._prefix}{what:<8} {job:<17} {words}", style=COLOURS.get(what, ""), soft_wrap=True
         )
 
 
@@ -95,7 +95,7 @@ def _clock(micros: int) -> str:
 
 
 async def show(app: Mainspring, story: Story, screen: Console, seconds: float | None, store: str) -> None:
-    """Start, trigger by hand what would not come up by itself, and tell until time is up or somebody stops it."""
+    """Start, trigger the jobs that are not due soon, and show what happens until time is up or a signal comes."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -108,7 +108,7 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
     screen.print(f"  {command()} jobs list --database-url {url}", soft_wrap=True)
     screen.print(f"  {command()} executions list --database-url {url}\n", soft_wrap=True)
     async with app if store == "sqlite" else workers(app, story, stop):
-        progress = asyncio.create_task(tell_progress(app, story))
+        progress = asyncio.create_task(show_progress(app, story))
         await by_hand(app)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -119,8 +119,8 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
 
 @contextlib.asynccontextmanager
 async def workers(app: Mainspring, story: Story, stop: asyncio.Event) -> AsyncIterator[None]:
-    """Processes that do the work, once all of them take part; this one only asks. Each ends when its standard input
-    does, however that happens."""
+    """Start worker processes and wait until all of them take part; this process is only a client. Each worker ends when
+    its standard input ends, however that happens."""
     with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:
         counts = [Path(folder) / f"{number}.json" for number in range(1, WORKERS + 1)]
         started = [_worker(file) for file in counts]
@@ -137,13 +137,13 @@ async def workers(app: Mainspring, story: Story, stop: asyncio.Event) -> AsyncIt
 
 
 def _worker(counts: Path) -> subprocess.Popen[bytes]:
-    """Ctrl-C is for this process alone, which then ends them in good order."""
+    """Ctrl-C reaches only this process, which then stops the workers."""
     call = [sys.executable, "-u", "-m", "examples.demo", "--worker", str(counts)]
     return subprocess.Popen(call, stdin=subprocess.PIPE, start_new_session=True)
 
 
 def work(counts: Path) -> int:
-    """One of the worker processes: works until its standard input ends, and leaves its numbers behind."""
+    """A worker process: it works until its standard input ends, and then writes its numbers to a file."""
     from examples.shop import app
 
     async def until_input_ends() -> None:
@@ -158,7 +158,7 @@ def work(counts: Path) -> int:
 
 
 def command() -> str:
-    """The command line of the Python that runs this, as one types it in the working folder."""
+    """The command line of the Python that runs this, relative to the working folder."""
     script = Path(sys.executable).with_name("mainspring")
     if not script.exists():
         return f"{sys.executable} -m mainspring"
@@ -166,22 +166,22 @@ def command() -> str:
 
 
 async def by_hand(app: Mainspring) -> None:
-    """What an operator or the shop itself would do. None of it moves a schedule."""
+    """What an operator or the shop itself would do. None of this changes a schedule."""
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     await app.trigger("nightly-summary", by="demo")
     await app.trigger("order-statistics", window=(hour - timedelta(hours=3), hour - timedelta(hours=2)), by="demo")
     await app.enqueue("export-invoices", {"month": "2026-01", "copies": 2})
 
 
-async def tell_progress(app: Mainspring, story: Story) -> None:
-    told: dict[str, Any] = {}
+async def show_progress(app: Mainspring, story: Story) -> None:
+    shown: dict[str, Any] = {}
     while True:
         for execution in await app.executions(running=True):
             progress = execution.progress
-            if progress and told.get(execution.id) != progress:
-                told[execution.id] = progress
+            if progress and shown.get(execution.id) != progress:
+                shown[execution.id] = progress
                 share = progress["done"] / progress["total"]
-                story.tell("progress", execution.job, f"{'#' * int(share * 20):<20} {share:4.0%}")
+                story.write("progress", execution.job, f"{'#' * int(share * 20):<20} {share:4.0%}")
         await asyncio.sleep(1.5)
 
 
@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--store", choices=["sqlite", "postgres", "mongo"], default="sqlite")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the story is told by an observer
+    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # an observer writes the lines instead
     if arguments.worker is not None:
         return work(arguments.worker)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the show begins
@@ -228,7 +228,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def database(store: str) -> Iterator[str]:
-    """The address of an empty database that is gone afterwards."""
+    """The address of an empty database, which is removed afterwards."""
     if store == "postgres":
         from examples.throwaway_postgres import throwaway_postgres
 

@@ -65,7 +65,7 @@ class AppCalendars:
         return await (await self._runtime.engine()).calendars.jobs_naming(name)
 
     async def set(self, name: str, entries: Any, *, by: str = "system") -> CalendarView:
-        """Store a calendar under this name, in place of the one that is there, until it is set again or reverted."""
+        """Store a calendar under this name, replacing the present one, until it is set again or reverted."""
         return await (await self._runtime.engine()).calendars.set(name, entries, by=by)
 
     async def revert(self, name: str, *, by: str = "system") -> CalendarView:

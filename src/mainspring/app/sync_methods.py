@@ -296,7 +296,7 @@ class SyncCalendars:
         return self._caller.call(self._target.jobs(name))
 
     def set(self, name: str, entries: Any, *, by: str = "system") -> CalendarView:
-        """Store a calendar under this name, in place of the one that is there, until it is set again or reverted."""
+        """Store a calendar under this name, replacing the present one, until it is set again or reverted."""
         return self._caller.call(self._target.set(name, entries, by=by))
 
     def revert(self, name: str, *, by: str = "system") -> CalendarView:

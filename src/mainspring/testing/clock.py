@@ -1,4 +1,4 @@
-"""Time under control of a test."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START: Micros = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
 
 
 class FakeClock:
-    """A clock that moves only when told to. It begins at microseconds since 1970, or at an instant.
+    """A clock that moves only when a test moves it. It starts at microseconds since 1970, or at an instant.
 
     >>> clock = FakeClock()
     >>> clock.advance(1.5)
@@ -43,7 +43,7 @@ class FakeClock:
         return to_datetime(self._now)
 
     def advance(self, seconds: Any) -> None:
-        """Time passes: seconds, a timedelta, or text such as "2h"."""
+        """Let time pass: seconds, a timedelta, or text such as "2h"."""
         if isinstance(seconds, int | float) and seconds < 0:
             raise ValueError(f"seconds: {seconds} is not valid; use jump to set the clock back")
         passed = duration("seconds", seconds, allow_zero=True)
@@ -51,5 +51,5 @@ class FakeClock:
         self._monotonic += passed
 
     def jump(self, seconds: float) -> None:
-        """The wall clock is set forward or back; no time passes."""
+        """Set the wall clock forward or back, without any time passing."""
         self._now += seconds_to_micros(seconds)

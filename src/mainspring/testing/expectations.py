@@ -1,4 +1,4 @@
-"""What a test expects of executions, and what it is told when they are not as expected."""
+"""What a test expects of executions, and the messages of failed assertions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNSET = Unset()
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """Whatever is given must be so; nothing is said about the rest."""
+    """What an execution must look like. Fields that are not given may have any value."""
 
     name: str | None = None
     """The name of a job or of a handler."""
@@ -50,7 +50,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _due(self, created: Micros) -> Micros:
-        """An instant, or a delay from when it was enqueued such as "10m" or a timedelta."""
+        """`start_at` is an instant, or a delay from the enqueue such as "10m" or a timedelta."""
         given = self.start_at
         if isinstance(given, timedelta) or (isinstance(given, str) and given[-1:] in "smhdw"):
             return created + seconds_to_micros(duration("start_at", given, allow_zero=True))
@@ -63,7 +63,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def how_often(found: int, wanted: int | None) -> bool:
-    """Whether that is as often as wanted: at least once, if no number was given."""
+    """Whether the number is the wanted one; at least one if no number was given."""
     return found > 0 if wanted is None else found == wanted
 
 
@@ -81,7 +81,7 @@ def _often(count: int) -> str:
 
 
 def mismatch(claim: str, title: str, executions: Sequence[ExecutionRow]) -> AssertionError:
-    """What was claimed, and below it what there was instead."""
+    """The failed claim, and below it the executions that there are."""
     lines = [line(execution) for execution in executions[-MOST_LINES:]]
     more = len(executions) - len(lines)
     shown = [f"  ... and {more:,} earlier ones"] if more else []
@@ -105,7 +105,7 @@ def line(execution: ExecutionRow) -> str:
 
 
 def plain(value: Any) -> Any:
-    """As it comes back from JSON: expected parameters may be dates, enums or records."""
+    """The value after a round trip through JSON: expected parameters may be dates, enums or records."""
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 

@@ -1,7 +1,7 @@
 """An application under test: the user's own object on a store in memory and a clock that the test moves.
 
-Nothing of the application's code changes: its store, clock, settings and resources are exchanged on the way in, and put
-back on the way out.
+The application's code does not change: its store, clock, settings and resources are exchanged on entry, and put back on
+exit.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class harness:
     """`with harness(app) as kit:` in a plain test, `async with harness(app) as kit:` in an async one.
 
     - `start` is when the test begins: an instant, or text that is read in the application's zone  [2026-01-01 UTC];
-    - `raise_errors=False` lets handlers fail and be tried again, as in production;
-    - `resources` are put in the place of the application's own of the same name;
+    - `raise_errors=False` lets handlers fail and be retried, as in production;
+    - `resources` replace those of the application that have the same name;
     - `patience` is how many seconds of real time a handler may take;
     - `seed` decides all that is left to chance: the jitter of retries, ids.
     """
@@ -90,7 +90,7 @@ class harness:
         self.exit_async()
 
     def enter_async(self) -> Kit:
-        """As `async with`, for a fixture that is no coroutine: nothing here waits."""
+        """As `async with`, for a fixture that is not a coroutine: nothing here waits."""
         return Kit(self._app, self._exchange(), self._clock, *self._options)
 
     def exit_async(self) -> None:
@@ -144,7 +144,7 @@ def _clock(app: Mainspring, start: datetime | str | None) -> FakeClock:
 
 
 def _seeded_parts(runtime: Runtime, store: RecordingStore, seed: int) -> Parts:
-    """Made here instead of by the application, so that the very first ids come out of the seed."""
+    """Made here and not by the application, so that all ids, from the first on, follow from the seed."""
     from ..app.parts import Parts
 
     parts = Parts(store, runtime.registry, runtime.settings, runtime.clock, runtime.emit, runtime.tracer_provider)

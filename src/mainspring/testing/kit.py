@@ -33,7 +33,7 @@ _STATES = tuple(state.value for state in State)
 
 
 class KitBase:
-    """What both kits share: everything but the running of handlers."""
+    """What both kits share: everything but running handlers."""
 
     def __init__(
         self, app: Mainspring, store: RecordingStore, clock: FakeClock, raise_errors: bool, patience: float, seed: int
@@ -42,7 +42,7 @@ class KitBase:
         """The application under test, the user's own object."""
         self.clock = clock
         self.raise_errors = raise_errors
-        """Whether what a handler raises is raised in the test. May be changed at any time."""
+        """Whether the exceptions of handlers are raised in the test. May be changed at any time."""
         self._store, self._patience, self._chance = store, patience, Random(seed)
 
     @property
@@ -52,7 +52,7 @@ class KitBase:
 
     # --- looking ------------------------------------------------------------------------------------------
     def executions(self, what: Any = None, *, state: str | None = None) -> list[Execution]:
-        """Executions as they are now, in the order in which they were made; of one job or handler, in one state."""
+        """Executions as they are now, oldest first; only those of one job or handler, or in one state, if given."""
         return executions_of(self._rows(what, state))
 
     def _rows(self, what: Any = None, state: str | None = None) -> list[ExecutionRow]:
@@ -63,7 +63,7 @@ class KitBase:
         return [row for row in rows if state in (None, row.state.value)]
 
     def enqueued(self, what: Any = None) -> list[Execution]:
-        """What was enqueued, as it was then; whether it has run since or not."""
+        """What was enqueued, as it was at the enqueue, whether it has run since or not."""
         return executions_of(self._enqueued_rows(what))
 
     def _enqueued_rows(self, what: Any = None) -> list[ExecutionRow]:
@@ -102,7 +102,7 @@ class KitBase:
         return executions_of(found)
 
     def assert_not_enqueued(self, what: Any, params: Any = None, **expected: Any) -> None:
-        """It was never enqueued so."""
+        """Nothing like this was enqueued."""
         __tracebackhide__ = True
         if "count" in expected:
             raise InvalidValue("count", expected["count"], "nothing here", "Use assert_enqueued(..., count=0)")
@@ -133,7 +133,7 @@ class KitBase:
     def assert_failed(
         self, what: Any, params: Any = None, *, error: str | None = None, count: int | None = None
     ) -> list[Execution]:
-        """It failed for good, all its attempts used up; `error` is a part of what it says."""
+        """It failed for good, with all its attempts used up; `error` is part of the message."""
         __tracebackhide__ = True
         expected = self._expected(what, params=params)
         failed = [row for row in self._rows(state="failed") if expected.fits(row)]
@@ -159,11 +159,11 @@ class KitBase:
         return what
 
     def _shown(self, what: Any) -> list[ExecutionRow]:
-        """Those of the job in question; all of them when there are none of it."""
+        """The executions of this job; all executions if it has none."""
         return self._rows(what) or self._rows()
 
     def _now_in_its_state(self, enqueued: ExecutionRow) -> ExecutionRow:
-        """When and how it was enqueued is what counts; what has become of it is good to know."""
+        """The execution as it was enqueued, but in its present state."""
         return msgspec.structs.replace(enqueued, state=self._store.latest(enqueued).state)
 
     @property
@@ -226,7 +226,7 @@ class Kit(KitBase):
     """For `async def` tests."""
 
     async def advance(self, delay: Any) -> None:
-        """Time passes: every tick on the way happens, and what is due runs, in order, retries too.
+        """Let time pass: every tick happens at its time, and everything due runs in order, retries too.
 
         `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
         """
@@ -239,7 +239,7 @@ class Kit(KitBase):
         await self._stepping(lambda stepper: stepper.pass_time(until))
 
     async def run_until_idle(self) -> None:
-        """Run what is due now, and what follows from it, to its end: what handlers enqueue, and with
+        """Run everything due now, and what follows from it, to its end: what handlers enqueue, and with
         `raise_errors=False` retries too, for which time leaps ahead. What is due later stays."""
         await self._stepping(lambda stepper: stepper.settle())
 
@@ -252,7 +252,7 @@ class BlockingKit(KitBase):
         self._runner = asyncio.Runner()
 
     def advance(self, delay: Any) -> None:
-        """Time passes: every tick on the way happens, and what is due runs, in order, retries too.
+        """Let time pass: every tick happens at its time, and everything due runs in order, retries too.
 
         `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
         """
@@ -265,7 +265,7 @@ class BlockingKit(KitBase):
         self._run(lambda stepper: stepper.pass_time(until))
 
     def run_until_idle(self) -> None:
-        """Run what is due now, and what follows from it, to its end: what handlers enqueue, and with
+        """Run everything due now, and what follows from it, to its end: what handlers enqueue, and with
         `raise_errors=False` retries too, for which time leaps ahead. What is due later stays."""
         self._run(lambda stepper: stepper.settle())
 

@@ -28,11 +28,11 @@ from ..model.values.ids import Chance
 
 OWNER = "testing-kit"
 LEASE = 365 * 86_400.0
-"""Seconds. However far a test moves its clock, what runs is not taken for lost."""
+"""Seconds; so long that no lease expires, however far a test moves its clock."""
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """One try: what it was of, where the execution went, and what its handler raised."""
+    """One attempt: its execution, the transition it led to, its outcome, and what the handler raised."""
 
     execution: ExecutionRow
     change: Change
@@ -41,14 +41,14 @@ class Ran(msgspec.Struct, frozen=True):
 
     @property
     def failure(self) -> BaseException | None:
-        """What a test should fail with. A snooze, a cancel and a hand-back are no failures."""
+        """The exception a test should fail with. A snooze, a cancel and a hand-back are not failures."""
         if self.outcome.end == "timeout":
             return TimeoutError(self.outcome.error)
         return self.error if self.outcome.end == "failed" else None
 
 
 class _Witness:
-    """A handler that remembers what it raised: core keeps only the text of it."""
+    """A handler that keeps the exception it raised: core keeps only the text."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -87,7 +87,7 @@ class _Witness:
 
 
 class OneByOne:
-    """Made inside a running event loop; `close` ends its thread."""
+    """Runs executions, inside a running event loop; `close` ends its thread."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class OneByOne:
             await self._store.report([report])
 
     async def _settle(self, run: Run, outcome: Outcome) -> Change:
-        """Successes are kept though the job may not keep them: the test wants to see them."""
+        """Keep successes even if the job does not, so that a test can look at them."""
         asked = (await self._store.cancels(OWNER)).get(run.execution.id)
         if asked is not None:
             run.cancel(asked, self._clock.now())

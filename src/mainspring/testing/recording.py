@@ -1,4 +1,4 @@
-"""A memory store that remembers everything that was ever added to it, as it was when it was added."""
+"""A memory store that keeps a copy of every execution ever added to it, as it was when it was added."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class RecordingStore(MemoryStore):
-    """What retries, endings and retention change or delete later can still be asked about."""
+    """Tests can look at executions as they were before retries, endings and retention changed or deleted them."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -31,7 +31,7 @@ class RecordingStore(MemoryStore):
         return written
 
     def _record(self, executions: Sequence[ExecutionRow], added: Sequence[Added]) -> None:
-        """A lost write of a job has added nothing."""
+        """A write that lost against another one has added nothing."""
         self.recorded += [
             execution
             for execution, each in zip(executions, added, strict=False)
@@ -42,15 +42,15 @@ class RecordingStore(MemoryStore):
         return immediately(self.execution(id))
 
     def latest(self, recorded: ExecutionRow) -> ExecutionRow:
-        """What has become of it."""
+        """The execution as it is now."""
         return self.row(recorded.id) or recorded
 
 
 def immediately(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for nothing, as those of the memory store do not: plain code may ask."""
+    """The result of a coroutine that never waits, such as those of the memory store, for plain code."""
     try:
         work.send(None)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
     work.close()
-    raise RuntimeError("this cannot be done without waiting")
+    raise RuntimeError("this coroutine waits: await it")

@@ -1,7 +1,7 @@
-"""Time that leaps from one instant at which something is due to the next, and all that happens at each of them.
+"""Moves time from one instant at which something is due to the next, and does everything due at each of them.
 
-At an instant: ticks are made by the real scheduler; then what is ready is run, one by one, with what it enqueues, until
-nothing is left; follow-ups and sweeps are done. No task goes on in the background, nothing sleeps.
+At each instant the real scheduler makes the ticks; then the executions that are ready run one by one, with what they
+enqueue, until none is left; follow-ups and sweeps are done in between. Nothing runs in the background, nothing sleeps.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .recording import RecordingStore
 
 FOR_EVER = 100 * 365 * 86_400.0
 MANY = 10_000
-"""Runs after which it must be assumed that something makes new work for ever."""
+"""After so many runs at one instant, something must be making new work for ever."""
 
 
 class Stepper:
-    """Made for one call of the kit, inside its event loop."""
+    """Does the work of one call of the kit, inside its event loop."""
 
     def __init__(
         self,
@@ -41,18 +41,18 @@ class Stepper:
         on_run: Callable[[Ran], None],
         context: dict[str, Any],
     ) -> None:
-        self._store, self._clock, self._tell, self._on_run = store, clock, emit, on_run
+        self._store, self._clock, self._emit_event, self._on_run = store, clock, emit, on_run
         self._troubles: list[Trouble] = []
         self._scheduler = Scheduler(store, clock, chance, self._emit, FOR_EVER)
         self._worker = OneByOne(store, registry, clock, chance, self._emit, patience, **context)
-        self._again: set[str] = set()
+        self._retried: set[str] = set()
         self._runs = 0
 
     def close(self) -> None:
         self._worker.close()
 
     async def pass_time(self, until: Micros) -> None:
-        """Everything that is due up to then, at its own time, in order."""
+        """Do everything due until then, each at its own time, in order."""
         await self._do_instant()
         while (upcoming := await self._next_instant()) is not None and upcoming <= until:
             self._move_to(upcoming)
@@ -60,21 +60,21 @@ class Stepper:
         self._move_to(until)
 
     async def settle(self) -> None:
-        """What is due now, and what has begun, to its end: time leaps to its next tries."""
-        self._again = {each.id for each in self._store.recorded if _to_be_tried(self._store.latest(each))}
+        """Run everything due now, and everything that has begun, to its end: time leaps to the retries."""
+        self._retried = {each.id for each in self._store.recorded if _awaits_retry(self._store.latest(each))}
         before = self._runs
         await self._do_instant()
         while self._unfinished() and (upcoming := await self._next_instant()) is not None:
             if self._runs - before > MANY:
                 names = ", ".join(sorted({execution.job for execution in self._unfinished()}))
-                raise AssertionError(f"not idle after {MANY:,} runs: {names} is tried again and again")
+                raise AssertionError(f"not idle after {MANY:,} runs: {names} is retried again and again")
             self._move_to(upcoming)
             await self._do_instant()
 
     def _unfinished(self) -> list[ExecutionRow]:
-        """Executions that have been tried and are to be tried again; one may have been cancelled since."""
-        rows = [row for row in map(self._store.row, self._again) if row is not None and _to_be_tried(row)]
-        self._again = {row.id for row in rows}
+        """Executions that wait for a retry; some may have been cancelled since."""
+        rows = [row for row in map(self._store.row, self._retried) if row is not None and _awaits_retry(row)]
+        self._retried = {row.id for row in rows}
         return rows
 
     # --- one instant --------------------------------------------------------------------------------------
@@ -89,13 +89,13 @@ class Stepper:
                 return
             self._runs += 1
             if ran.change.to is State.PENDING:
-                self._again.add(ran.execution.id)
+                self._retried.add(ran.execution.id)
             if self._runs - before > MANY:
                 raise AssertionError(_endless(ran))
             self._on_run(ran)
 
     async def _sweep(self) -> None:
-        """What follows an ending, and what cancelled jobs have left; statistics are counted."""
+        """Do the follow-ups of endings, cancel what cancelled jobs have left, and fold statistics."""
         await check_open_parents(self._store, self._clock.now(), self._emit)
         while await do_follow_ups(self._store, self._clock.now(), self._emit):
             pass
@@ -116,7 +116,7 @@ class Stepper:
     def _emit(self, event: object) -> None:
         if isinstance(event, Trouble):
             self._troubles.append(event)
-        self._tell(event)
+        self._emit_event(event)
 
     def _raise_trouble(self) -> None:
         if self._troubles:
@@ -124,7 +124,7 @@ class Stepper:
             raise AssertionError(f"Mainspring itself had trouble in {first.where}: {first.error}\n{first.traceback}")
 
 
-def _to_be_tried(execution: ExecutionRow) -> bool:
+def _awaits_retry(execution: ExecutionRow) -> bool:
     return execution.state is State.PENDING and execution.token > 0
 
 

@@ -256,7 +256,7 @@ def test_work_without_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with harness(app) as kit:
         app.sync.enqueue(later)
-        with pytest.raises(AssertionError, match=r"not idle after 20 runs: later is tried again and again"):
+        with pytest.raises(AssertionError, match=r"not idle after 20 runs: later is retried again and again"):
             kit.run_until_idle()
         app.sync.enqueue(again)
         with pytest.raises(AssertionError, match=r"more than 20 runs at one instant, the last of 'again'"):
