@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mainspring import Backfill
 from mainspring.core.views.execution import row_of
-from mainspring.model.backfill import Backfill
 from tests.crash.backfill_node import with_windows
 from tests.crash.handlers import Witnessed
 from tests.crash.processes import PATIENCE, Processes, until

@@ -17,10 +17,11 @@ from ..core.declaring.registrar import Registrar
 from ..core.locks import Lock
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
+from ..core.views.backfill import Backfill
 from ..core.views.execution import Execution, executions_of, row_of
 from ..core.views.job import JobView
 from ..core.views.records import AuditRecord, LogEntry, WorkerView, audit_record, log_entries, worker_view
-from ..model.backfill import Backfill, Windows
+from ..model.backfill import Windows
 from ..model.triggers import Trigger
 from ..model.values.reading import identifier
 from .bulk import AppBulk

@@ -12,10 +12,11 @@ from ..core.declaring.options import JobOptions
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import suggested_ttl
 from ..core.queries.queries import id_of
+from ..core.views.backfill import Backfill, backfill_view
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
 from ..core.views.records import LockView, lock_view
-from ..model.backfill import Backfill, Only, Order
+from ..model.backfill import Only, Order
 from ..model.calendars.calendar import calendar
 from ..model.values.reading import duration, identifier
 from .runtime import Runtime
@@ -127,31 +128,32 @@ class AppBackfills:
     ) -> Backfill:
         """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
         them. A dry run lists them and writes nothing."""
-        return await (await self._runtime.engine()).backfills.start(name, begin, end, **options)
+        return backfill_view(await (await self._runtime.engine()).backfills.start(name, begin, end, **options))
 
     async def recent(self, job: str | None = None, limit: int = 20) -> list[Backfill]:
         """The backfills under way and the last `limit` that have ended, newest first."""
-        return await (await self._runtime.engine()).backfills.list(job, limit)
+        rows = await (await self._runtime.engine()).backfills.list(job, limit)
+        return [backfill_view(row) for row in rows]
 
     async def get(self, id: str) -> Backfill:
         """One backfill with its progress; `BackfillNotFound` if there is none of this id."""
-        return await (await self._runtime.engine()).backfills.get(id)
+        return backfill_view(await (await self._runtime.engine()).backfills.get(id))
 
     async def wait(self, id: str, timeout: float | None = None) -> Backfill:
         """Wait until the backfill has ended; `TimeoutError` after `timeout` seconds."""
-        return await (await self._runtime.engine()).backfills.wait(id, timeout)
+        return backfill_view(await (await self._runtime.engine()).backfills.wait(id, timeout))
 
     async def pause(self, id: str, *, by: str = "system") -> Backfill:
         """Start no more windows; those that run end as usual."""
-        return await (await self._runtime.engine()).backfills.pause(id, by=by)
+        return backfill_view(await (await self._runtime.engine()).backfills.pause(id, by=by))
 
     async def resume(self, id: str, *, by: str = "system") -> Backfill:
         """Continue a paused backfill."""
-        return await (await self._runtime.engine()).backfills.resume(id, by=by)
+        return backfill_view(await (await self._runtime.engine()).backfills.resume(id, by=by))
 
     async def cancel(self, id: str, *, by: str = "system", reason: str | None = None) -> Backfill:
         """Start no more windows, and cancel those that wait or run."""
-        return await (await self._runtime.engine()).backfills.cancel(id, by=by, reason=reason)
+        return backfill_view(await (await self._runtime.engine()).backfills.cancel(id, by=by, reason=reason))
 
 
 class AppTenants:

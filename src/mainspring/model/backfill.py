@@ -35,11 +35,7 @@ class WindowStatus(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str | None = None
     last_state: str | None = None
     runs: int = 0
-    finished: Micros | None = None
-
-    @property
-    def finished_at(self) -> datetime | None:
-        return maybe_datetime(self.finished)
+    finished_at: datetime | None = None
 
 
 class Windows(list[WindowStatus]):
@@ -52,7 +48,7 @@ class Windows(list[WindowStatus]):
         return {state: found[state] for state in STATES}
 
 
-class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BackfillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A backfill and how far it is.
 
     Its windows have numbers from 0 to `total` - 1, in the order in which they run. Those below `position` have been

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from .backfill import Backfill
+from .backfill import BackfillRow
 from .execution import ExecutionRow, State
 from .time.instants import Micros
 
@@ -150,13 +150,13 @@ class Missed(msgspec.Struct, frozen=True):
 class BackfillBegan(msgspec.Struct, frozen=True):
     """A backfill was created in this process."""
 
-    backfill: Backfill
+    backfill: BackfillRow
 
 
 class BackfillEnded(msgspec.Struct, frozen=True):
     """A backfill has ended; this process made its last step."""
 
-    backfill: Backfill
+    backfill: BackfillRow
 
 
 Event: TypeAlias = (

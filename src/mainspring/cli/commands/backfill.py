@@ -12,7 +12,8 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.render.entities import backfill_json
-from ...model.backfill import Backfill, Only, Order
+from ...core.views.backfill import Backfill
+from ...model.backfill import Only, Order
 from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ...model.time.instants import to_datetime
 from ...model.values.reading import duration_text
@@ -282,7 +283,7 @@ def _print(backfill: Backfill, tz: str) -> None:
             "left out": _left_out(backfill),
             "order": f"{backfill.order} first, {backfill.concurrency:,} at a time{paced}",
             "forced": "windows that are done too" if backfill.force else "",
-            "params": compact(None if backfill.params is None else backfill_json(backfill)["params"]),
+            "params": compact(backfill.params),
             "note": backfill.note,
             "created": f"{moment(backfill.created_at)} by {backfill.created_by}",
             "finished": moment(backfill.finished_at) if backfill.finished_at else "",

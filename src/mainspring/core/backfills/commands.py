@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from ...model.backfill import Backfill, Only, Order, Windows
+from ...model.backfill import BackfillRow, Only, Order, Windows
 from ...model.errors import BackfillNotFound, CommandRefused
 from ...model.events import BackfillBegan
 from ...model.job import Job
@@ -34,6 +34,8 @@ _ALLOWED = {
     "resume": ("paused",),
     "cancel": ("planning", "running", "paused", "cancelling"),
 }
+
+Change = Callable[[BackfillRow], BackfillRow]
 
 
 class Backfills:
@@ -67,14 +69,14 @@ class Backfills:
         dry_run: bool = False,
         note: str | None = None,
         by: str = "system",
-    ) -> Backfill:
+    ) -> BackfillRow:
         """Run the windows inside [begin, end) that are not done; with `dry_run`, only list them."""
         job = await self._job_cache.read(name)
         if job.cancelled is not None:
             raise CommandRefused("backfill", "cancelled", ["the job is reactivated"], f"job {name!r}")
         first, last = await self._queries.range(job, begin, end)
         now = await self._store.now()
-        backfill = Backfill(
+        backfill = BackfillRow(
             id=random_id(now, self._chance),
             job=job.name,
             job_id=job.id,
@@ -96,7 +98,7 @@ class Backfills:
             return msgspec.structs.replace(backfill, id="", state="planned")
         return await self._begin(backfill, job)
 
-    async def _begin(self, backfill: Backfill, job: Job) -> Backfill:
+    async def _begin(self, backfill: BackfillRow, job: Job) -> BackfillRow:
         """Write the record first, in state `planning`: if this process dies, a driver ends it. Then write the list of
         windows. Only then does the backfill start, driven by this process at once."""
         plan = [(to_micros(window.begin), to_micros(window.end)) for window in backfill.windows]
@@ -118,19 +120,19 @@ class Backfills:
         return await self.get(backfill.id)
 
     # --- steering -----------------------------------------------------------------------------------------
-    async def pause(self, id: str, *, by: str) -> Backfill:
+    async def pause(self, id: str, *, by: str) -> BackfillRow:
         """Start no more windows; those that have started end as usual."""
         return await self._command("pause", id, by, lambda record: msgspec.structs.replace(record, state="paused"))
 
-    async def resume(self, id: str, *, by: str) -> Backfill:
+    async def resume(self, id: str, *, by: str) -> BackfillRow:
         return await self._command("resume", id, by, lambda record: msgspec.structs.replace(record, state="running"))
 
-    async def cancel(self, id: str, *, by: str, reason: str | None = None) -> Backfill:
+    async def cancel(self, id: str, *, by: str, reason: str | None = None) -> BackfillRow:
         """Start no more windows, and cancel those that are live."""
         why = f"the backfill was cancelled by {by}" if reason is None else words("reason", reason, MAX_TEXT)
         return await self._command("cancel", id, by, lambda record: rules.cancelling(record, why))
 
-    async def _command(self, command: str, id: str, by: str, change: Callable[[Backfill], Backfill]) -> Backfill:
+    async def _command(self, command: str, id: str, by: str, change: Change) -> BackfillRow:
         """A lost race is tried again. The consequences are carried out at once, as far as possible."""
         while True:
             found = await records.open_record(self._store, id)
@@ -146,13 +148,13 @@ class Backfills:
                 return await self.get(id)
 
     # --- reading ------------------------------------------------------------------------------------------
-    async def get(self, id: str) -> Backfill:
+    async def get(self, id: str) -> BackfillRow:
         found = await records.record(self._store, id) if isinstance(id, str) and id.isascii() else None
         if found is None:
             raise BackfillNotFound(id)
         return found
 
-    async def list(self, job: str | None = None, limit: int = RECENT) -> list[Backfill]:
+    async def list(self, job: str | None = None, limit: int = RECENT) -> list[BackfillRow]:
         """All open backfills and the newest finished ones, newest first."""
         opened = await records.all_records(self._store, records.OPEN)
         closed = await records.all_records(self._store, records.CLOSED)
@@ -160,7 +162,7 @@ class Backfills:
         over = [each for each in by_id.values() if each.over][-whole("limit", limit, 1, 1_000) :]
         return sorted([*over, *(each for each in by_id.values() if not each.over)], key=lambda each: each.id)[::-1]
 
-    async def wait(self, id: str, timeout: float | None = None) -> Backfill:
+    async def wait(self, id: str, timeout: float | None = None) -> BackfillRow:
         """The backfill once it has finished; `TimeoutError` if it has not by then."""
         changed = asyncio.Event()
         unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
@@ -177,7 +179,7 @@ class Backfills:
         finally:
             unsubscribe()
 
-    async def _until_over(self, id: str, changed: asyncio.Event) -> Backfill:
+    async def _until_over(self, id: str, changed: asyncio.Event) -> BackfillRow:
         while not (record := await self.get(id)).over:
             changed.clear()
             try:
@@ -188,7 +190,7 @@ class Backfills:
         return record
 
 
-def chosen(backfill: Backfill, windows: Windows) -> Backfill:
+def chosen(backfill: BackfillRow, windows: Windows) -> BackfillRow:
     """The backfill with the windows that it will run, in order, and the counts of those left out."""
     wanted = {"holes": ("missing", "failed"), "missing": ("missing",), "failed": ("failed",)}[backfill.only]
     states = (*wanted, "done") if backfill.force else wanted
@@ -203,7 +205,7 @@ def chosen(backfill: Backfill, windows: Windows) -> Backfill:
     )
 
 
-def progress_words(backfill: Backfill) -> str:
+def progress_words(backfill: BackfillRow) -> str:
     return f"{backfill.state}, {backfill.ended} of {backfill.total} windows have ended"
 
 

@@ -17,7 +17,7 @@ import asyncio
 
 import msgspec
 
-from ...model.backfill import Backfill
+from ...model.backfill import BackfillRow
 from ...model.errors import StoreError
 from ...model.events import BackfillEnded
 from ...model.execution import LIVE, ExecutionRow
@@ -94,7 +94,7 @@ async def drive(store: Store, id: str, emit: Emit) -> float | None:
     return 0.0
 
 
-async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> float | None:
+async def _step(store: Store, record: BackfillRow, version: int, emit: Emit) -> float | None:
     """At most one compare-and-set. Returns 0 for "again at once"."""
     now = await store.now()
     if record.over:
@@ -117,7 +117,7 @@ async def _step(store: Store, record: Backfill, version: int, emit: Emit) -> flo
     return 0.0 if again or after.over or not won else POLL
 
 
-async def _planning(store: Store, record: Backfill, version: int, now: Micros) -> float:
+async def _planning(store: Store, record: BackfillRow, version: int, now: Micros) -> float:
     """Nothing has started yet. The planning process either continues or has died; then the backfill is cancelled."""
     if now - record.created <= seconds_to_micros(PLANNING_PATIENCE):
         return POLL
@@ -131,7 +131,7 @@ async def _planning(store: Store, record: Backfill, version: int, now: Micros) -
 # ---------------------------------------------------------------- what has ended
 
 
-async def _counted(store: Store, record: Backfill, alive: list[ExecutionRow], now: Micros) -> Backfill:
+async def _counted(store: Store, record: BackfillRow, alive: list[ExecutionRow], now: Micros) -> BackfillRow:
     """The record with new endings counted. Only rows that are no longer live are read one by one."""
     living = {each.id for each in alive}
     ended, lost = [], []
@@ -146,12 +146,12 @@ async def _counted(store: Store, record: Backfill, alive: list[ExecutionRow], no
     return rules.counted(record, ended + await _lost(store, record, lost, now), now)
 
 
-async def _alive(store: Store, record: Backfill, before: str | None = None) -> list[ExecutionRow]:
+async def _alive(store: Store, record: BackfillRow, before: str | None = None) -> list[ExecutionRow]:
     """The live executions of its job, which are few: a hundred thousand children may have ended."""
     return await store.find(ExecutionQuery(job_id=record.job_id, states=LIVE, limit=ALIVE, before=before))
 
 
-async def _lost(store: Store, record: Backfill, positions: list[int], now: Micros) -> list[tuple[int, str]]:
+async def _lost(store: Store, record: BackfillRow, positions: list[int], now: Micros) -> list[tuple[int, str]]:
     """Rows that retention has removed in the meantime: the window ledger records how they ended."""
     if not positions:
         return []
@@ -176,8 +176,8 @@ async def _entries(
 
 
 async def _moved_on(
-    store: Store, record: Backfill, alive: list[ExecutionRow], now: Micros, emit: Emit
-) -> tuple[Backfill, bool]:
+    store: Store, record: BackfillRow, alive: list[ExecutionRow], now: Micros, emit: Emit
+) -> tuple[BackfillRow, bool]:
     """The record with the next windows started, and whether more can be done at once."""
     jobs = await store.jobs([record.job])
     job = jobs[0] if jobs else None
@@ -196,7 +196,7 @@ async def _moved_on(
 
 async def _hand_out(
     store: Store,
-    record: Backfill,
+    record: BackfillRow,
     job: Job,
     windows: dict[int, window_ledger.Stretch],
     taken: dict[window_ledger.Stretch, tuple[str, str]],
@@ -224,7 +224,7 @@ async def _hand_out(
 
 
 async def _taken(
-    store: Store, record: Backfill, windows: list[window_ledger.Stretch], alive: list[ExecutionRow]
+    store: Store, record: BackfillRow, windows: list[window_ledger.Stretch], alive: list[ExecutionRow]
 ) -> dict[window_ledger.Stretch, tuple[str, str]]:
     """The windows that need no run: the reason, and the execution that runs or ran each.
 
@@ -252,7 +252,7 @@ async def _taken(
 # ---------------------------------------------------------------- cancelling
 
 
-async def _stop(store: Store, record: Backfill, now: Micros, emit: Emit) -> bool:
+async def _stop(store: Store, record: BackfillRow, now: Micros, emit: Emit) -> bool:
     """Cancel the live children; true once there are none.
 
     A process with a stale record could start at most `concurrency` more windows. Inserting final rows for those windows
@@ -269,7 +269,7 @@ async def _stop(store: Store, record: Backfill, now: Micros, emit: Emit) -> bool
     return not alive
 
 
-async def _children(store: Store, record: Backfill) -> list[ExecutionRow]:
+async def _children(store: Store, record: BackfillRow) -> list[ExecutionRow]:
     """All live children, however many other executions the job has."""
     found: list[ExecutionRow] = []
     before: str | None = None
@@ -279,7 +279,7 @@ async def _children(store: Store, record: Backfill) -> list[ExecutionRow]:
     return found
 
 
-def _never(record: Backfill, position: int, now: Micros) -> ExecutionRow:
+def _never(record: BackfillRow, position: int, now: Micros) -> ExecutionRow:
     """A final row in place of a child; the job may not even exist any more."""
     id = rules.child_id(record.id, position)
     placeholder = ExecutionRow(

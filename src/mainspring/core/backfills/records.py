@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...model.backfill import Backfill
+from ...model.backfill import BackfillRow
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros, seconds_to_micros
@@ -26,21 +26,21 @@ KEPT = 100
 KEPT_FOR = 90 * 86_400.0
 
 
-def encode_record(backfill: Backfill) -> str:
+def encode_record(backfill: BackfillRow) -> str:
     return msgspec.json.encode(backfill).decode()
 
 
-def decode_record(entry: Entry) -> Backfill:
-    return msgspec.json.decode(entry.body, type=Backfill)
+def decode_record(entry: Entry) -> BackfillRow:
+    return msgspec.json.decode(entry.body, type=BackfillRow)
 
 
-async def open_record(store: Store, id: str) -> tuple[Backfill, int] | None:
+async def open_record(store: Store, id: str) -> tuple[BackfillRow, int] | None:
     """The record of a backfill that is still in scope "open", and its version."""
     found = await store.entries("backfill", OPEN, [id])
     return (decode_record(found[0]), found[0].version) if found else None
 
 
-async def record(store: Store, id: str) -> Backfill | None:
+async def record(store: Store, id: str) -> BackfillRow | None:
     """Reads the open scope first: an open record is removed only after the closed one exists."""
     found = await open_record(store, id)
     if found is not None:
@@ -49,19 +49,19 @@ async def record(store: Store, id: str) -> Backfill | None:
     return decode_record(closed[0]) if closed else None
 
 
-async def write_record(store: Store, backfill: Backfill, seen_version: int, audit: Audit | None = None) -> bool:
+async def write_record(store: Store, backfill: BackfillRow, seen_version: int, audit: Audit | None = None) -> bool:
     entry = Entry(kind="backfill", scope=OPEN, key=backfill.id, body=encode_record(backfill))
     return (await store.write_entries([EntryWrite(entry=entry, seen_version=seen_version, audit=audit)]))[0]
 
 
-async def close_record(store: Store, backfill: Backfill, audit: Audit | None = None) -> None:
+async def close_record(store: Store, backfill: BackfillRow, audit: Audit | None = None) -> None:
     """Idempotent: any number of processes may do this, concurrently or one after another."""
     closed = Entry(kind="backfill", scope=CLOSED, key=backfill.id, body=encode_record(backfill))
     await store.write_entries([EntryWrite(entry=closed, seen_version=0, audit=audit)])
     await remove_open(store, backfill)
 
 
-async def remove_open(store: Store, backfill: Backfill) -> None:
+async def remove_open(store: Store, backfill: BackfillRow) -> None:
     keys = [chunk_key(number) for number in range((backfill.total + CHUNK - 1) // CHUNK)]
     for start in range(0, len(keys), PAGE):
         chunks = [Entry(kind="backfill_plan", scope=backfill.id, key=key) for key in keys[start : start + PAGE]]
@@ -104,9 +104,9 @@ async def planned(store: Store, id: str, positions: Sequence[int]) -> dict[int, 
 # ---------------------------------------------------------------- many
 
 
-async def all_records(store: Store, scope: str) -> list[Backfill]:
+async def all_records(store: Store, scope: str) -> list[BackfillRow]:
     """Oldest first: ids are time-ordered."""
-    found: list[Backfill] = []
+    found: list[BackfillRow] = []
     after = ""
     while page := await store.list_entries("backfill", scope, after=after, limit=PAGE):
         found += [decode_record(entry) for entry in page]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.backfill import Backfill, BackfillState
+from ...model.backfill import BackfillRow, BackfillState
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.time.instants import Micros, seconds_to_micros, to_datetime
@@ -39,7 +39,7 @@ def unique_key(job: str, window: Stretch) -> str:
     return f"job:{job}:{Window(to_datetime(window[0]), to_datetime(window[1])).key()}"
 
 
-def child(backfill: Backfill, job: Job, position: int, window: Stretch, now: Micros, due: Micros) -> ExecutionRow:
+def child(backfill: BackfillRow, job: Job, position: int, window: Stretch, now: Micros, due: Micros) -> ExecutionRow:
     """The execution of one window, with the job's present policy and, unless the backfill has its own, parameters."""
     return new_execution(
         job,
@@ -63,11 +63,11 @@ def skipped_window(execution: ExecutionRow, reason: str, now: Micros) -> Executi
     )
 
 
-def room(backfill: Backfill) -> int:
+def room(backfill: BackfillRow) -> int:
     return min(backfill.concurrency - backfill.running, backfill.total - backfill.position)
 
 
-def due_times(backfill: Backfill, now: Micros, count: int) -> list[Micros]:
+def due_times(backfill: BackfillRow, now: Micros, count: int) -> list[Micros]:
     """When the next windows start: with a pace, one after another and never before the last one allows."""
     if backfill.pace is None:
         return [now] * count
@@ -75,7 +75,7 @@ def due_times(backfill: Backfill, now: Micros, count: int) -> list[Micros]:
     return [first + number * step for number in range(count)]
 
 
-def handed_out(backfill: Backfill, count: int, last_due: Micros | None, now: Micros) -> Backfill:
+def handed_out(backfill: BackfillRow, count: int, last_due: Micros | None, now: Micros) -> BackfillRow:
     """The record after `count` more windows have rows; `last_due` is the start of the last one that will run."""
     positions = range(backfill.position, backfill.position + count)
     next_at = backfill.next_at
@@ -91,7 +91,7 @@ def handed_out(backfill: Backfill, count: int, last_due: Micros | None, now: Mic
     )
 
 
-def counted(backfill: Backfill, ended: Iterable[tuple[int, str]], now: Micros) -> Backfill:
+def counted(backfill: BackfillRow, ended: Iterable[tuple[int, str]], now: Micros) -> BackfillRow:
     """The record with these endings counted: each position with the field that counts it."""
     over = dict(ended)
     if not over:
@@ -120,7 +120,7 @@ def field_for(child: ExecutionRow) -> str | None:
             return None
 
 
-def field_for_lost(backfill: Backfill, id: str, entry: LedgerEntry | None, now: Micros) -> str | None:
+def field_for_lost(backfill: BackfillRow, id: str, entry: LedgerEntry | None, now: Micros) -> str | None:
     """The same for a child whose row was pruned after its ending was recorded in the window ledger."""
     if entry is not None and (id in entry.ids or entry.runs > len(entry.ids)):
         return {"done": "completed", "failed": "failed", "cancelled": "cancelled"}[entry.state]
@@ -128,7 +128,7 @@ def field_for_lost(backfill: Backfill, id: str, entry: LedgerEntry | None, now: 
     return "skipped" if backfill.state == "cancelling" or waited > seconds_to_micros(FORGOTTEN_AFTER) else None
 
 
-def verdict(backfill: Backfill) -> BackfillState:
+def verdict(backfill: BackfillRow) -> BackfillState:
     """The final state of a backfill whose windows have all ended."""
     if backfill.state == "cancelling":
         return "cancelled"
@@ -137,13 +137,13 @@ def verdict(backfill: Backfill) -> BackfillState:
     return "completed" if not bad else "partial" if good else "failed"
 
 
-def cancelling(backfill: Backfill, reason: str) -> Backfill:
+def cancelling(backfill: BackfillRow, reason: str) -> BackfillRow:
     if backfill.state == "cancelling":
         return backfill
     return msgspec.structs.replace(backfill, state="cancelling", reason=reason)
 
 
-def gone(backfill: Backfill, job: Job | None) -> str | None:
+def gone(backfill: BackfillRow, job: Job | None) -> str | None:
     """Why the job can no longer be backfilled; None if it can."""
     if job is None or job.id != backfill.job_id:
         return "the job was removed"

@@ -71,7 +71,7 @@ class _WindowStates(msgspec.Struct, frozen=True):
             execution_id=alive or entry.execution_id,
             last_state=entry.last_state.value,
             runs=entry.runs,
-            finished=entry.finished,
+            finished_at=to_datetime(entry.finished),
         )
 
 

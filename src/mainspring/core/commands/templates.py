@@ -18,7 +18,7 @@ from ...model.execution import ExecutionRow
 from ...model.job import Job, JobSpec
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
-from ...model.time.instants import Micros, to_datetime
+from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.triggers import Trigger, decode_trigger
 from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier
@@ -56,8 +56,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     handler: str
     fields: dict[str, Any]
-    created: Micros
-    updated: Micros
+    created_at: datetime
+    updated_at: datetime
     by: str
     version: int
 
@@ -72,14 +72,6 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     def trigger(self) -> Trigger | None:
         encoded = self.fields.get("trigger")
         return None if encoded is None else decode_trigger(encoded)
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created)
-
-    @property
-    def updated_at(self) -> datetime:
-        return to_datetime(self.updated)
 
 
 class Templates:
@@ -127,9 +119,8 @@ class Templates:
                 given = {"params": kept["params"], **given}
             fields = kept | self._checked(new_handler, _without(base, kept), given)
             now = await self._store.now()
-            body = _Body(handler=new_handler, fields=fields, created=old.created, updated=now, by=by)
-            before = _Body(handler=old.handler, fields=old.fields, created=old.created, updated=old.updated, by=old.by)
-            if await self._put(name, body, old.version, self._audit("update", name, by, now, before, body)):
+            body = _Body(handler=new_handler, fields=fields, created=to_micros(old.created_at), updated=now, by=by)
+            if await self._put(name, body, old.version, self._audit("update", name, by, now, old, body)):
                 return await self.get(name)
 
     async def remove(self, name: str, *, by: str) -> None:
@@ -176,7 +167,7 @@ class Templates:
         entry = Entry(kind=KIND, key=name, body=msgspec.json.encode(body).decode())
         return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen, audit=audit)]))[0]
 
-    def _audit(self, action: str, name: str, by: str, now: Micros, before: _Body | None, after: _Body) -> Audit:
+    def _audit(self, action: str, name: str, by: str, now: Micros, before: Template | None, after: _Body) -> Audit:
         earlier = None if before is None else _text({"handler": before.handler, **before.fields})
         return audit_record(
             self._chance,
@@ -220,7 +211,15 @@ def _without(spec: JobSpec, kept: Mapping[str, Any]) -> JobSpec:
 
 def _read(entry: Entry) -> Template:
     body = msgspec.json.decode(entry.body, type=_Body)
-    return Template(name=entry.key, version=entry.version, **msgspec.structs.asdict(body))
+    return Template(
+        name=entry.key,
+        handler=body.handler,
+        fields=body.fields,
+        created_at=to_datetime(body.created),
+        updated_at=to_datetime(body.updated),
+        by=body.by,
+        version=entry.version,
+    )
 
 
 def _text(fields: Mapping[str, Any]) -> str:

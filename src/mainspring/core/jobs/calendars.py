@@ -59,16 +59,12 @@ class CalendarView(msgspec.Struct, frozen=True, kw_only=True):
     calendar: Calendar
     origin: str
     by: str
-    at: Micros
+    updated_at: datetime
     declared: bool
 
     @property
     def entries(self) -> list[str]:
         return self.calendar.texts()
-
-    @property
-    def updated_at(self) -> datetime:
-        return to_datetime(self.at)
 
 
 class Calendars:
@@ -267,7 +263,7 @@ def _view(entry: Entry) -> CalendarView:
         calendar=body.calendar,
         origin="code" if body.edited is None else "operator",
         by=body.by,
-        at=body.at,
+        updated_at=to_datetime(body.at),
         declared=body.declared is not None,
     )
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from ...model.backfill import Backfill, Windows, WindowStatus
+from ...model.backfill import Windows, WindowStatus
 from ...model.execution import State
 from ...model.job import JobSpec, JobState, LiveCounts
 from ...model.triggers import Every, decode_trigger
@@ -28,6 +28,7 @@ from ..jobs.calendars import CalendarView
 from ..monitoring.missed_runs import MissedReason, MissedRuns
 from ..monitoring.totals import Totals
 from ..monitoring.why import Reason
+from ..views.backfill import Backfill
 from ..views.execution import Attempt, Execution
 from ..views.job import JobTotals, JobView, OccurrenceView, job_of
 from ..views.records import AuditRecord, LockView, LogEntry, WorkerView
@@ -652,13 +653,7 @@ class BackfillJson(JsonForm, forbid_unknown_fields=False, rename={"state": "stat
 
 
 def backfill_json(backfill: Backfill) -> dict[str, Any]:
-    fields = rendered(
-        BackfillJson,
-        backfill,
-        id=backfill.id or None,
-        window=window_json(backfill.window),
-        params=None if backfill.params is None else msgspec.json.decode(backfill.params),
-    )
+    fields = rendered(BackfillJson, backfill, id=backfill.id or None, window=window_json(backfill.window))
     if backfill.state == "planned":
         fields["windows"] = [window_json(window) for window in backfill.windows]
     return fields

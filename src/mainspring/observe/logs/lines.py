@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from ...model.backfill import Backfill
+from ...model.backfill import BackfillRow
 from ...model.events import (
     AttemptEnded,
     BackfillBegan,
@@ -157,11 +157,11 @@ class LogLines:
         fields = {"job": event.job, "missed_count": event.count, **{f"missed_{key}": at for key, at in times.items()}}
         self._line(ERROR, "job_missed", fields, exact=None if event.exact else False, schedulers=event.schedulers)
 
-    def _backfill_began(self, backfill: Backfill) -> None:
+    def _backfill_began(self, backfill: BackfillRow) -> None:
         fields = {"job": backfill.job, "backfill_id": backfill.id, "windows": backfill.total, "order": backfill.order}
         self._line(INFO, "backfill_start", fields, concurrency=backfill.concurrency, by=backfill.created_by)
 
-    def _backfill_ended(self, backfill: Backfill) -> None:
+    def _backfill_ended(self, backfill: BackfillRow) -> None:
         fields = {"job": backfill.job, "backfill_id": backfill.id, "state": backfill.state}
         counts = {name: getattr(backfill, name) or None for name in ("failed", "cancelled", "skipped", "held")}
         level = INFO if backfill.state in ("completed", "cancelled") else WARNING

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from ...core.commands.idempotency import Answer
 from ...core.queries.queries import EXECUTION_ID
 from ...core.render.entities import BackfillJson, backfill_json
-from ...model.backfill import Backfill
+from ...core.views.backfill import backfill_view
+from ...model.backfill import BackfillRow
 from ...model.errors import BackfillNotFound, JobNotFound
 from ..errors import respond
 from ..models.backfills import BackfillCreate, BackfillList, BackfillsJson
@@ -30,22 +31,22 @@ BackfillId = Annotated[str, Path(max_length=100, examples=["0199c1f2-7d5e-7abc-8
 _ONE = answers({200: (BackfillJson, "The backfill as it is now.")}, 404, 409, 422)
 
 
-async def _found(call: Call, id: str) -> Backfill:
+async def _found(call: Call, id: str) -> BackfillRow:
     if not EXECUTION_ID.fullmatch(id):
         raise BackfillNotFound(id)
     return await call.engine.backfills.get(id)
 
 
-async def _may_steer(call: Call, backfill: Backfill) -> None:
+async def _may_steer(call: Call, backfill: BackfillRow) -> None:
     """A backfill is as well guarded as its job; one whose job is gone, as any other."""
     with suppress(JobNotFound):
         await call.steerable(backfill.job)
 
 
-async def _steer(call: Call, id: str, command: Callable[[], Awaitable[Backfill]]) -> Response:
+async def _steer(call: Call, id: str, command: Callable[[], Awaitable[BackfillRow]]) -> Response:
     async def work(_: str | None) -> Answer:
         await _may_steer(call, await _found(call, id))
-        return json(backfill_json(await command()))
+        return json(backfill_json(backfill_view(await command())))
 
     return await call.once(work)
 
@@ -68,7 +69,7 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     async def work(_: str | None) -> Answer:
         await call.steerable(body.job)
         made = await call.engine.backfills.start(body.job, body.begin, body.end, **options, by=call.by)
-        return json(backfill_json(made), 200 if body.dry_run else 202)
+        return json(backfill_json(backfill_view(made)), 200 if body.dry_run else 202)
 
     return await call.once(work)
 
@@ -77,12 +78,12 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
 async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
     """Those under way, and the newest 1,000 that are over; newest first."""
     found = await call.engine.backfills.list(wanted.job, MOST_OVER)
-    return respond(json(listed(map(backfill_json, found), wanted)))
+    return respond(json(listed([backfill_json(backfill_view(row)) for row in found], wanted)))
 
 
 @router.get("/{id}", operation_id="get_backfill", responses=answers({200: (BackfillJson, "How far it is.")}, 404))
 async def get_backfill(call: Viewing, id: BackfillId) -> Response:
-    return respond(json(backfill_json(await _found(call, id))))
+    return respond(json(backfill_json(backfill_view(await _found(call, id)))))
 
 
 @router.post("/{id}/pause", operation_id="pause_backfill", responses=_ONE)

@@ -9,10 +9,19 @@ from typing import Any
 
 import pytest
 
-from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, NonRetryable, Retention, every, offset
+from mainspring import (
+    Backfill,
+    CommandRefused,
+    InvalidValue,
+    JobContext,
+    Mainspring,
+    NonRetryable,
+    Retention,
+    every,
+    offset,
+)
 from mainspring.core.engine.janitor import Janitor
 from mainspring.core.views.job import job_of
-from mainspring.model.backfill import Backfill
 from mainspring.model.errors import BackfillNotFound
 from mainspring.model.events import BackfillBegan, BackfillEnded
 from mainspring.testing import harness
@@ -378,7 +387,7 @@ async def test_two_nodes_keep_one_cap_and_a_cancel_reaches_what_runs(nodes: Node
         made = await first.backfill("report", "2026-01-01", "2026-02-01", concurrency=3)
         await until(lambda: len(ran) + len(more) == 3)
         paused = await second.backfills.pause(made.id)
-        assert (paused.state, paused.running, paused.position) == ("paused", 3, 3)
+        assert (paused.state, paused.running, paused.ended) == ("paused", 3, 0)
         await second.backfills.resume(made.id)
         await asyncio.gather(first.backfills.cancel(made.id), second.backfills.cancel(made.id), return_exceptions=True)
         ended = await over(first, made)

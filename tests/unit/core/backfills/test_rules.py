@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mainspring.core.backfills import records, rules
 from mainspring.core.backfills.driver import IDLE, PRUNE_EVERY, BackfillDriver
 from mainspring.core.rules.window_ledger import LedgerEntry
-from mainspring.model.backfill import Backfill
+from mainspring.model.backfill import BackfillRow
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.entries import Entry, EntryWrite
@@ -27,9 +27,9 @@ DAY = 86_400 * SECOND
 JOB = Job(name="report", id="i", version=1, declared=encode_spec(JobSpec(handler="h", overlap="skip")), created=NOW)
 
 
-def backfill(**fields: Any) -> Backfill:
+def backfill(**fields: Any) -> BackfillRow:
     known = {"id": "b", "job": "report", "job_id": "i", "begin": 0, "end": 10, "total": 10, "state": "running"}
-    return Backfill(**{**known, **fields})
+    return BackfillRow(**{**known, **fields})
 
 
 @pytest.mark.req("WIN-7")
