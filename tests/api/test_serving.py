@@ -81,7 +81,7 @@ async def test_a_port_that_is_taken_is_named_and_nothing_else_starts(memory_node
         for own_port, metrics_port in ((port, None), (0, port)):
             with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}"):
                 await second.start(port=own_port, metrics_port=metrics_port)
-            assert (await second.engine()).node is None
+            assert (await second._runtime.engine()).node is None
         assert [event for event in told if isinstance(event, Running)] == []  # it claimed nothing meanwhile
         await second.close()
 

@@ -15,7 +15,6 @@ from ...core.render.entities import backfill_json
 from ...core.views.backfill import Backfill
 from ...model.backfill import Only, Order
 from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
-from ...model.time.instants import to_datetime
 from ...model.values.reading import duration_text
 from ..ids import SHORTEST, short_id
 from ..parameters import as_options, read_params, textual_parameters
@@ -309,7 +308,7 @@ def _print_all(found: Sequence[Backfill]) -> None:
         Column("JOB", lambda each: each.job, "cut"),
         Column("STATUS", lambda each: status(each.state)),
         Column("WINDOWS", _progress),
-        Column("CREATED", lambda each: moment(to_datetime(each.created)), "keep", without_distance),
+        Column("CREATED", lambda each: moment(each.created_at), "keep", without_distance),
         Column("BY", lambda each: each.created_by, "drop"),
         Column("NOTE", lambda each: each.note or each.reason or "", "last"),
     ]
