@@ -273,9 +273,3 @@ def check_retry(field: str, value: Any) -> Retry:
     raise InvalidValue(
         field, presentable(value), allowed, "How often is max_attempts=" if isinstance(value, int) else ""
     )
-
-
-def check_max_attempts(field: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_ATTEMPTS:
-        raise InvalidValue(field, value, f"a whole number from 1 to {MAX_ATTEMPTS}")
-    return value
