@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mainspring import Hours, Mainspring, every
 from mainspring.core.rules import job_commands, ticks
-from mainspring.core.rules.timing_history import eras, expected, revision
+from mainspring.core.rules.timing_history import expected, revision, timing_periods
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.entries import Entry
 from mainspring.model.time.instants import Micros, to_datetime, to_micros
@@ -46,7 +46,7 @@ def job(trigger: Trigger | None, window: Any, tz: str = "UTC", anchor: Micros = 
 
 
 def asked(begin: Micros, end: Micros, now: Micros, present: Job, *revisions: Entry) -> list[tuple[Micros, Micros]]:
-    found = expected(eras(present, revisions), begin, end, now)
+    found = expected(timing_periods(present, revisions), begin, end, now)
     return [window for window in found if window is not None]
 
 
@@ -143,7 +143,7 @@ async def test_what_the_hours_of_a_job_leave_out_is_not_asked_for() -> None:
 )
 @settings(max_examples=200)
 def test_changed_schedules(timings, at, seed, data):
-    """Each era asks for what it would ask for by itself at its own ticks; a window is asked for once."""
+    """Each period asks for what it would ask for by itself at its own ticks; a window is asked for once."""
     start, chance = to_micros(at), random.Random(seed)
     jobs = [job(trigger, window, zone, start) for trigger, window, zone in timings]
     changes = sorted(chance.sample(range(1, 30 * 24), len(jobs) - 1))

@@ -69,10 +69,10 @@ class AppBulk:
         _refuse_both(names, given)
         wanted = None if names is not None else job_filter(given)
         chosen = None if names is None else list(names)
-        bulk, told = (await self._runtime.engine()).bulk, on_item or _ignore
+        bulk, call = (await self._runtime.engine()).bulk, on_item or _ignore
 
         async def batch(after: str | None, most: int) -> BulkResult:
-            return await bulk.jobs(command, chosen, wanted, by=by, note=note, after=after, limit=most, told=told)
+            return await bulk.jobs(command, chosen, wanted, by=by, note=note, after=after, limit=most, on_item=call)
 
         return await _in_batches(command, batch, after, limit)
 
@@ -94,10 +94,12 @@ class AppBulk:
         _refuse_both(executions, given)
         wanted = None if executions is not None else execution_filters(given)
         chosen = None if executions is None else [id_of(each) for each in executions]
-        bulk, told = (await self._runtime.engine()).bulk, on_item or _ignore
+        bulk, call = (await self._runtime.engine()).bulk, on_item or _ignore
 
         async def batch(after: str | None, most: int) -> BulkResult:
-            return await bulk.executions(command, chosen, wanted, by=by, note=note, after=after, limit=most, told=told)
+            return await bulk.executions(
+                command, chosen, wanted, by=by, note=note, after=after, limit=most, on_item=call
+            )
 
         return await _in_batches(command, batch, after, limit)
 

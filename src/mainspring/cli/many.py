@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ..app.mainspring import Mainspring
-from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, Told
+from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, OnItem
 from ..core.render.entities import bulk_json
 from ..model.errors import StoreError, shown
 from .screens.output import note
@@ -61,7 +61,7 @@ def _switch(pair: str, value: str) -> bool:
     return _SWITCHES[value.lower()]
 
 
-Work = Callable[[Mainspring, Told], Awaitable[BulkResult]]
+Work = Callable[[Mainspring, OnItem], Awaitable[BulkResult]]
 
 
 def run_bulk(session: Session, command: str, work: Work, noun: str) -> int:

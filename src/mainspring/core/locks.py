@@ -37,7 +37,7 @@ class LockNotFound(NotFound):
 
 
 class Locks:
-    """All that applications do with locks, wherever they are kept. `audit` makes the record of a release."""
+    """Locks of an application, whichever backend keeps them. `audit` makes the record of a release."""
 
     def __init__(
         self, backend: LockBackend, clock: Clock, emit: Emit, owner: str, audit: Callable[[str, str], Audit]
@@ -55,7 +55,7 @@ class Locks:
         return await self.backend.lock_release(lock_name(key), None)
 
     async def release(self, name: str, by: str) -> bool:
-        """By an administrator: its holder is not asked, the audit tells who did it."""
+        """By an administrator: the holder is not asked, and an audit record says who did it."""
         return await self.backend.lock_release(name, None, audit=self._audit(f"lock:{name}", by))
 
 
@@ -90,7 +90,7 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Whether nobody else can have it yet: it was not refused us, and its time, as we know it, is not over."""
+        """Whether nobody else can hold it yet: no renewal was refused, and its time is not over."""
         return self._row is not None and not self._lost and self._clock.monotonic() < self._ours_until
 
     def check(self) -> None:
@@ -114,7 +114,7 @@ class Lock:
         left = self._hold - (self._clock.monotonic() - self._taken)
         try:
             await self._backend.lock_release(row.name, row.token, keep_for=max(0.0, left))
-        except Exception as error:  # the work is done, and the lock runs out by itself
+        except Exception as error:  # the work is done, and the lock expires
             self._emit(trouble("locks", error))
 
     async def _take(self) -> LockRow:
@@ -139,7 +139,7 @@ class Lock:
             asked = self._clock.monotonic()
             try:
                 renewed = await self._backend.lock_renew(self.name, self.token, self._ttl)
-            except Exception as error:  # told, and tried again
+            except Exception as error:  # emitted, and tried again
                 self._emit(trouble("locks", error))
                 continue
             if renewed:

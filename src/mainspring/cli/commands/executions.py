@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.commands.bulk import BulkResult, Told
+from ...core.commands.bulk import BulkResult, OnItem
 from ...core.render.entities import execution_json, log_json
 from ...core.views.execution import Execution
 from ...core.views.records import LogEntry
@@ -147,7 +147,7 @@ def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str]
 def _end_many(session: Session, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
     wanted = read_filters(filters)
 
-    async def work(app: Mainspring, on_item: Told) -> BulkResult:
+    async def work(app: Mainspring, on_item: OnItem) -> BulkResult:
         found = [await find_execution(app, id) for id in ids] if ids else None
         return await app.bulk.executions(command, found, by=operator(), note=note, on_item=on_item, **wanted)
 

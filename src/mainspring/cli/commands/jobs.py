@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.commands.bulk import BulkResult, Told
+from ...core.commands.bulk import BulkResult, OnItem
 from ...core.render.entities import job_json
 from ...core.views.execution import Execution
 from ...core.views.job import JobView
@@ -170,7 +170,7 @@ def _steer_many(
 ) -> int:
     wanted = read_filters(filters)
 
-    async def work(app: Mainspring, on_item: Told) -> BulkResult:
+    async def work(app: Mainspring, on_item: OnItem) -> BulkResult:
         return await app.bulk.jobs(command, names or None, by=operator(), note=note, on_item=on_item, **wanted)
 
     return run_bulk(session, command, work, "JOB")

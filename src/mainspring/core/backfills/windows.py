@@ -22,7 +22,7 @@ from ..jobs.calendars import Calendars
 from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..rules import window_ledger
-from ..rules.timing_history import Era, Timing, eras, expected
+from ..rules.timing_history import Timing, TimingPeriod, expected, timing_periods
 from ..rules.window_ledger import LedgerEntry, LedgerState, Stretch
 
 MOST = 100_000
@@ -125,7 +125,7 @@ class WindowQueries:
     async def _states(self, job: Job, begin: Micros, end: Micros, dealt_with: bool) -> _WindowStates:
         """Live executions are read first, then endings that are not in the ledger yet, then the ledger: an execution
         that ends in between is seen in one of them."""
-        timings = _with_windows(job, await self._eras(job))
+        timings = _with_windows(job, await self._timing_periods(job))
         now = await self._store.now()
         wanted = await self._expected(timings, begin, end, _before_next_tick(job, now) if dealt_with else now)
         alive = await self._alive(job.name)
@@ -139,7 +139,7 @@ class WindowQueries:
                 known |= {} if entry is None else {window: entry}
         return _WindowStates(wanted, known, alive)
 
-    async def _expected(self, found: list[Era], begin: Micros, end: Micros, now: Micros) -> list[Stretch]:
+    async def _expected(self, found: list[TimingPeriod], begin: Micros, end: Micros, now: Micros) -> list[Stretch]:
         """A hundred thousand windows take seconds, so other tasks get a turn in between."""
         wanted: list[Stretch] = []
         for number, window in enumerate(expected(found, begin, end, now)):
@@ -154,12 +154,12 @@ class WindowQueries:
                 await asyncio.sleep(0)
         return wanted
 
-    async def _eras(self, job: Job) -> list[Era]:
+    async def _timing_periods(self, job: Job) -> list[TimingPeriod]:
         revisions = [entry async for page in self._pages("revision", job.name) for entry in page]
-        found = eras(job, revisions)
-        names = {name for era in found for name in era.calendar_names}
+        found = timing_periods(job, revisions)
+        names = {name for period in found for name in period.calendar_names}
         calendars = await self._calendars.read(names) if names else {}
-        return [msgspec.structs.replace(era, calendars=calendars) for era in found]
+        return [msgspec.structs.replace(period, calendars=calendars) for period in found]
 
     async def _first(self, job: Job) -> Micros:
         """The earliest of: the job's creation, the first window in the ledger, an older revision of its timing."""
@@ -206,9 +206,9 @@ def _by_window(executions: list[ExecutionRow]) -> dict[Stretch, str]:
     return {window: each.id for each in executions if (window := window_ledger.window_of(each)) is not None}
 
 
-def _with_windows(job: Job, found: list[Era]) -> list[Era]:
+def _with_windows(job: Job, found: list[TimingPeriod]) -> list[TimingPeriod]:
     """Refuse a job whose schedule never defined windows."""
-    if any(era.rule is not None for era in found):
+    if any(period.rule is not None for period in found):
         return found
     if job.spec.window is None:
         remedy = 'Declare it with window=, such as window="yesterday"'

@@ -1,6 +1,7 @@
-"""One command for many jobs or executions, named or found by a filter. Each is done or refused on its own.
+"""Bulk commands: one command for many jobs or executions, named or found by a filter. Each is done or refused by
+itself.
 
-A bulk handles a thousand at most. What it gives as `next` is where another one goes on, so that nothing is done twice
+A bulk handles a thousand at most. It returns `next`, from which another bulk continues, so that nothing is done twice
 and nothing left out, whatever the first one changed.
 """
 
@@ -26,28 +27,28 @@ MOST = 1_000
 """Jobs or executions that one bulk handles."""
 
 MOST_PAGES = 20
-"""Pages of executions that one bulk looks through: most of them may be tenants, for whom their parents stand."""
+"""Pages of executions that one bulk reads: most of them may be executions of tenants, whose parents stand for them."""
 
 JOB_COMMANDS = ("pause", "resume", "cancel", "retry")
 EXECUTION_COMMANDS = ("cancel", "retry")
 
 One = Callable[[str], Awaitable["BulkItem"]]
-Told = Callable[["BulkItem"], None]
-"""Hears of each as it is done or refused: who is stopped in the middle knows how far it came."""
+OnItem = Callable[["BulkItem"], None]
+"""Called for each item as it is done or refused: a caller who is stopped in the middle knows how far it came."""
 StandsFor = Callable[[ExecutionRow], Awaitable[bool]]
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """Those that one bulk handles, and where another one goes on if there may be more."""
+    """The ids that one bulk handles, and where another one continues if there may be more."""
 
     ids: list[str]
     next: str | None = None
     found: bool = True
-    """By a filter; or else they were named."""
+    """By a filter; otherwise the caller named them."""
 
 
 class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one of them: `error` says why it was refused."""
+    """The result for one id: `error` says why it was refused."""
 
     id: str
     status: str | None = None
@@ -60,7 +61,7 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`next`: the filter may find more than one bulk handles; given as `after` to another one, it goes on there."""
+    """`next` is set when the filter may find more than one bulk handles: another bulk continues with it as `after`."""
 
     command: str
     items: list[BulkItem]
@@ -80,9 +81,9 @@ class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkInterrupted(StoreError):
-    """The store failed in the middle of a bulk. `result` is what was handled before, and its `next` where another one
-    goes on with the same filter; for named ones, `rest` are those not handled. What was under way when it failed is the
-    first of those that are left: it may have been done."""
+    """The store failed in the middle of a bulk. `result` is what was handled before; another bulk with the same filter
+    continues from its `next`. Of named ids, `rest` are those that were not handled. The first id that is left was under
+    way when the store failed: it may have been done."""
 
     def __init__(self, result: BulkResult, error: BaseException, rest: Sequence[str] = ()) -> None:
         super().__init__(result, error, rest)
@@ -97,7 +98,7 @@ class BulkInterrupted(StoreError):
 
 
 class Bulk:
-    """`check` may refuse a job that is about to be steered, or whose execution is."""
+    """`check` may refuse a job, or the job of an execution, that the caller may not steer."""
 
     def __init__(self, steering: Steering, queries: Queries, job_lists: JobLists) -> None:
         self._steering, self._queries, self._job_lists = steering, queries, job_lists
@@ -114,9 +115,9 @@ class Bulk:
         under: str | None = None,
         after: str | None = None,
         limit: int = MOST,
-        told: Told = lambda item: None,
+        on_item: OnItem = lambda item: None,
     ) -> BulkResult:
-        """What is retried `under` an id gets ids that follow from it: the same request makes nothing twice."""
+        """Retries `under` an id get ids that follow from it, so that the same request makes nothing twice."""
         choice("command", command, JOB_COMMANDS)
         _check_choice(names, wanted, after, limit)
         chosen = _named(names) if wanted is None else await self._names(wanted, after, limit)
@@ -134,7 +135,7 @@ class Bulk:
                 view = await steering.cancel_job(name, by=by, reason=note)
             return BulkItem(id=name, status=view.state.value)
 
-        return await _all(command, chosen, one, told)
+        return await _all(command, chosen, one, on_item)
 
     async def executions(
         self,
@@ -148,7 +149,7 @@ class Bulk:
         under: str | None = None,
         after: str | None = None,
         limit: int = MOST,
-        told: Told = lambda item: None,
+        on_item: OnItem = lambda item: None,
     ) -> BulkResult:
         """`filters` are those of `Queries.executions`; `under` as for jobs. To retry a parent is to retry its tenants:
         where both are found, the parent stands for them."""
@@ -168,14 +169,14 @@ class Bulk:
             made = await steering.retry_execution(id, by=by, as_id=_id_under(under, id))
             return BulkItem(id=id, execution_id=made.id, status=made.state.value)
 
-        return await _all(command, chosen, one, told)
+        return await _all(command, chosen, one, on_item)
 
     async def _names(self, wanted: JobFilter, after: str | None, limit: int) -> Chosen:
         found = await self._job_lists.names(wanted, limit + 1, after or "")
         return Chosen(found[:limit], found[limit - 1] if len(found) > limit else None)
 
     async def _ids(self, filters: Mapping[str, Any], after: str | None, limit: int, stands_for: StandsFor) -> Chosen:
-        """Newest first. One more than is handled tells whether there are more."""
+        """Newest first. One id more than is handled shows whether there are more."""
         found: list[str] = []
         for _ in range(MOST_PAGES):
             page = await self._queries.executions(**filters, limit=MOST, before=after)
@@ -233,14 +234,14 @@ def _check_choice(ids: object, wanted: object, after: str | None, limit: int) ->
     whole("limit", limit, 1, MOST)
 
 
-async def _all(command: str, chosen: Chosen, one: One, told: Told) -> BulkResult:
+async def _all(command: str, chosen: Chosen, one: One, on_item: OnItem) -> BulkResult:
     items: list[BulkItem] = []
     for id in chosen.ids:
         try:
             items.append(await _tried(id, one))
-            told(items[-1])
+            on_item(items[-1])
         except (StoreError, OSError) as error:
-            if not items:  # nothing was done, so there is nothing to tell of
+            if not items:  # nothing was done, so there is nothing to report
                 raise
             so_far = BulkResult(command=command, items=items, next=items[-1].id if chosen.found else None)
             raise BulkInterrupted(so_far, error, () if chosen.found else chosen.ids[len(items) :]) from error
@@ -248,7 +249,7 @@ async def _all(command: str, chosen: Chosen, one: One, told: Told) -> BulkResult
 
 
 async def _tried(id: str, one: One) -> BulkItem:
-    """What is wrong with the store is wrong for all of them, and is raised."""
+    """An error of the store concerns all items, and is raised."""
     try:
         return await one(id)
     except StoreError:
@@ -263,8 +264,8 @@ _JOB_STATES = tuple(state.value for state in JobState)
 
 
 def job_filter(given: Mapping[str, Any]) -> JobFilter:
-    """One filter at least: to steer everything there is must be said in so many words."""
-    fields = _said(given, JobFilter.__struct_fields__)
+    """At least one filter: nobody steers every job by leaving them out."""
+    fields = _given(given, JobFilter.__struct_fields__)
     for name, value in fields.items():
         match name:
             case "status":
@@ -282,7 +283,7 @@ def job_filter(given: Mapping[str, Any]) -> JobFilter:
 
 
 def execution_filters(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    fields = _said(given, EXECUTION_FILTERS)
+    fields = _given(given, EXECUTION_FILTERS)
     if "status" in fields:
         fields["status"] = _statuses(fields["status"], _STATES)
     execution_query(**fields)
@@ -303,7 +304,7 @@ def is_wanted(execution: ExecutionRow, query: ExecutionQuery) -> bool:
     )
 
 
-def _said(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+def _given(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     for name in given:
         if name not in known:
             guess = nearest(name, known)
@@ -316,7 +317,7 @@ def _said(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 
 def _statuses(value: Any, known: tuple[str, ...]) -> tuple[str, ...]:
-    """One status or several; none at all would find nothing."""
+    """One status or several; an empty list would find nothing."""
     several = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
     names = tuple(value) if several else (value,)
     if not names:

@@ -1,8 +1,8 @@
 """Requests under a key of the caller's own: the same key and request get the same answer, for a day.
 
-The key is put on the shelf before the work and the answer after it. Who finds a key without an answer was either
-faster than the work, and is told so, or comes after a process that died: then the work is done again. Executions made
-under a key have an id that follows from it, so that what was done the first time is not done twice.
+The key is stored as an entry before the work, and the answer after it. A request that finds a key without an answer is
+refused while the first one is at work; if that process died, the work is done again. Executions made under a key have
+an id that follows from it, so that nothing is done twice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`at` is when the key was first used, `since` when the present try began."""
+    """`at` is when the key was first used, `since` when the present attempt began."""
 
     request: str
     at: Micros
@@ -54,7 +54,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """A request that is to be worked on now."""
+    """A request that has to be worked on now."""
 
     key: str
     version: int
@@ -90,7 +90,7 @@ class Idempotency:
         await self._write(begun.key, msgspec.structs.replace(begun.kept, answer=answer), begun.version)
 
     async def forget(self, begun: Begun) -> None:
-        """The work failed in a way that may pass: the key is free again."""
+        """The work failed for a reason that may pass: free the key."""
         entry = Entry(kind=KIND, key=begun.key)
         await self._store.write_entries([EntryWrite(entry=entry, seen_version=begun.version, remove=True)])
 
@@ -104,7 +104,7 @@ def _is_old(entry: Entry, now: Micros) -> bool:
 
 
 def _next(kept: _Kept | None, request: str, now: Micros) -> _Kept:
-    """What is to be kept, or is: with an answer there is nothing left to do."""
+    """The record to store; a record with an answer is already complete."""
     if kept is None or kept.at < now - KEPT_FOR:
         return _Kept(request=request, at=now, since=now)
     if kept.request != request:

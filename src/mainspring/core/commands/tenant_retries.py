@@ -1,4 +1,4 @@
-"""What became of the tenants of a parent, and running again those that failed."""
+"""The tenants of a parent: their records, and a retry of those that failed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ORDER = (
     *(State.FAILED, State.PARTIAL, State.SKIPPED, State.CANCELLED),
     *(State.RUNNING, State.WAITING, State.PENDING, State.COMPLETED),
 )
-"""What somebody who looks has to know first comes first."""
+"""What a reader has to know first comes first."""
 
 
 class TenantRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of one tenant in one parent. `attempts` are the tries that were begun."""
+    """The record of one tenant in one parent. `attempts` counts the attempts that began."""
 
     tenant: str
     execution_id: str
@@ -41,7 +41,7 @@ class TenantRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TenantPage(msgspec.Struct, frozen=True):
-    """Some of the records, and how many tenants there are by state."""
+    """A page of records, and how many tenants are in each state."""
 
     items: list[TenantRun]
     counts: dict[State, int]
@@ -58,7 +58,7 @@ class TenantRuns:
     async def page(
         self, id: str, status: str | Iterable[str] | None = None, limit: int = 100, offset: int = 0
     ) -> TenantPage:
-        """What failed comes first, what completed last. An execution that is no parent has none."""
+        """Failed tenants come first, completed ones last. An execution that is no parent has none."""
         whole("limit", limit, 1, MAX_PAGE)
         whole("offset", offset, 0, MAX_OFFSET)
         wanted = states_of(status)
@@ -96,7 +96,7 @@ class TenantRuns:
         return await self._runs.retry(parent, by, seen, as_id, tenants)
 
     async def _unfinished(self, parent: ExecutionRow) -> list[str]:
-        """Every tenant of a parent that has ended has a record; those that retention has deleted are not known."""
+        """Every tenant of an ended parent has a record, unless retention has deleted it."""
         query = ExecutionQuery(parent_id=parent.id, states=FINAL - {State.COMPLETED}, limit=PAGE)
         names: list[str] = []
         while page := await self._store.find(query):

@@ -1,8 +1,8 @@
 """Uniqueness for a period, and debounce: what keys of live executions cannot do, because it outlives them.
 
 An entry in the store names the execution that holds a key, and until when. For a period, the entry is written first and
-marked `stored` once the execution is in the store. An unmarked entry is left by a process that died in between: whoever
-comes next checks whether its execution exists. For a debounce, the execution is stored first, then the entry names it,
+marked `stored` once the execution is in the store. An unmarked entry is left by a process that died in between: the
+next caller checks whether its execution exists. For a debounce, the execution is stored first, then the entry names it,
 and the execution that it named before is cancelled if it has not begun. A crash in between runs both and loses none.
 """
 

@@ -1,7 +1,7 @@
-"""Named calendars as they are kept: declared by code, edited by operators, read by schedulers.
+"""Named calendars: declared by code, edited by operators, read by schedulers.
 
-The rule is that of jobs: what code declares is stored when the application starts; what an operator set stays on top
-of it, whatever is deployed, until it is reverted. An entry of the shelf holds both.
+As with jobs, what code declares is stored when the application starts, and what an operator sets stays on top of it,
+whatever is deployed, until it is reverted. One entry in the store holds both.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..ports import Clock, Store
 from ..rules.opening_hours import named_by
 
 FRESH_FOR = 2.0
-"""Seconds for which a scheduler relies on what it read. An edit is in force everywhere after that."""
+"""Seconds for which a scheduler keeps what it read. After that an edit is in force everywhere."""
 PAGE = 1_000
 SHOWN_IN_AUDIT = 20
 
 
 Check: TypeAlias = Callable[[Job], None]
-"""Refuses a job that whoever asks may not change."""
+"""Raises an error when the caller may not change this job."""
 
 
 class CalendarNotFound(NotFound):
@@ -40,7 +40,7 @@ class CalendarNotFound(NotFound):
 
 
 class _Body(msgspec.Struct, omit_defaults=True):
-    """What an entry of the shelf says."""
+    """The body of an entry."""
 
     declared: list[dict[str, Any]] | None = None
     edited: list[dict[str, Any]] | None = None
@@ -53,7 +53,7 @@ class _Body(msgspec.Struct, omit_defaults=True):
 
 
 class CalendarView(msgspec.Struct, frozen=True, kw_only=True):
-    """A calendar as people and programs see it. `origin` is where what is in force comes from."""
+    """A calendar for people and programs. `origin` says whether code or an operator set what is in force."""
 
     name: str
     calendar: Calendar
@@ -86,18 +86,18 @@ class Calendars:
         return {name: found for name, found in read.items() if found is not None}
 
     async def of(self, jobs: Iterable[Job]) -> dict[str, Calendar]:
-        """The calendars that these jobs name. Nearly always there is none, and nothing is read."""
+        """The calendars that these jobs name. Nearly always there are none, and nothing is read."""
         names = {name for job in jobs for name in named_by(job)}
         return await self.read(names) if names else {}
 
     def known(self, job: Job) -> dict[str, Calendar]:
-        """The calendars that a job names, as they were read last."""
+        """The calendars that a job names, as last read."""
         read = {name: self._kept[name][0] for name in named_by(job) if name in self._kept}
         return {name: found for name, found in read.items() if found is not None}
 
     # --- for code -----------------------------------------------------------------------------------------
     async def declare(self, *, update: bool) -> None:
-        """Store what code declares: new ones, and at a start also changed ones."""
+        """Store the calendars that code declares: new ones, and at a start also changed ones."""
         for name, wanted in self._declared.items():
             while not await self._declare(name, encode_calendar(wanted), update):
                 pass
@@ -142,7 +142,7 @@ class Calendars:
         )
 
     # --- for operators ------------------------------------------------------------------------------------
-    # A calendar decides when the jobs run that name it: who changes it changes them. `check` is asked about each.
+    # A calendar decides when the jobs that name it run: a change of it is a change of them. `check` sees each of them.
     async def all(self) -> list[CalendarView]:
         found: list[Entry] = []
         while page := await self._store.list_entries("calendar", "", after=found[-1].key if found else "", limit=PAGE):
@@ -156,7 +156,7 @@ class Calendars:
         return _view(entry)
 
     async def set(self, name: str, entries: Any, *, by: str, check: Check | None = None) -> CalendarView:
-        """What an operator says stays until it is reverted, whatever code declares."""
+        """What an operator sets stays until it is reverted, whatever code declares."""
         identifier("calendar", name)
         wanted = encode_calendar(calendar(name, entries))
         await self._check_jobs(name, check)
@@ -204,7 +204,7 @@ class Calendars:
                 return
 
     async def jobs_naming(self, name: str) -> list[str]:
-        """The jobs whose hours name this calendar. It walks over all jobs: for operators only."""
+        """The jobs whose hours name this calendar. It reads all jobs: for operators only."""
         return [job.name async for job in self._naming(name)]
 
     # --- inside -------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def _read(entry: Entry) -> _Body:
 
 
 def _calendar_of(entry: Entry | None) -> Calendar | None:
-    """None also for one that this release cannot read: who needs it waits for a node that can."""
+    """None also for a calendar that this release cannot read: its jobs wait for a node that can."""
     try:
         return None if entry is None else _read(entry).calendar
     except (msgspec.MsgspecError, InvalidValue):

@@ -36,8 +36,8 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Due(msgspec.Struct, frozen=True):
-    """Ticks to run, missed ones to catch up, and the gap of those that are not: first, last, how many, and whether that
-    count is exact."""
+    """Ticks to run, missed ticks to catch up, and the gap of all other missed ticks: first, last, how many, and whether
+    that count is exact."""
 
     ticks: tuple[Micros, ...] = ()
     catch_up: tuple[Micros, ...] = ()
@@ -45,7 +45,7 @@ class Due(msgspec.Struct, frozen=True):
 
 
 def materialise(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calendar] = NONE) -> JobWrite:
-    """The write that makes every tick of this job up to now happen, exactly once whoever else tries.
+    """The write that makes every tick of this job up to now, exactly once however many schedulers try.
 
     `calendars` are those that the hours of the job name.
     """
@@ -90,7 +90,7 @@ def _resumed(
 
 
 def _resume_by_itself(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calendar]) -> JobWrite:
-    """A pause ends when it was to end, also if that is found late: what came after is judged as without a pause."""
+    """A pause ends at its planned end, even if that is noticed late: later ticks are judged as without a pause."""
     ended = resume(job, now, chance, now if job.resume is None else min(now, job.resume), calendars)
     if ended.job.due is None or ended.job.due > now:
         return ended
@@ -99,8 +99,8 @@ def _resume_by_itself(job: Job, now: Micros, chance: Chance, calendars: Mapping[
 
 
 def _due_and_next(job: Job, now: Micros, calendars: Mapping[str, Calendar] = NONE) -> tuple[Due, Micros | None]:
-    """The ticks up to now, and the one that comes after. Nearly always a single tick has just come, and that is seen by
-    the one walk along the calendar that finds the next."""
+    """The ticks up to now, and the next one. Nearly always a single tick is due, and the search for the next tick
+    shows that."""
     trigger, first = _trigger(job), job.next_run
     if first is None or first > now:
         return Due(), first
@@ -157,7 +157,7 @@ def grace(job: Job, trigger: Trigger, at: Micros) -> Micros:
 
 
 def first_run(trigger: Trigger, now: Micros, last: Micros | None = None) -> Micros | None:
-    """The first tick of a job planned now, after its last one, at `last`: who plans may have looked at the clock
+    """The first tick of a job that is planned now, after its last one at `last`: the caller may have read the clock
     some time ago.
 
     A `once` in the past is due at once, and judged by the grace; but never again when the job is past it.
@@ -170,7 +170,7 @@ def first_run(trigger: Trigger, now: Micros, last: Micros | None = None) -> Micr
 
 
 def is_last_tick(job: Job, execution: ExecutionRow) -> bool:
-    """Whether this is the newest tick of its job. Only that one plans the next: whoever repeats an older follow-up
+    """Whether this is the newest tick of its job. Only that one plans the next: a repeated older follow-up
     would plan a tick that has happened already."""
     return job.last_tick is not None and execution.id == tick_id(job.id, job.last_tick)
 
@@ -178,7 +178,7 @@ def is_last_tick(job: Job, execution: ExecutionRow) -> bool:
 def after_delay(job: Job, finished: Micros) -> JobWrite | None:
     """The next tick of a fixed-delay job, counted from the end of its run; None if it is planned already.
 
-    The end was told by a process whose idea of the store's time may be old: it is never before the last tick.
+    The end comes from a process whose idea of the store's time may be old: it is never before the last tick.
     """
     trigger = job.trigger
     if trigger is None or not trigger.fixed_delay or job.next_run is not None:
@@ -189,13 +189,13 @@ def after_delay(job: Job, finished: Micros) -> JobWrite | None:
 
 
 def _last(job: Job, due: Due, until: Micros) -> Micros | None:
-    """How far the job's ticks are dealt with: run, caught up, noted as missed, or outside its hours."""
+    """Up to when the job's ticks are handled: run, caught up, recorded as missed, or outside its hours."""
     gap = () if due.gap is None else (due.gap[1],)
     return max((*gap, *due.catch_up, *due.ticks, *_outside(job, until)), default=job.last_tick)
 
 
 def _outside(job: Job, until: Micros) -> tuple[Micros, ...]:
-    """The newest tick of a job with hours: it is dealt with, whether it happened or not."""
+    """The newest tick of a job with hours: it is handled, whether it happened or not."""
     if job.hours is None or job.next_run is None or job.next_run > until:
         return ()
     newest = None if _trigger(job).fixed_delay else _trigger(job).previous(to_datetime(until))
@@ -225,8 +225,8 @@ def _executions(
     calendars: Mapping[str, Calendar],
     reason: str = "missed",
 ) -> tuple[ExecutionRow, ...]:
-    """What is caught up becomes due one by one, at the pace of the rule, so that it floods nobody; and, like what
-    waits for it, not before the job opens."""
+    """Ticks to catch up become due one by one, spaced by the rule, so that they flood nobody; like ticks that wait for
+    the opening, not before the job opens."""
     hours = open_ticks(job, _trigger(job), calendars)
     made = [] if due.gap is None else [gap_record(job, due.gap, now, chance, reason)]
     begin = now if hours is None or not due.catch_up else hours.run_at(now)
@@ -254,7 +254,7 @@ def _newest_ticks(
 
 @lru_cache(maxsize=1024)
 def _next(trigger: Trigger, after: Micros) -> Micros | None:
-    """Kept for a while: jobs that are due at one instant often share their trigger."""
+    """Cached, because jobs that are due at one instant often share their trigger."""
     upcoming = trigger.next_after(to_datetime(after))
     return None if upcoming is None else to_micros(upcoming)
 

@@ -1,9 +1,9 @@
-"""Which windows a job's schedule asks for, also in times when its schedule was another one.
+"""Timing history: which windows a job's schedule asks for, also in times when it had another schedule.
 
-When the timing of a job changes, the old one is put on the shelf as a revision that says until when it was in force;
-it goes there before the job is written. If that write is lost to a crash, the revision repeats the timing that stays in
-force, which changes nothing; if it is lost to another edit, it is wrong by the moment between the two. Pure functions
-from revisions and the present job to eras, and from eras to windows.
+When the timing of a job changes, the old timing is stored as an entry that says until when it was in force, before the
+job is written. If the job's write is lost to a crash, the entry repeats the timing that stays in force, which changes
+nothing; if it is lost to another edit, the entry is wrong by the moment between the two. Pure functions from revisions
+and the present job to periods, and from periods to windows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_UNIT = timedelta(days=40)
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that windows depend on. `since` is when a job of this name was first made, as far as is known; `hours` are
+    """All that windows depend on. `since` is when a job of this name was first created, as far as is known; `hours` are
     those outside which its ticks do not happen."""
 
     trigger: dict[str, Any] | None
@@ -44,7 +44,7 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     hours: dict[str, Any] | None = None
 
 
-class Era(msgspec.Struct, frozen=True, dict=True):
+class TimingPeriod(msgspec.Struct, frozen=True, dict=True):
     """The time from `after`, which does not belong to it, to `until`, in which a job was timed like this. `calendars`
     are those that its hours name, as they are now."""
 
@@ -56,7 +56,7 @@ class Era(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def rule(self) -> str | Offset | None:
-        """How a window follows from a tick; None when windows cannot be told from this timing."""
+        """How a window follows from a tick; None when this timing gives no windows."""
         if self.timing.window is None:
             return None
         spec = window_spec(self.timing.window)
@@ -96,13 +96,13 @@ class Era(msgspec.Struct, frozen=True, dict=True):
         return zoned.anchored(to_datetime(self._anchor(trigger))).named(self.job)
 
     def _anchor(self, trigger: Trigger) -> Micros:
-        """In the first era the grid of an interval reaches back beyond the instant at which the job was made."""
+        """In the first period the grid of an interval reaches back beyond the creation of the job."""
         if self.after is None and isinstance(trigger, Every):
             return self.timing.anchor % max(1, seconds_to_micros(trigger.seconds))
         return self.timing.anchor
 
 
-# ---------------------------------------------------------------- revisions
+# --- revisions
 
 
 def timing_of(job: Job) -> Timing:
@@ -111,48 +111,48 @@ def timing_of(job: Job) -> Timing:
 
 
 def _hours(job: Job) -> dict[str, Any] | None:
-    """A tick that waits for its hours happens all the same."""
+    """Only under `skip`: a tick that waits for its hours still happens."""
     return job.spec.hours if job.spec.outside == "skip" else None
 
 
 def revision(before: Job | None, after: Job | None, now: Micros) -> EntryWrite | None:
-    """What has to be on the shelf before a job is changed so, or removed; None when its windows stay the same.
+    """The entry to write before a job is changed so, or removed; None when its windows stay the same.
 
     A timing without windows is not kept: windows that are declared later hold for the time before as well.
     """
     if before is None or before.spec.window is None:
         return None
-    if after is not None and _shape(before) == _shape(after):
+    if after is not None and _window_timing(before) == _window_timing(after):
         return None
     body = msgspec.json.encode(timing_of(before)).decode()
     return EntryWrite(entry=Entry(kind="revision", scope=before.name, key=f"{now:017d}", body=body), seen_version=0)
 
 
-def _shape(job: Job) -> tuple[Any, ...]:
+def _window_timing(job: Job) -> tuple[Any, ...]:
     """The anchor counts only for triggers that are counted from it."""
     return job.trigger, job.spec.tz, job.spec.window, _hours(job)
 
 
-def eras(job: Job, revisions: Sequence[Entry]) -> list[Era]:
-    """The eras of a job, oldest first. The first one reaches back for ever, the last one is the present."""
-    found: list[Era] = []
+def timing_periods(job: Job, revisions: Sequence[Entry]) -> list[TimingPeriod]:
+    """The timing periods of a job, oldest first. The first one reaches back for ever, the last one is the present."""
+    found: list[TimingPeriod] = []
     after: Micros | None = None
     for entry in sorted(revisions, key=lambda entry: entry.key):
         timing = msgspec.json.decode(entry.body, type=Timing)
-        found.append(Era(job.name, timing, after, int(entry.key)))
+        found.append(TimingPeriod(job.name, timing, after, int(entry.key)))
         after = int(entry.key)
-    return [*found, Era(job.name, timing_of(job), after)]
+    return [*found, TimingPeriod(job.name, timing_of(job), after)]
 
 
-# ---------------------------------------------------------------- windows
+# --- windows
 
 
-def expected(eras: Iterable[Era], begin: Micros, end: Micros, now: Micros) -> Iterator[Stretch | None]:
-    """The windows inside [begin, end) whose tick has come, each once, in the order of their ticks. None for a tick that
-    was looked at and asks for none: there may be many in a row, and who waits can do something else in between."""
+def expected(periods: Iterable[TimingPeriod], begin: Micros, end: Micros, now: Micros) -> Iterator[Stretch | None]:
+    """The windows inside [begin, end) whose tick has come, each once, in the order of their ticks. None for a tick
+    that asks for none: there may be many in a row, and the caller can do something else in between."""
     seen: set[Stretch] = set()
-    for era in eras:
-        for window in _windows(era, to_datetime(begin), to_datetime(end), now):
+    for period in periods:
+        for window in _windows(period, to_datetime(begin), to_datetime(end), now):
             if window is None or window in seen:
                 yield None
             else:
@@ -160,23 +160,23 @@ def expected(eras: Iterable[Era], begin: Micros, end: Micros, now: Micros) -> It
                 yield window
 
 
-def _windows(era: Era, begin: datetime, end: datetime, now: Micros) -> Iterator[Stretch | None]:
-    rule, trigger = era.rule, era.trigger
+def _windows(period: TimingPeriod, begin: datetime, end: datetime, now: Micros) -> Iterator[Stretch | None]:
+    rule, trigger = period.rule, period.trigger
     if rule is None or trigger is None:
         return
     unit = unit_of(rule)
-    calendar = None if unit is None else boundaries(unit, era.timing.tz)
+    calendar = None if unit is None else boundaries(unit, period.timing.tz)
     first, last = _ticks_of_interest(rule, begin, end)
-    first = first if era.after is None else max(first, to_datetime(era.after) + _INSTANT)
-    last = min(last, to_datetime(now if era.until is None else min(now, era.until)))
+    first = first if period.after is None else max(first, to_datetime(period.after) + _INSTANT)
+    last = min(last, to_datetime(now if period.until is None else min(now, period.until)))
     tick = trigger.next_after(first - _INSTANT)
     while tick is not None and tick <= last:
-        if era.hours is not None and (opened := era.hours.next_open(tick)) != tick:
+        if period.hours is not None and (opened := period.hours.next_open(tick)) != tick:
             tick = None if opened is None else trigger.next_after(opened - _INSTANT)
             yield None
             continue
         previous = trigger.previous(tick - _INSTANT) if rule == "since_previous_tick" else None
-        window = resolve(rule, tick, era.timing.tz, previous)
+        window = resolve(rule, tick, period.timing.tz, previous)
         if window.begin >= end:
             return
         if begin <= window.begin < window.end <= end:
@@ -192,6 +192,6 @@ def _ticks_of_interest(rule: str | Offset, begin: datetime, end: datetime) -> tu
 
 
 def _last_with_this_window(calendar: Trigger | None, tick: datetime) -> datetime:
-    """An hourly job whose window is the previous day asks for each day 24 times: the other ticks are passed over."""
+    """An hourly job whose window is the previous day asks for each day 24 times: the other ticks are skipped."""
     following = None if calendar is None else calendar.next_after(tick)
     return tick if following is None else following - _INSTANT
