@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from ...core.ports import Clock, Topic, Unsubscribe
@@ -67,11 +67,12 @@ def _lists(step: Step[P, T]) -> Primitive[P, T]:
     return primitive
 
 
-async def _run(thread: ConnectionThread, work: Work[T]) -> T:
+def _run(thread: ConnectionThread, work: Work[T]) -> Awaitable[T]:
+    """The answer of this thread, as a future of the running loop."""
     call = Call(work, asyncio.get_running_loop())
     thread.mailbox.put(call)
     assert call.future is not None
-    return await call.future
+    return call.future
 
 
 class SqliteStore:
