@@ -385,12 +385,12 @@ async def test_past_durations_come_from_the_database_which_is_not_changed(cli: C
     await app.close()
 
 
-def test_a_database_that_cannot_be_asked_is_told_of(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_read_is_reported(cli: CommandLine, tmp_path: Path) -> None:
     done = cli("simulate", "shop:app", *SPRING)
     assert "no past durations: the database holds no tables of Mainspring yet" in done.stderr
     (tmp_path / "shop.db").write_text("no database at all, but a text that is long enough to be taken for one" * 20)
     done = cli("simulate", "shop:app", *SPRING)
-    assert (done.returncode, "no past durations: the database could not be asked" in done.stderr) == (0, True), (
+    assert (done.returncode, "no past durations: the database could not be read" in done.stderr) == (0, True), (
         done.stderr
     )
 
