@@ -7,7 +7,7 @@ database.py     one statement at a time: which failures are repeated, what error
 connection/     address, our own pool and its wires, pools of the application, the caller's own transaction
 executions/     insert (and batching), exchange, what happens while they run, lists, rows and array literals
 jobs/           job rows and templates, ticks, lists
-entries.py locks_audit.py copying.py    further records
+small_tables.py locks, audit records, entries; copying.py whole records out and in
 heartbeat.py    heartbeats, from a thread of their own; wakeups.py LISTEN and NOTIFY
 maintenance.py  partitions created ahead, the live table vacuumed
 """

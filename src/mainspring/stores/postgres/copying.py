@@ -17,7 +17,7 @@ from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, Re
 from ...model.store.entries import Entry
 from ...model.store.messages import Audit, LogLine
 from ..common.ids import first_id
-from . import entries
+from . import small_tables
 from .database import Database
 from .executions.literals import numbers, storable, texts
 from .executions.rows import as_json, incoming
@@ -34,7 +34,7 @@ async def copy_out(db: Database, kind: RecordKind, after: str, limit: int) -> li
             rows = await db.rows("audits_after", after, limit, repeat=True)
             return [Audit(**dict(zip(Audit.__struct_fields__, row, strict=True))) for row in rows]
         case "entries":
-            return list(await entries.entries_after(db, place_of(after), limit))
+            return list(await small_tables.entries_after(db, place_of(after), limit))
         case "jobs":
             return list(await jobs_after(db, after, limit))
 
@@ -54,7 +54,7 @@ async def _add(db: Database, kind: RecordKind, records: Sequence[Record]) -> Any
         case "audits":
             return await db.value("audits_restore", as_json(records), repeat=True)
         case "entries":
-            return await entries.restore(db, cast(Sequence[Entry], records))
+            return await small_tables.restore(db, cast(Sequence[Entry], records))
         case "jobs":
             rows = [job_row(job, job.version) for job in cast(Sequence[Job], records)]
             return await db.value("jobs_restore", as_json(rows), repeat=True)

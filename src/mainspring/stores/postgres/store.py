@@ -11,8 +11,7 @@ from ...model.store.messages import Added, Audit, HeartbeatReply, HeartbeatReque
 from ...model.time.instants import Micros
 from ..common.listeners import Listeners
 from ..common.networked import NetworkedStore
-from . import copying, locks_audit
-from . import entries as entry_rows
+from . import copying, small_tables
 from .connection import caller_transaction
 from .connection.opening import Endpoint, Opened, open_endpoint
 from .database import Database
@@ -125,14 +124,14 @@ class PostgresStore(NetworkedStore[Opened]):
 
     # --- locks, audit, entries, copies --------------------------------------------------------------------------
 
-    lock_take = _runs(locks_audit.lock_take)
-    lock_renew = _runs(locks_audit.lock_renew)
-    lock_release = _runs(locks_audit.lock_release)
-    locks = _runs(locks_audit.locks)
-    audits = _runs(locks_audit.audits)
-    prune_audits = _runs(locks_audit.prune_audits)
-    write_entries = _runs(entry_rows.write_entries)
-    list_entries = _runs(entry_rows.list_entries)
-    entries = _runs(entry_rows.entries)
+    lock_take = _runs(small_tables.lock_take)
+    lock_renew = _runs(small_tables.lock_renew)
+    lock_release = _runs(small_tables.lock_release)
+    locks = _runs(small_tables.locks)
+    audits = _runs(small_tables.audits)
+    prune_audits = _runs(small_tables.prune_audits)
+    write_entries = _runs(small_tables.write_entries)
+    list_entries = _runs(small_tables.list_entries)
+    entries = _runs(small_tables.entries)
     copy_out = _runs(copying.copy_out)
     copy_in = _runs(copying.copy_in)
