@@ -210,7 +210,7 @@ async def test_made_up_ids_fill_no_memory() -> None:
 
 
 def test_tokens_need_somebody_who_knows_them() -> None:
-    with pytest.raises(ConfigurationError, match=r"Guard\(app.settings, app\)"):
+    with pytest.raises(ConfigurationError, match=r"Guard\(app.settings.security, app\)"):
         Guard(settings(api_tokens=True))
 
 
