@@ -3,9 +3,8 @@
 from ...model.values.access import Role
 from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, sys_access
 from .guard import Guard
-from .listening import UVICORN_OPTIONS, may_listen
-from .principals import LOOPBACK, Principal, covers, may_steer
-from .refusals import Refused
+from .loopback import UVICORN_OPTIONS, may_listen
+from .principals import LOOPBACK, Principal, Refused, covers, may_steer
 
 __all__ = [
     "LOOPBACK",

@@ -1,11 +1,11 @@
-"""Failed logins are counted by address; after too many of them nobody logs in from there for a while.
+"""Failed logins are counted by address; after too many, logins from that address are refused for a while.
 
-Only wrong credentials count, not missing ones. The memory is bounded: of more addresses than `MOST_ADDRESSES` those
-that failed longest ago are forgotten. A success forgives nothing, so one right token does not buy more guesses.
+Only wrong credentials count, not missing ones. Memory is bounded: past `MOST_ADDRESSES`, the addresses that failed
+longest ago are forgotten. A successful login does not reset the count, so one valid token does not buy more guesses.
 
-Each process counts for itself, and all of one store together: a failure is put into the store too, which says whether
-the address has used up its failures elsewhere. Nothing but a failure asks the store, and what it does not answer soon
-changes nothing: the door is then as open or shut as this process alone can tell.
+Each process counts for itself, and all processes of one store together: a failure is also written to the store, which
+answers whether the address has used up its failures elsewhere. Only failures ask the store; if it does not answer in
+time, the count of this process alone decides.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from .refusals import Refused
+from .principals import Refused
 
 LOG = logging.getLogger("mainspring.access")
 
 WINDOW = 60.0
 MOST_ADDRESSES = 10_000
 PATIENCE = 1.0
-"""Seconds to wait for what the store says of a failure."""
+"""Seconds to wait for the answer of the store."""
 MOST_AT_ONCE = 20
-"""Failures that are told to the store at the same time; more are counted here alone."""
+"""Failures that are written to the store at the same time; more are counted in this process only."""
 
 
 @runtime_checkable
@@ -40,10 +40,10 @@ class FailedLogins:
     def __init__(self, limit: int, monotonic: Callable[[], float], shared: FailureSource | None = None) -> None:
         self._limit, self._monotonic, self._shared = limit, monotonic, shared
         self._times: OrderedDict[str, deque[float]] = OrderedDict()
-        self._telling: set[asyncio.Task[float]] = set()
+        self._sharing: set[asyncio.Task[float]] = set()
 
     def check(self, key: str) -> None:
-        """Refuse when this address has used up its failures for now."""
+        """Refuse an address that has used up its failures for now."""
         times = self._times.get(key)
         if times is None or len(times) < self._limit:
             return
@@ -57,19 +57,19 @@ class FailedLogins:
         self._note(key, [self._monotonic()])
 
     async def share(self, key: str) -> None:
-        """Count it with those of all processes too."""
-        if self._shared is None or len(self._telling) >= MOST_AT_ONCE:
+        """Count the failure in the store too."""
+        if self._shared is None or len(self._sharing) >= MOST_AT_ONCE:
             return
-        telling = asyncio.ensure_future(self._shared.note_failed_login(key, self._limit))
-        self._telling.add(telling)
-        telling.add_done_callback(self._told)
-        await asyncio.wait({telling}, timeout=PATIENCE)
-        if telling.done() and not telling.cancelled() and telling.exception() is None and telling.result() > 0:
-            self._note(key, [self._monotonic() + telling.result() - WINDOW] * self._limit)
+        sharing = asyncio.ensure_future(self._shared.note_failed_login(key, self._limit))
+        self._sharing.add(sharing)
+        sharing.add_done_callback(self._shared_with_all)
+        await asyncio.wait({sharing}, timeout=PATIENCE)
+        if sharing.done() and not sharing.cancelled() and sharing.exception() is None and sharing.result() > 0:
+            self._note(key, [self._monotonic() + sharing.result() - WINDOW] * self._limit)
 
-    def _told(self, telling: asyncio.Task[float]) -> None:
-        self._telling.discard(telling)
-        if not telling.cancelled() and (error := telling.exception()) is not None:
+    def _shared_with_all(self, sharing: asyncio.Task[float]) -> None:
+        self._sharing.discard(sharing)
+        if not sharing.cancelled() and (error := sharing.exception()) is not None:
             LOG.warning("a failed login is counted in this process alone: %s", type(error).__name__)
 
     def _note(self, key: str, times: list[float]) -> None:

@@ -17,11 +17,10 @@ from ...model.errors import ConfigurationError, MainspringError
 from ...model.time.instants import Micros
 from ...model.values.access import Role
 from .addresses import Client, Networks, client_of
-from .browsers import check_browser
 from .failures import FailedLogins, FailureSource
 from .jwt_verifier import JwtVerifier
-from .principals import LOOPBACK, Principal, check_role
-from .refusals import Unproven, forbidden, unauthenticated
+from .loopback import check_browser
+from .principals import LOOPBACK, Principal, Unproven, check_role, forbidden, unauthenticated
 from .tokens import TokenSource, TokenVerifier
 
 LOG = logging.getLogger("mainspring.access")

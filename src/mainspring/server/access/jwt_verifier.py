@@ -16,8 +16,7 @@ from ...model.errors import InvalidValue
 from ...model.values.access import Role
 from ...model.values.reading import words
 from .jwt_keys import Key, key_source
-from .principals import Principal
-from .refusals import Unproven
+from .principals import Principal, Unproven
 
 MOST_NAME = 150
 

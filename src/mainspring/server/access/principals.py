@@ -1,22 +1,55 @@
-"""Who makes a request, once that is known; and what a single job may ask of them."""
+"""Principals: who makes a request, which jobs they may steer, and how a request is refused."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from ...core.rules import job_commands
 from ...core.rules.job_commands import role_for
+from ...model.errors import MainspringError
 from ...model.job import Job
 from ...model.values.access import Role
-from .refusals import forbidden
 
 Kind: TypeAlias = Literal["loopback", "token", "jwt"]
+AUTHENTICATE = {"WWW-Authenticate": 'Bearer realm="mainspring"'}
+
+
+class Refused(MainspringError):
+    """A request that is refused, with all that the answer says. The message never repeats a credential.
+
+    >>> Refused(403, "role_too_low", "this needs the role admin").as_problem()
+    {'error': {'code': 'role_too_low', 'message': 'this needs the role admin'}}
+    """
+
+    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(status, code, message, headers)
+        self.status, self.code, self.message = status, code, message
+        self.headers = {**(AUTHENTICATE if status == 401 else {}), **(headers or {})}
+
+    def __str__(self) -> str:
+        return self.message
+
+    def as_problem(self) -> dict[str, Any]:
+        """The body of the answer."""
+        return {"error": {"code": self.code, "message": self.message}}
+
+
+class Unproven(Exception):
+    """Invalid credentials; the message says why without repeating them. Becomes a 401 and counts as a failed login."""
+
+
+def unauthenticated(code: str, message: str) -> Refused:
+    return Refused(401, code, message)
+
+
+def forbidden(code: str, message: str) -> Refused:
+    return Refused(403, code, message)
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """`id` is that of an API token; tokens may share a name."""
+    """Who makes a request. `id` is that of an API token; tokens may share a name."""
 
     name: str
     role: Role
@@ -25,7 +58,7 @@ class Principal(msgspec.Struct, frozen=True):
 
     @property
     def actor(self) -> str:
-        """The name for audit records. The kind is part of it: nobody can pass for another by a name they chose.
+        """The name for audit records. It includes the kind, so that a chosen name cannot imitate another principal.
 
         >>> Principal("ci", Role.OPERATOR, "token", "3f9a").actor, Principal("ada", Role.ADMIN, "jwt").actor
         ('token:ci/3f9a', 'jwt:ada')
@@ -36,7 +69,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 LOOPBACK = Principal("loopback", Role.ADMIN, "loopback")
-"""Somebody on this machine, while no authentication is configured."""
+"""A user of this machine, while no authentication is configured."""
 
 
 def check_role(principal: Principal, needed: Role) -> None:
@@ -45,12 +78,12 @@ def check_role(principal: Principal, needed: Role) -> None:
 
 
 def may_steer(principal: Principal, job: Job) -> None:
-    """Refuse who may not steer this job, in whichever way: see `core.rules.job_commands`."""
+    """Refuse principals whose role is too low to steer this job."""
     if not covers(principal, job):
         message = f"job {job.name!r} needs the role {role_for(job)}; {principal.actor} has {principal.role}"
         raise forbidden("role_too_low", message)
 
 
 def covers(principal: Principal, job: Job) -> bool:
-    """Whether they may steer this job."""
+    """Whether the principal may steer this job."""
     return job_commands.may_steer(principal.role, job)

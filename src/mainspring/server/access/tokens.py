@@ -10,8 +10,7 @@ from typing import Protocol
 
 from ...core.access.api_tokens import Token, parts_of
 from ...model.time.instants import SECOND, Micros
-from .principals import Principal
-from .refusals import Unproven
+from .principals import Principal, Unproven
 
 LOG = logging.getLogger("mainspring.access")
 

@@ -1,0 +1,63 @@
+"""`/metrics` for Prometheus, `/api/v1/scheduler/metrics`, and `/api/v1/missed-runs`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
+from starlette.responses import Response
+
+from ...core.monitoring.missed_runs import missed_filter
+from ...core.render.entities import TotalsJson, missed_json, totals_json
+from ..errors import respond
+from ..models.audit import MissedRunList, MissedRunPageJson
+from ..models.lists import check_paging, check_range
+from ..request import Viewing, json
+from ..responses import answers
+
+router = APIRouter()
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@router.get(
+    "/metrics",
+    operation_id="get_metrics",
+    tags=["metrics"],
+    response_class=PlainTextResponse,
+    responses={200: {"description": "Metrics in the text format of Prometheus."}},
+)
+async def get_metrics(call: Viewing) -> Response:
+    """Totals come from the store and are the same in every process: take the maximum over processes, never the sum.
+    Durations, lateness, retries, skips and refused writes are those of this process."""
+    return Response(await call.application.metrics_page(), headers={"Content-Type": CONTENT_TYPE})
+
+
+@router.get(
+    "/api/v1/scheduler/metrics",
+    operation_id="get_scheduler_metrics",
+    tags=["scheduler"],
+    responses=answers({200: (TotalsJson, "Jobs by state, executions by outcome.")}),
+)
+async def get_scheduler_metrics(call: Viewing) -> Response:
+    """Totals over all jobs, at most a few seconds old: `last_metrics_update` says from when they are."""
+    return respond(json(totals_json(await call.engine.overview.metrics(call.engine.node))))
+
+
+@router.get(
+    "/api/v1/missed-runs",
+    operation_id="list_missed_runs",
+    tags=["missed runs"],
+    responses=answers({200: (MissedRunPageJson, "Runs of missed ticks, newest first.")}),
+)
+async def list_missed_runs(call: Viewing, wanted: Annotated[MissedRunList, Query()]) -> Response:
+    """What `mainspring watch` has reported within the last 30 days, by the first missed run, newest first. Filters
+    combine. A page reads 10,000 entries at most: rare matches may need several pages, some of them empty. Go on with
+    `next_cursor` until there is none."""
+    check_paging(wanted.offset, wanted.cursor)
+    check_range(wanted.since, wanted.until)
+    filters = missed_filter(wanted.job, wanted.reason, wanted.since, wanted.until)
+    found = await call.engine.watch.ledger.page(filters, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor)
+    paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.after}
+    return respond(json({"items": [missed_json(each) for each in found.items], **paging}))
