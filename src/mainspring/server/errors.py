@@ -57,7 +57,7 @@ MESSAGES = {
 MOST_DETAILS = 20
 MOST_VALUE = 80
 _NOTHING = object()
-_BROKE_OFF = "the database failed in the middle; details tell how far it came, and where to go on"
+_BROKE_OFF = "the database failed in the middle; details say how far it came, and where to go on"
 _UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
 
 

@@ -61,7 +61,7 @@ def request_id_of(given: str | None) -> str:
 
 
 def _check(method: str, headers: Headers) -> None:
-    """What can be told of a body before it is read."""
+    """Checks of a body that need not read it."""
     length = headers.get("content-length", "0")
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else MOST_BYTES + 1
     if size > MOST_BYTES:
@@ -73,7 +73,7 @@ def _check(method: str, headers: Headers) -> None:
 
 
 class _Limited:
-    """A body whose size nobody told in advance is counted as it comes."""
+    """Counts a body of unknown size while it arrives."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive, self._size = receive, 0

@@ -140,8 +140,8 @@ def _handler_operation(template: Document, handler: Handler, made: Document) -> 
     made["components"]["schemas"] |= others
     parameters = [each for each in template["parameters"] if each.get("name") != "handler"]
     required = bool(handler.signature.required)
-    told = schema if required else {"anyOf": [schema, {"type": "null"}]}  # null is the same as no body
-    body = {"required": required, "content": {"application/json": {"schema": told}}}
+    accepted = schema if required else {"anyOf": [schema, {"type": "null"}]}  # null is the same as no body
+    body = {"required": required, "content": {"application/json": {"schema": accepted}}}
     return {
         **msgspec.json.decode(msgspec.json.encode(template)),
         "operationId": f"run_handler_{handler.name}",

@@ -1,4 +1,4 @@
-"""One request as a route sees it: who asks, the engine, and what its headers wish for."""
+"""One request as a route sees it: its principal, the engine, and its headers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .engine import Application, Engine
 from .errors import problem_of, respond
 
 Work = Callable[[str | None], Awaitable[Answer]]
-"""The work of a request, given the id of the execution it makes if that has to be a certain one."""
+"""The work of a request; its argument is the id for the execution that it creates, if that is fixed."""
 
 REPLAYED = {"Idempotent-Replay": "true"}
 
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def by(self) -> str:
-        """Who asks, for the audit."""
+        """The principal's name for the audit."""
         return self.principal.actor
 
     @property
@@ -75,21 +75,21 @@ class Call:
 
     @property
     def steering(self) -> Steering:
-        """Steering as far as who asks may: a job can demand a higher role."""
+        """Steering with the rights of the principal: a job can demand a higher role."""
         return self.engine.steering.checked(self.may_steer)
 
     def may_steer(self, job: Job) -> None:
-        """Refuse a job that demands a higher role than who asks has."""
+        """Refuse a job that demands a higher role than the principal has."""
         may_steer(self.principal, job)
 
     async def steerable(self, name: str) -> JobView:
-        """The job, if who asks may steer it."""
+        """The job, if the principal may steer it."""
         view = await self.engine.queries.job(name)
         self.may_steer(job_of(view))
         return view
 
-    def told(self, view: JobView) -> dict[str, Any]:
-        """The job as who asks may see it."""
+    def rendered(self, view: JobView) -> dict[str, Any]:
+        """The job as the principal may see it."""
         return job_json(view, unmasked=covers(self.principal, job_of(view)))
 
     def check(self, view: JobView) -> None:
@@ -102,12 +102,12 @@ class Call:
 
         async def work(_: str | None) -> Answer:
             view = await command()
-            return json(self.told(view), headers=etag(view))
+            return json(self.rendered(view), headers=etag(view))
 
         return await self.once(work)
 
     async def once(self, work: Work) -> Response:
-        """Do the work, or give the answer that it had under the same key before."""
+        """Do the work, or repeat the answer that it had under the same key before."""
         if self.key is None:
             return respond(await work(None))
         keys = self.engine.idempotency
@@ -123,7 +123,7 @@ class Call:
         return respond(answer)
 
     async def _answer(self, work: Work, execution_id: str) -> Answer:
-        """A refusal is an answer too, and stays one; what may pass is raised."""
+        """A refusal is an answer that is kept, too; temporary errors are raised."""
         try:
             return await work(execution_id)
         except MainspringError as error:
@@ -146,7 +146,7 @@ def etag(view: JobView) -> dict[str, str]:
 
 
 def read_tag(if_match: str | None) -> str | None:
-    """The tag inside `If-Match`; `*` is any job that exists, and that is checked anyway."""
+    """The tag inside `If-Match`; `*` means any existing job, which is checked anyway."""
     return None if if_match is None or if_match == "*" else if_match[1:-1]
 
 

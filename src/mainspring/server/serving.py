@@ -20,12 +20,12 @@ logger = logging.getLogger("mainspring.server")
 
 BACKLOG = 2048
 PATIENCE = 5.0
-"""Seconds that requests under way get when this process stops; streams and waits end at once."""
+"""Seconds that requests under way get to finish when this process stops; streams and waits end at once."""
 POLL = 0.01
 
 
 class _Server(uvicorn.Server):
-    """Signals belong to whoever runs the process."""
+    """Leaves signals to the process that runs the application."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,21 +61,21 @@ class HttpServer:
         return int(self.socket.getsockname()[1])
 
     def bind(self) -> None:
-        """Take the port, or say why that cannot be. Nobody is answered before `start`."""
+        """Take the port, or raise an error that says why not. Requests are not answered before `start`."""
         self._socket = _bound(self._host, self._port)
 
     async def start(self) -> None:
         streams: Streams = self._api.state.streams
         streams.reopen()
         self._serving = asyncio.create_task(self._server.serve([self.socket]), name="mainspring-http")
-        while not self._server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn tells it no other way
+        while not self._server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(POLL)
         if self._serving.done():
             await self._serving
         logger.info("listening on http://%s:%d", self._host, self.port)
 
     async def stop(self) -> None:
-        """Take no more requests, let those under way end, and end what would never end by itself."""
+        """Take no more requests, let those under way finish, and end streams and waits."""
         streams: Streams = self._api.state.streams
         streams.close()
         self._server.should_exit = True

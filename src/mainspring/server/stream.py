@@ -1,7 +1,7 @@
 """Live streams of executions: server-sent events.
 
-One watch per execution and process reads what changed, however many clients look on; it reads when the store says
-that something ended, and once a second for progress and log lines, which nobody announces.
+One watch per execution and process reads the changes, however many clients follow it. It reads when the store announces
+that an execution has ended, and once a second for progress and log lines, which are not announced.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..model.errors import MainspringError
 
 LOOK_EVERY = 1.0
 SILENCE = 5.0
-"""Seconds after which a comment is sent, so that no proxy takes the stream for dead."""
+"""Seconds without an event after which a comment is sent, so that no proxy closes the stream."""
 ADMITTED_FOR = 3.0
-"""Seconds for which whoever looks on was let in: then they are looked at again."""
+"""Seconds after which the credentials of a client are checked again."""
 MOST_STREAMS = 500
 MOST_BEHIND = 1_000
-"""Events a slow client may lag behind before it is let go."""
+"""Events that a slow client may lag behind before it is disconnected."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Admission:
-    """Whether a client may still look on. Asked for with every event, it asks again only now and then."""
+    """Whether a client may still follow. It is asked with every event and checks the credentials now and then."""
 
     def __init__(self, admits: Callable[[], Awaitable[bool]]) -> None:
         self._admits, self._asked = admits, time.monotonic()
@@ -56,7 +56,7 @@ class Admission:
 
 
 class Watch:
-    """What happens to one execution, told to everybody who looks on."""
+    """Follows one execution and sends what happens to all its listeners."""
 
     def __init__(self, queries: Queries, id: str) -> None:
         self._queries, self.id = queries, id
@@ -68,12 +68,12 @@ class Watch:
     def join(self) -> asyncio.Queue[Event | None]:
         queue: asyncio.Queue[Event | None] = asyncio.Queue(MOST_BEHIND)
         self._listeners.add(queue)
-        if self._task is None or self._task.done():  # over for those before, who may be slow to leave
+        if self._task is None or self._task.done():  # it has ended for earlier listeners, who may be slow to leave
             self._task = asyncio.create_task(self._run(), name=f"watch-{self.id}")
         return queue
 
     def leave(self, queue: asyncio.Queue[Event | None]) -> bool:
-        """Whether it was the last one."""
+        """Whether it was the last listener."""
         self._listeners.discard(queue)
         if not self._listeners and self._task is not None:
             self._task.cancel()
@@ -81,28 +81,28 @@ class Watch:
 
     async def _run(self) -> None:
         try:
-            while self._listeners and not await self._look():  # a driver may not notice that it is cancelled
+            while self._listeners and not await self._look():  # a driver may swallow the cancellation
                 with suppress(TimeoutError):
                     await self._queries.wait(self.id, LOOK_EVERY)
         except MainspringError:
-            pass  # it is gone, or the store is: the stream ends, and who is interested asks again
+            pass  # the execution or the store is gone: the stream ends, and clients may ask again
         finally:
-            self._tell(None)
+            self._send(None)
 
     async def _look(self) -> bool:
         execution = Execution(await self._queries.get(self.id))
         for number, line in log_entries(await self._queries.logs(self.id, self._lines)):
             self._lines = number
-            self._tell(Event("log", log_json(number, line), number))
+            self._send(Event("log", log_json(number, line), number))
         shown = summary(execution)
         if shown != self._shown:
             self._shown = shown
-            self._tell(Event("execution", shown))
+            self._send(Event("execution", shown))
         if execution.state.final:
-            self._tell(Event("end", execution_json(execution)))
+            self._send(Event("end", execution_json(execution)))
         return execution.state.final
 
-    def _tell(self, event: Event | None) -> None:
+    def _send(self, event: Event | None) -> None:
         for queue in list(self._listeners):
             try:
                 queue.put_nowait(event)
@@ -127,18 +127,18 @@ class Streams:
         return self.open >= MOST_STREAMS
 
     def reopen(self) -> None:
-        """The roles of this process start, perhaps not for the first time."""
+        """The roles of this process start, perhaps again."""
         self._closed = False
 
     def close(self) -> None:
-        """This process stops: streams end, and nobody waits any longer."""
+        """This process stops: streams and waits end."""
         self._closed = True
         for event in self._waiting:
             event.set()
 
     async def until_closed(self) -> None:
-        """With an event for each who waits: one of them all would belong to the event loop that first waited for it,
-        and an application may be served by another one later."""
+        """Each waiter has an event of its own: a shared one would belong to the event loop that first waited for it,
+        and another loop may serve the application later."""
         if self._closed:
             return
         event = asyncio.Event()
@@ -151,13 +151,13 @@ class Streams:
     async def follow(
         self, queries: Queries, execution: Execution, after: int, admission: Admission
     ) -> AsyncIterator[bytes]:
-        """The execution as it is, then its log lines after this number, then whatever happens, up to its end; or until
-        the client may look on no longer."""
+        """The present execution, its log lines after this number, then every change until it ends, or until the client
+        loses its access."""
         self.open += 1
         watch = self._watches.setdefault(execution.id, Watch(queries, execution.id))
         queue = watch.join()
         try:
-            # Read again: what happened since it was found, and before this one listened, would not be told.
+            # Read again: changes between the first read and `join` would be missed.
             shown = Event("execution", summary(await _read_again(queries, execution)))
             yield shown.text()
             seen = after
@@ -179,7 +179,7 @@ class Streams:
                 self._watches.pop(execution.id, None)
 
     async def _events(self, queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event | None]:
-        """Up to the end of what is watched, or of this process; None is silence."""
+        """Events until the execution ends or this process stops; None after a while without one."""
         closed = asyncio.create_task(self.until_closed())
         try:
             while not self._closed:
@@ -201,11 +201,11 @@ async def _read_again(queries: Queries, execution: Execution) -> Execution:
     try:
         return Execution(await queries.get(execution.id))
     except MainspringError:
-        return execution  # whoever watches it finds that too, and ends the stream
+        return execution  # the watch finds the same, and ends the stream
 
 
 def summary(execution: Execution) -> dict[str, Any]:
-    """What changes while it runs."""
+    """The fields that change while it runs."""
     names = ("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters", "reason")
     shape = execution_json(execution)
     return {name: shape[name] for name in (*names, "error_message", "cancel_requested_at")}
@@ -213,7 +213,7 @@ def summary(execution: Execution) -> dict[str, Any]:
 
 @asynccontextmanager
 async def closing(app: Starlette) -> AsyncIterator[None]:
-    """A stretch of waiting that ends with `TimeoutError` when this process stops."""
+    """A wait inside it ends with `TimeoutError` when this process stops."""
     streams: Streams = app.state.streams
     waiting = asyncio.current_task()
     stopped = False

@@ -26,12 +26,12 @@ Wait = Annotated[
 
 
 def seconds(wait: str | None, otherwise: float = 0.0) -> float:
-    """How long to wait; more than may be waited for is simply cut."""
+    """How long to wait, at most `LONGEST_WAIT`."""
     return otherwise if wait is None else min(duration("wait", wait, allow_zero=True), LONGEST_WAIT)
 
 
 async def ended(call: Call, made: Execution | ExecutionRow, patience: float) -> Execution:
-    """The execution once it has ended, or as it is when patience ends, or when this process stops."""
+    """The execution once it has ended, or as it is when the time is over or this process stops."""
     execution = made if isinstance(made, Execution) else Execution(made)
     if patience <= 0:
         return execution

@@ -35,7 +35,7 @@ def needs(role: Role) -> Callable[[HTTPConnection], Awaitable[Principal]]:
 
 
 async def anyone(connection: HTTPConnection) -> Principal | None:
-    """Who asks, None for strangers: for health checks, which tell strangers nothing but yes or no.
+    """The principal, None without credentials: for health checks, which answer only yes or no without credentials.
 
     A database that is away, where API tokens would be looked up, must not make a living process look dead.
     """

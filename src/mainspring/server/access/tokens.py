@@ -50,7 +50,7 @@ class TokenVerifier:
         if token is None or not token.proven_by(secret):
             raise Unproven(_NOT_VALID)
         state = token.state(self._now())
-        if state != "active":  # told only to who has the secret
+        if state != "active":  # only a caller with the secret learns this
             raise Unproven(f"the API token is {state}")
         await self._note(kept, token)
         return Principal(token.name, token.role, "token", token.id)

@@ -56,7 +56,7 @@ async def get_calendar(call: Viewing, name: CalendarName) -> Response:
 )
 async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -> Response:
     """Put a calendar in place of what is stored under its name. It stays until it is set again or reverted; schedulers
-    follow within seconds. Refused to who may not change every job that names it."""
+    follow within seconds. Needs the right to change every job that names it."""
     blocks: list[Any] = []
     if body.ics:
         if "\x00" in body.ics or not body.ics.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
@@ -79,7 +79,7 @@ async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -
     responses=answers({200: (CalendarJson, "The calendar as it is now.")}, 404, 409, 422),
 )
 async def revert_calendar(call: Posting, name: CalendarName, body: Empty | None = None) -> Response:
-    """Back to what code declares. Refused to who may not change every job that names it."""
+    """Back to what code declares. Needs the right to change every job that names it."""
 
     async def work(_: str | None) -> Answer:
         return json(calendar_json(await call.engine.calendars.revert(name, by=call.by, check=_check(call))))
@@ -100,7 +100,7 @@ async def remove_calendar(call: Operating, name: CalendarName) -> Response:
 
 
 def _check(call: Call) -> Callable[[Job], None] | None:
-    """No job asks for more than admin: then there is nothing to look for."""
+    """No job demands more than admin, so admins need no check."""
     return None if call.administers else call.may_steer
 
 
@@ -111,7 +111,7 @@ def _summary(view: CalendarView) -> dict[str, Any]:
 
 @contextmanager
 def _named(field: str) -> Iterator[None]:
-    """Core names the calendar where it refuses an entry; who asked should read the field."""
+    """Core names the calendar when it refuses an entry; the answer names the field of the request."""
     try:
         yield
     except InvalidValue as error:

@@ -62,7 +62,7 @@ async def list_locks(call: Viewing, wanted: Annotated[LockList, Query()]) -> Res
     responses=answers({204: (None, "It is released.")}, 404),
 )
 async def release_lock(call: Administering, name: Annotated[str, Path(max_length=200)]) -> Response:
-    """Take a lock from whoever holds it. Its holder is not told: use it when the holder is gone."""
+    """Release a lock. Its holder is not notified: use it when the holder is gone."""
     try:
         known = lock_name(name)
     except InvalidValue:

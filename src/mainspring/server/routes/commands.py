@@ -86,7 +86,7 @@ async def trigger_job(
             tenant=given.tenant,
             tenants=given.tenants,
         )
-        return _told(await ended(call, made, patience))
+        return _answer(await ended(call, made, patience))
 
     return await call.once(work)
 
@@ -100,11 +100,11 @@ async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait
         view = await call.steerable(id)
         call.check(view)
         made = await call.steering.retry_job(id, by=call.by, as_id=execution_id)
-        return _told(await ended(call, made, patience))
+        return _answer(await ended(call, made, patience))
 
     return await call.once(work)
 
 
-def _told(execution: Any) -> Answer:
+def _answer(execution: Any) -> Answer:
     shape = execution_json(execution)
     return json({**shape, "execution_id": execution.id}, 200 if execution.state.final else 202)

@@ -58,7 +58,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 
 
 async def _found(call: Call, id: str) -> Execution:
-    """What is no id of an execution at all is not asked for."""
+    """Texts that cannot be an id are not looked up."""
     if not EXECUTION_ID.fullmatch(id):
         raise ExecutionNotFound(id)
     return Execution(await call.engine.queries.get(id))

@@ -48,7 +48,7 @@ async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Respo
     found = await call.engine.job_lists.page(
         job_filter(wanted), sort=wanted.sort, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor
     )
-    shapes = [call.told(view) for view in found.jobs]
+    shapes = [call.rendered(view) for view in found.jobs]
     return respond(json(page(shapes, found.total, wanted.limit, wanted.offset, found.after)))
 
 
@@ -101,7 +101,7 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
                 )
         except HandlerNotFound as error:
             raise InvalidValue("handler", handler, "a handler that is registered", str(error)) from None
-        shape = {**call.told(view), "execution_id": None if first is None else first.id}
+        shape = {**call.rendered(view), "execution_id": None if first is None else first.id}
         return json(shape, 201, {**etag(view), "Location": f"{call.request.url.path}/{view.name}"})
 
     return await call.once(work)
@@ -118,7 +118,7 @@ def given(body: JobFields) -> dict[str, Any]:
 @router.get("/{id}", operation_id="get_job", responses=answers({200: (JobJson, "The job.")}, 404))
 async def get_job(call: Viewing, id: JobId) -> Response:
     view = await call.engine.queries.job(id)
-    return respond(json(call.told(view), headers=etag(view)))
+    return respond(json(call.rendered(view), headers=etag(view)))
 
 
 @router.put("/{id}", operation_id="update_job", responses=answers({200: (JobJson, "The job as it is now.")}, 404, 412))
@@ -126,7 +126,7 @@ async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
     """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
     with named_as_given():
         view = await call.steering.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
-    return respond(json(call.told(view), headers=etag(view)))
+    return respond(json(call.rendered(view), headers=etag(view)))
 
 
 @router.delete(

@@ -1,7 +1,7 @@
 """`POST /jobs/{handler}`: run a handler with its own typed body, and wait for it.
 
-Who waits hears of the first failure and retries as they see fit: such a run has a single try. Who does not wait
-(`?wait=0`, or `Prefer: respond-async`) gets the job's retries.
+A caller who waits gets the first failure and can retry as they see fit: such a run has a single attempt. A caller who
+does not wait (`?wait=0`, or `Prefer: respond-async`) gets the job's retries.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ async def run_handler(
             id=execution_id,
             single_try=patience > 0,
         )
-        return await _told(call, made, patience)
+        return await _answer(call, made, patience)
 
     return await call.once(work)
 
 
-async def _told(call: Call, made: ExecutionRow, patience: float) -> Answer:
+async def _answer(call: Call, made: ExecutionRow, patience: float) -> Answer:
     execution = await ended(call, made, patience)
     headers = {"X-Execution-Id": execution.id}
     if not execution.state.final:

@@ -117,7 +117,7 @@ async def create_job_from_template(call: Posting, name: TemplateName, body: Temp
                 execution_id=execution_id,
                 check=call.may_steer,
             )
-        shape = {**call.told(view), "execution_id": None if first is None else first.id}
+        shape = {**call.rendered(view), "execution_id": None if first is None else first.id}
         return json(shape, 201, {**etag(view), "Location": f"/api/v1/jobs/{view.name}"})
 
     return await call.once(work)

@@ -31,11 +31,11 @@ async def list_tokens(call: Administering, wanted: Annotated[TokenList, Query()]
     "",
     operation_id="create_token",
     status_code=201,
-    responses=answers({201: (NewTokenJson, "The token, and the only time its text is told.")}, 409, 422),
+    responses=answers({201: (NewTokenJson, "The token, and the only time its text is shown.")}, 409, 422),
 )
 async def create_token(call: AdminPosting, body: TokenCreate) -> Response:
-    """Make a token. What is remembered under an `Idempotency-Key` holds no secret: the same request again tells which
-    token was made, and not its text."""
+    """Create a token. What is kept under an `Idempotency-Key` holds no secret: a repeated request shows the token
+    without its text."""
     made: NewToken | None = None
 
     async def work(_: str | None) -> Answer:
