@@ -1,4 +1,4 @@
-"""The audit trail in pages: by target along an index, by everything else among the records walked over."""
+"""The audit trail in pages: by target along an index; other filters are applied to the records that are read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .walked_pages import Bounds, Read, page_of
 MILLISECOND = 1_000
 _TEXTS = ("target", "actor", "action", "request_id")
 LOOKED_AT = 10_000
-"""Records that one page looks at."""
+"""Records that are read for one page."""
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records are wanted; what is None does not matter."""
+    """Filters of a list of audit records; None filters nothing."""
 
     target: str | None = None
     actor: str | None = None
@@ -42,29 +42,29 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.until is None or audit.at < self.until)
         )
 
-    # Ids are ordered by time, to the millisecond: what is out of the range need not be looked at.
+    # Ids are ordered by time, to the millisecond: records outside the range need not be read.
     def newest(self, cursor: str | None) -> str | None:
-        """Where a list begins that goes from the newest to the oldest, or goes on from a cursor."""
+        """Where a list from the newest to the oldest starts, or continues from a cursor."""
         if self.until is None:
             return cursor
         latest = first_id(self.until + MILLISECOND)
         return latest if cursor is None else min(cursor, latest)
 
     def oldest(self, cursor: str | None) -> str:
-        """Where one begins that goes from the oldest to the newest."""
+        """Where a list from the oldest to the newest starts."""
         return max(cursor or "", "" if self.since is None else first_id(self.since - MILLISECOND))
 
     def all_older(self, audit: Audit) -> bool:
-        """Whether what comes before this one is too old."""
+        """Whether all earlier records are too old."""
         return self.since is not None and audit.at < self.since - MILLISECOND
 
     def all_newer(self, audit: Audit) -> bool:
-        """Whether what comes after this one is too new."""
+        """Whether all later records are too new."""
         return self.until is not None and audit.at >= self.until + MILLISECOND
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """`cursor` is where to go on; None when all that there is has been looked at."""
+    """`cursor` is where to continue; None after the last record."""
 
     records: list[Audit]
     cursor: str | None
@@ -83,8 +83,7 @@ class AuditLists:
         cursor: str | None = None,
         oldest_first: bool = False,
     ) -> AuditPage:
-        """Newest first, unless told otherwise. A page that is shorter than asked for is the last one only if it has no
-        cursor."""
+        """One page, newest first by default. A page shorter than `limit` is the last one only if it has no cursor."""
         whole("limit", limit, 1, MAX_PAGE)
         whole("offset", offset, 0, MAX_OFFSET)
         for name in _TEXTS:
@@ -108,8 +107,7 @@ class AuditLists:
         return read
 
     async def _forwards(self, wanted: AuditFilter) -> Read[Audit]:
-        """The records of one target are found along an index that begins with the newest: all of them are read, so
-        there may not be too many."""
+        """The index by target starts with the newest: all records of the target are read, so there is a limit."""
         of_target = None if wanted.target is None else await self._all_of(wanted.target)
 
         async def read(after: str | None, size: int) -> list[Audit]:

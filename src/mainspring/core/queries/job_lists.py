@@ -1,4 +1,4 @@
-"""Lists of jobs: filtered, sorted, in pages. The store finds; here it is told by which facts."""
+"""Lists of jobs: filtered, sorted, in pages. The store finds them by facts that are worked out here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SORTS = tuple(sign + name for name in ("name", "status", *list(_ORDERS)[1:]) for
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are wanted; what is None does not matter. `search` is part of a name, handler or description."""
+    """Filters of a list of jobs; None filters nothing. `search` is part of a name, handler or description."""
 
     status: tuple[str, ...] | None = None
     handler: str | None = None
@@ -79,7 +79,7 @@ class JobLists:
         field, backwards = sort.removeprefix("-"), sort.startswith("-")
         if field == "status":
             found = await self._by_status(wanted, backwards, limit, offset)
-        else:  # one more than is shown tells whether there is a next page
+        else:  # one more than the page shows whether there is a next page
             paging = JobQuery(order=_ORDERS[field], backwards=backwards, limit=limit + 1, offset=offset)
             found = await self._found(wanted, replace(paging, after=after or ""))
         shown = found.names[:limit]
@@ -87,7 +87,7 @@ class JobLists:
         return JobPage(await self._shown(shown), total_of(found.count), more)
 
     async def names(self, wanted: JobFilter, limit: int, after: str = "") -> list[str]:
-        """So many jobs that are wanted, by name, the first ones after this name."""
+        """The names of up to `limit` matching jobs after this name, in order."""
         return (await self._found(wanted, JobQuery(limit=limit, after=after))).names
 
     async def _found(self, wanted: JobFilter, paging: JobQuery) -> JobsFound:
@@ -95,7 +95,7 @@ class JobLists:
         return JobsFound([], 0) if query is None else await self._store.find_jobs(query, COUNTED + 1)
 
     async def _by_status(self, wanted: JobFilter, backwards: bool, limit: int, offset: int) -> JobsFound:
-        """One state after the other, by their names: a state is worked out and has no index to be walked along."""
+        """One state after the other, by name: a state is derived, so no index is sorted by it."""
         names: list[str] = []
         count = 0
         for state in sorted(wanted.status or [state.value for state in JobState], reverse=backwards):
@@ -107,13 +107,13 @@ class JobLists:
         return JobsFound(names, count)
 
     async def _shown(self, names: Sequence[str]) -> list[JobView]:
-        """In the order of these names; what was deleted meanwhile is left out."""
+        """Views in the order of these names; jobs deleted meanwhile are left out."""
         jobs = {job.name: job for job in await self._store.jobs(names)} if names else {}
         return await self._queries.views([jobs[name] for name in names if name in jobs])
 
     # --- what is asked of the store -----------------------------------------------------------------------
     async def _query(self, wanted: JobFilter, paging: JobQuery) -> JobQuery | None:
-        """None when no job can be wanted."""
+        """None when no job can match."""
         facts = facts_wanted(wanted)
         if facts is None:
             return None
@@ -128,7 +128,7 @@ class JobLists:
         return query if wanted.orphaned is None else await self._orphaned(query, wanted.orphaned)
 
     async def _orphaned(self, query: JobQuery, wanted: bool) -> JobQuery | None:
-        """A job of code is orphaned if no process declares it, as long as there are processes at all."""
+        """A job of code is orphaned if no running process declares it; without any process, no job is."""
         workers = await self._queries.workers()
         if not workers or query.origin == "api":
             return None if wanted else query
@@ -137,7 +137,7 @@ class JobLists:
 
 
 def facts_wanted(wanted: JobFilter) -> tuple[JobFacts, ...] | None:
-    """The facts of which one must be so: none at all when nothing is asked of them, None when none can be."""
+    """Alternatives of which a job has to meet one: empty when anything goes, None when no job can meet any."""
     if (wanted.status, wanted.paused, wanted.last_status) == (None, None, None):
         return ()
     last = None if wanted.last_status is None else frozenset({State(wanted.last_status)})
@@ -150,7 +150,7 @@ def _of_states(names: Iterable[str]) -> list[JobFacts]:
 
 
 def _narrowed(facts: JobFacts, paused: bool | None, last: frozenset[State | None] | None) -> list[JobFacts]:
-    """The same with what else is asked of it; nothing when both cannot be."""
+    """The facts narrowed by the other filters; nothing when they contradict each other."""
     if paused is not None and facts.paused not in (None, paused):
         return []
     if last is not None and facts.last is not None and not last & facts.last:

@@ -43,8 +43,7 @@ class Queries:
         return await self.with_newest(await self._views(jobs, [job.id for job in jobs])) if jobs else []
 
     async def walk(self, after: str = "") -> AsyncGenerator[list[JobView], None]:
-        """All jobs by name after this one, in pages: others get their turn in between, and who has seen enough may
-        leave."""
+        """All jobs by name after this one, in pages, so that other work gets its turn in between."""
         while jobs := await self._store.jobs_after(after, MAX_PAGE):
             yield await self._views(jobs, [job.id for job in jobs])
             after = jobs[-1].name
@@ -55,11 +54,11 @@ class Queries:
         return await self._with_newest(view)
 
     async def with_newest(self, views: Sequence[JobView]) -> list[JobView]:
-        """With what lives of each: for the few that are shown, never for all."""
+        """The views with the newest live execution of each: for one page, never for all jobs."""
         return list(await asyncio.gather(*(self._with_newest(view) for view in views)))
 
     async def _with_newest(self, view: JobView) -> JobView:
-        """Statistics know what has ended; while something newer lives, its times and failures are those that count."""
+        """Statistics cover ended executions; a newer live one determines the times and failures that are shown."""
         if job_of(view).spec.feeds:
             names = await self._job_cache.dependents.names_of(view.name)
             view = msgspec.structs.replace(view, dependents=names)
@@ -71,8 +70,8 @@ class Queries:
         return msgspec.structs.replace(view, _newest_live=newest[0])
 
     async def waiting_for_code(self) -> dict[str, int]:
-        """Jobs of code that no running process declares, and how many of their executions wait. It looks at what is
-        live, which is little, and never at all jobs, of which there may be a million."""
+        """Jobs of code that no running process declares, and how many of their executions wait. It reads live
+        executions, never all jobs, of which there may be a million."""
         live = await self._store.live_counts()
         declared = {name for worker in await self.workers() for name in worker.declares}
         known = {job.id for job in await self._store.jobs(sorted(declared))}
@@ -171,8 +170,8 @@ class Queries:
     async def _until_final(
         self, id: str, seen: ExecutionRow | None, changed: asyncio.Event, timeout: float | None
     ) -> ExecutionRow:
-        """The time is over between two looks, never in the middle of one: a driver that is cancelled while it reads
-        throws its connection away, and PyMongo sometimes goes on as if it had not been."""
+        """The timeout takes effect between two reads, never during one: a driver that is cancelled while it reads drops
+        its connection, and PyMongo sometimes swallows the cancellation."""
         clock = asyncio.get_running_loop().time
         end = None if timeout is None else clock() + timeout
         while True:
@@ -197,7 +196,7 @@ class Queries:
         return await self._store.now()
 
     async def workers(self) -> list[WorkerInfo]:
-        """Processes heard of within their lease; who says none is judged by that of this process."""
+        """Processes with a heartbeat within their lease; those without one are judged by the lease of this process."""
         now = await self._store.now()
         found = await self._store.workers()
         return [worker for worker in found if worker.seen >= now - int((worker.lease or self._lease) * SECOND)]

@@ -1,7 +1,7 @@
-"""Pages of lists that are walked along an index and filtered on the way: the audit, the ledger of missed runs.
+"""Pages of lists that are read along an index and filtered on the way: the audit, the ledger of missed runs.
 
-A page looks at so many records and no more. Who asks for what is rare gets a short page, perhaps an empty one, and goes
-on from its cursor.
+The number of records read for one page is bounded. Rare matches give short or empty pages, which continue from their
+cursor.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 Read = Callable[[str | None, int], Awaitable[Sequence[T]]]
-"""The next so many records after this key, in the order of the list."""
+"""Reads the next records after this key, in the order of the list."""
 
 
 class Bounds(NamedTuple):
@@ -40,7 +40,7 @@ async def page_of(
     """
     found: list[Any] = []
     looked_at, wanted = 0, bounds.offset + bounds.limit
-    while True:  # one more than is shown tells whether there is a next page
+    while True:  # one more than the page shows whether there is a next page
         size = bounds.size if narrow else min(bounds.size, wanted + 1 - len(found))
         records = await read(cursor, size)
         found += [record for record in records if admits(record)]
