@@ -48,8 +48,15 @@ def test_links_lead_somewhere() -> None:
 
 def test_files_named_in_the_architecture_exist() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    for name in set(re.findall(r"`((?:core|model|stores|observe|cli)/\w+\.py)`", text)):
+    packages = "admin|app|cli|config|core|model|observe|redis|server|stores|testing"
+    names = set(re.findall(rf"`((?:{packages})/[\w/]+(?:\.py|\.sql|/))", text))
+    assert len(names) > 40, "the page names its places as `package/module.py`"
+    for name in names:
         assert (ROOT / "src" / "mainspring" / name).exists(), name
+    for package in (ROOT / "src" / "mainspring").glob("*/__init__.py"):
+        assert f"`{package.parent.name}/`" in text, f"the page does not introduce {package.parent.name}"
+    for package in (ROOT / "src" / "mainspring" / "core").glob("*/__init__.py"):
+        assert f"`core/{package.parent.name}/`" in text, f"the page does not introduce core/{package.parent.name}"
     assert len(text.splitlines()) <= 200
 
 
