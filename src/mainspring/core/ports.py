@@ -38,6 +38,8 @@ from ..model.store.messages import (
     WorkerInfo,
 )
 from ..model.time.instants import Micros
+from .rules.new_execution import EnqueueTemplate as EnqueueTemplate  # what core offers stores: a store that accepts
+from .rules.new_execution import enqueue_templates as enqueue_templates  # requests in SQL keeps these with the job
 
 
 class Clock(Protocol):

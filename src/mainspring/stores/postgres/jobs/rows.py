@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ....core.ports import Topic
-from ....core.rules.new_execution import EnqueueTemplate, enqueue_templates
+from ....core.ports import EnqueueTemplate, Topic, enqueue_templates
 from ....model.execution import State
 from ....model.job import Job, JobStats, LiveCounts
 from ....model.limits import Limit
