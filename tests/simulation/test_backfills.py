@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
+from mainspring.core.backfills import records
 from mainspring.core.backfills.driver import PLANNING_PATIENCE, BackfillDriver, drive
 from mainspring.core.engine.follow_ups import do_follow_ups, enter_windows
 from mainspring.core.rules import transitions
@@ -349,8 +350,9 @@ async def test_rows_that_retention_took_are_counted_from_the_ledger() -> None:
     rule = PruneRule(job_id=job.id, states=frozenset({State.COMPLETED}), older_than=None)
     assert await store.prune(rule, 10) == 1
     await drive(store, made.id, unheard)
-    after = await app.backfills.get(made.id)
-    assert (after.completed, after.running, after.ended) == (1, 1, 1)
+    after = await records.record(store, made.id)
+    assert after is not None
+    assert (after.completed, after.position, after.in_flight) == (1, 2, (1,))
     await app.close()
 
 
