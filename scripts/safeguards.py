@@ -227,7 +227,7 @@ SAFEGUARDS = (
                 "if execution.id in self.held:",
             ),
         ),
-        (f"{ZOMBIES}::test_a_worker_that_claims_its_own_lost_execution_anew_keeps_the_two_runs_apart", SIMULATION),
+        (f"{ZOMBIES}::test_a_worker_that_claims_its_own_lost_execution_again_keeps_the_two_runs_apart", SIMULATION),
     ),
     # --- ticks
     Safeguard(

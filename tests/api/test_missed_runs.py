@@ -121,10 +121,10 @@ async def test_pages_go_on_from_their_cursor_and_filters_combine(nodes: Nodes) -
 async def test_a_page_reads_no_more_than_it_shows(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     app = await filled(memory_nodes, 300)
     store, read = (await app._runtime.ready()).store, list[int]()
-    shelf = store.list_entries
+    list_entries = store.list_entries
 
     async def counted(*args: Any, **options: Any) -> list[Entry]:
-        found = await shelf(*args, **options)
+        found = await list_entries(*args, **options)
         read.append(len(found))
         return found
 

@@ -88,7 +88,7 @@ async def test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers(
 
 
 @pytest.mark.req("REL-1", "WRK-3")
-async def test_a_worker_that_claims_its_own_lost_execution_anew_keeps_the_two_runs_apart(
+async def test_a_worker_that_claims_its_own_lost_execution_again_keeps_the_two_runs_apart(
     tmp_path: Path, processes: Processes
 ) -> None:
     app = build(tmp_path)

@@ -42,7 +42,7 @@ async def test_a_listener_that_is_killed_listens_again(tmp_path: Path, address: 
                 began = time.monotonic()
                 await until(lambda seen=before: len(app.ledger.lines("began")) > seen, PATIENCE)
                 print(f"found {time.monotonic() - began:.2f} s after the listener was killed")
-                await until(lambda old=line: _listens_anew(proxy, old), PATIENCE)
+                await until(lambda old=line: _listens_again(proxy, old), PATIENCE)
             await until(lambda: _is_quick(app, 2.0), PATIENCE, "wake-ups come through")
         finally:
             await app.close()
@@ -61,7 +61,7 @@ async def test_a_listener_that_is_half_open_is_noticed(tmp_path: Path, address: 
             COUNTERS.cut += 1
             silent = time.monotonic()
             print(f"by polling: {await _runs_within(app, PATIENCE):.2f} s")
-            await until(lambda: _listens_anew(proxy, line), PATIENCE)
+            await until(lambda: _listens_again(proxy, line), PATIENCE)
             noticed = time.monotonic() - silent
             print(f"noticed after {noticed:.1f} s")
             assert noticed < NOTICED_WITHIN
@@ -82,15 +82,15 @@ async def test_a_listener_never_waits_for_ever(address: str, monkeypatch: pytest
         try:
             store.listen(heard.append)
             for words in (b"user", LISTEN, PING):
-                await _heard_anew(heard)
+                await _heard_again(heard)
                 _silence_at(proxy, words)
                 await until(lambda: proxy.on_words is _nothing, PATIENCE)
-            await _heard_anew(heard)
+            await _heard_again(heard)
         finally:
             await store.close()
 
 
-async def _heard_anew(heard: list[Topic]) -> None:
+async def _heard_again(heard: list[Topic]) -> None:
     heard.clear()
     await until(lambda: Topic.ANY in heard, PATIENCE, "listens, and has told so")
 
@@ -119,7 +119,7 @@ def _listening_through(proxy: Proxy, address: str, folder: Path) -> None:
     address_file(folder).write_text(f"{address}?listen_url={listen}")
 
 
-def _listens_anew(proxy: Proxy, old: Line) -> bool:
+def _listens_again(proxy: Proxy, old: Line) -> bool:
     return any(line is not old for line in proxy.that_said(LISTEN))
 
 

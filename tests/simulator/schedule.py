@@ -66,7 +66,7 @@ class Schedule:
             self._open.items += _items(before, ticks)
         if before is not None and after.cancelled is not None and before.cancelled is None:
             self._close(after.updated, dropped=True)
-        elif before is None or _planned_anew(before, after):
+        elif before is None or _replanned(before, after):
             self._close(after.updated)
             self._plan(after)
         elif before.paused is not None and after.paused is None and self._open is not None:
@@ -104,7 +104,7 @@ class Schedule:
         return None
 
 
-def _planned_anew(before: Job, after: Job) -> bool:
+def _replanned(before: Job, after: Job) -> bool:
     def plan(job: Job) -> tuple[Any, ...]:
         return job.spec.trigger, job.spec.tz, job.spec.enabled, job.cancelled is None
 

@@ -92,9 +92,9 @@ async def _mongo(url: str, *, migrate: bool) -> SchemaStatus:
     from ..stores.mongo import schema
     from ..stores.mongo.connection.database import ServerTime
     from ..stores.mongo.connection.errors import explained
-    from ..stores.mongo.connection.source import Source
+    from ..stores.mongo.connection.source import MongoSource
 
-    source = Source(url, None, None, ServerTime())
+    source = MongoSource(url, None, None, ServerTime())
     db = source.connect()
     try:
         found = await (schema.migrate if migrate else schema.status)(db)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ..core.monitoring.missed_runs import MissedRuns, missed_filter
 from ..core.monitoring.watchdog import Late
 from ..model.values.reading import choice, duration
-from ..observe.metrics.alert_rules import SLACK, History, rule_groups, rules_file
+from ..observe.metrics.alert_rules import SLACK, RecentDurations, rule_groups, rules_file
 from ..observe.metrics.grafana import dashboard
 from .parts import Parts
 from .runtime import Runtime
@@ -64,8 +64,8 @@ class AppMonitoring:
         return dashboard([each.job.name for each in reading.jobs])
 
 
-async def _history(parts: Parts, job: str) -> History:
+async def _history(parts: Parts, job: str) -> RecentDurations:
     """How long the successful attempts of the last completed executions took."""
     runs = await parts.queries.executions(job, status="completed", limit=LAST_RUNS)
     taken = [run.attempts[-1].duration_ms if run.attempts else run.duration_ms for run in runs]
-    return History(tuple(ms / 1000 for ms in taken if ms is not None))
+    return RecentDurations(tuple(ms / 1000 for ms in taken if ms is not None))

@@ -13,7 +13,7 @@ from ..core.render.entities import bulk_json
 from ..model.errors import StoreError, shown
 from .screens.output import note
 from .screens.table import Column, print_table
-from .session import Session
+from .session import ClientSession
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -64,7 +64,7 @@ def _switch(pair: str, value: str) -> bool:
 Work = Callable[[Mainspring, OnItem], Awaitable[BulkResult]]
 
 
-def run_bulk(session: Session, command: str, work: Work, noun: str) -> int:
+def run_bulk(session: ClientSession, command: str, work: Work, noun: str) -> int:
     """Returns the exit code: 1 if one of them was refused. A command that is interrupted, by a failure or by Ctrl-C,
     shows what it has done."""
     items: list[BulkItem] = []

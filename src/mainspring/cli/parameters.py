@@ -13,7 +13,7 @@ from ..app.mainspring import Mainspring
 from ..core.declaring.job_specs import name_in_requests, options_of, taken_away
 from ..core.declaring.options import EDITABLE, HTTP_FIELDS
 from ..model.errors import InvalidValue, nearest, shown
-from .session import Session
+from .session import ClientSession
 
 _TEXT_OR_NONE = {str, type(None)}
 _FIELDS = sorted({*HTTP_FIELDS, *EDITABLE} - {"trigger"})  # a trigger is an object, which only code can give
@@ -133,7 +133,7 @@ def check_field(name: str, option: str) -> None:
         raise click.BadParameter(f"a job has no field {name!r}. {hint}", param_hint=option)
 
 
-def called(session: Session, work: Any) -> Any:
+def called(session: ClientSession, work: Any) -> Any:
     """Errors name the fields as they were typed."""
     try:
         return session.call(work)

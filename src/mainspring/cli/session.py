@@ -25,7 +25,7 @@ T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Session:
+class ClientSession:
     """One client command: a connection without any role, and the wanted output."""
 
     def __init__(self, app: str | None, database_url: str | None, output: str) -> None:
@@ -65,11 +65,11 @@ class Session:
 
 
 def client_options(command: Command) -> Command:
-    """Adds `--app`, `--database-url` and `--output`; the command gets a `Session` as its first argument."""
+    """Adds `--app`, `--database-url` and `--output`; the command gets a `ClientSession` as its first argument."""
 
     @functools.wraps(command)
     def with_session(*args: Any, app: str | None, database_url: str | None, output: str, **options: Any) -> Any:
-        return command(Session(app, database_url, output), *args, **options)
+        return command(ClientSession(app, database_url, output), *args, **options)
 
     for option in _OPTIONS:
         with_session = option(with_session)
@@ -81,7 +81,7 @@ def source_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_session(*args: Any, app: str | None, database_url: str | None, **options: Any) -> Any:
-        return command(Session(app, database_url, "table"), *args, **options)
+        return command(ClientSession(app, database_url, "table"), *args, **options)
 
     for option in _SOURCES:
         with_session = option(with_session)

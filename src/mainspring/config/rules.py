@@ -20,7 +20,7 @@ from ..model.values.access import Secret, network
 from ..model.values.database_url import parse_url, redis_url
 from ..model.values.reading import choice, duration, duration_text, identifier, whole, zone, zone_name
 
-Rule: TypeAlias = Callable[[str, Any], Any]
+SettingRule: TypeAlias = Callable[[str, Any], Any]
 DAY = 86_400.0
 
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -30,7 +30,7 @@ _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 class Setting(msgspec.Struct, frozen=True):
     """The rule of one setting, its meaning in the documentation, and its place in a section of the TOML file."""
 
-    rule: Rule
+    rule: SettingRule
     meaning: str
     toml: tuple[str, str] | None = None
     """The section and the key that also set it, such as ("retry", "policy")."""
@@ -60,7 +60,7 @@ def switch_or_auto(field: str, value: Any) -> bool | str:
         raise InvalidValue(field, value, "auto, true or false") from None
 
 
-def number(low: int, high: int) -> Rule:
+def number(low: int, high: int) -> SettingRule:
     """A whole number, also as text."""
     return lambda field, value: whole(field, _from_text(value), low, high)
 
@@ -69,7 +69,7 @@ def _from_text(value: Any) -> Any:
     return int(value) if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,12}\s*", value) else value
 
 
-def seconds(low: float, high: float) -> Rule:
+def seconds(low: float, high: float) -> SettingRule:
     """A duration within bounds."""
 
     def rule(field: str, value: Any) -> float:
@@ -95,7 +95,7 @@ def retention(field: str, value: Any) -> float | None:
     return found
 
 
-def of_option(name: str) -> Rule:
+def of_option(name: str) -> SettingRule:
     """The rule of a setting that gives a job option its default: the option's own check."""
     option = OPTIONS[name]
     if option.text == "switch" or option.check is None:
@@ -107,7 +107,7 @@ def of_option(name: str) -> Rule:
 # --- words ----------------------------------------------------------------------------------------------------
 
 
-def one_of(*allowed: str, case: Callable[[str], str] = str) -> Rule:
+def one_of(*allowed: str, case: Callable[[str], str] = str) -> SettingRule:
     return lambda field, value: choice(field, case(value.strip()) if isinstance(value, str) else value, allowed)
 
 
@@ -170,7 +170,7 @@ def items(field: str, value: Any) -> list[Any]:
     return [item for item in stripped if item != ""]
 
 
-def each(rule: Rule) -> Rule:
+def each(rule: SettingRule) -> SettingRule:
     """A list whose items follow a rule; each item once."""
     return lambda field, value: tuple(dict.fromkeys(rule(field, item) for item in items(field, value)))
 

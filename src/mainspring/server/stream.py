@@ -21,7 +21,7 @@ from ..core.views.execution import Execution
 from ..core.views.records import log_entries
 from ..model.errors import MainspringError
 
-LOOK_EVERY = 1.0
+POLL_EVERY = 1.0
 SILENCE = 5.0
 """Seconds without an event after which a comment is sent, so that no proxy closes the stream."""
 ADMITTED_FOR = 3.0
@@ -83,7 +83,7 @@ class Watch:
         try:
             while self._listeners and not await self._look():  # a driver may swallow the cancellation
                 with suppress(TimeoutError):
-                    await self._queries.wait(self.id, LOOK_EVERY)
+                    await self._queries.wait(self.id, POLL_EVERY)
         except MainspringError:
             pass  # the execution or the store is gone: the stream ends, and clients may ask again
         finally:

@@ -8,7 +8,7 @@ import pytest
 
 from mainspring import Execution
 from mainspring.cli.screens.executions import Shown, print_executions, show_execution
-from mainspring.cli.session import Session
+from mainspring.cli.session import ClientSession
 from mainspring.core.rules.ticks import gap_record
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import to_micros
@@ -27,7 +27,7 @@ def test_missed_ticks_are_shown_with_how_many_they_were_and_when(capsys: pytest.
     title, shown = capsys.readouterr().out.splitlines()
     assert title.split() == ["ID", "JOB", "STATUS", "CREATED", "REASON", "TRIGGER"]
     assert shown.split()[1:4] == ["nightly", "skipped", "2026-03-01"]
-    show_execution(Session(None, None, "table"), Shown(missed, "UTC", ""))
+    show_execution(ClientSession(None, None, "table"), Shown(missed, "UTC", ""))
     shown = capsys.readouterr().out
     assert '"count": 3' in shown
     assert "no scheduler was running" in shown

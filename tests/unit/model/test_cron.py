@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mainspring.model.errors import InvalidValue
 from mainspring.model.triggers import cron
-from mainspring.model.triggers.cron import Rule
+from mainspring.model.triggers.cron import CronRule
 from tests.time.expressions import expressions as random_expressions
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -250,7 +250,7 @@ def test_previous_agrees_with_croniter(expression, at):
 @given(st.sampled_from(["*/7", "10,40", "5-9"]), expressions(), instants)
 @settings(max_examples=50)
 def test_walking_both_ways_meets(seconds, expression, at):
-    rule = Rule(f"{seconds} {expression}")
+    rule = CronRule(f"{seconds} {expression}")
     local = at.replace(tzinfo=None)
     ahead = [local := rule.after(local) for _ in range(5)]
     assert all(a < b for a, b in pairwise(ahead))

@@ -13,13 +13,13 @@ from mainspring import every
 from mainspring.core.declaring.job_specs import job_spec
 from mainspring.model.job import Job, encode_spec
 from mainspring.model.time.instants import SECOND
-from mainspring.observe.metrics.alert_rules import History, Rule, job_rules, rules_file
+from mainspring.observe.metrics.alert_rules import AlertRule, RecentDurations, job_rules, rules_file
 from mainspring.observe.metrics.grafana import MOST_NAMED, dashboard
 from mainspring.observe.metrics.process_counters import DURATIONS
 from tests.prometheus_server import program
 
 NOW = 1_800_000_000 * SECOND
-QUICK = History((0.005,) * 20)
+QUICK = RecentDurations((0.005,) * 20)
 JOB = '{instance="a",job_name="daily"}'
 
 
@@ -28,11 +28,11 @@ def job(name: str = "daily", **options: Any) -> Job:
     return Job(name=name, id="1", declared=encode_spec(spec), next_run=NOW)
 
 
-def usually(seconds: float) -> History:
-    return History((seconds,) * 20)
+def usually(seconds: float) -> RecentDurations:
+    return RecentDurations((seconds,) * 20)
 
 
-def rule(alert: str, of: Job, history: History = QUICK, slack: float = 5.0) -> Rule:
+def rule(alert: str, of: Job, history: RecentDurations = QUICK, slack: float = 5.0) -> AlertRule:
     (found,) = [each for each in job_rules(of, history, NOW, slack) if each.alert == alert]
     return found
 
@@ -40,9 +40,9 @@ def rule(alert: str, of: Job, history: History = QUICK, slack: float = 5.0) -> R
 @pytest.mark.req("OBS-5")
 def test_thresholds_follow_from_timeout_history_and_schedule() -> None:
     assert rule("JobRunningTooLong", job(timeout="1m")).expr.endswith("> 76")  # a tenth more, and twice the slack
-    assert rule("JobRunningTooLong", job(), History((4.0,) * 9 + (20.0,))).expr.endswith("> 60")
+    assert rule("JobRunningTooLong", job(), RecentDurations((4.0,) * 9 + (20.0,))).expr.endswith("> 60")
     assert rule("JobRunningTooLong", job(), QUICK).expr.endswith("> 10")
-    assert rule("JobRunningTooLong", job(), History((4.0,))).expr.endswith("> 86400")  # one run says little
+    assert rule("JobRunningTooLong", job(), RecentDurations((4.0,))).expr.endswith("> 86400")  # one run says little
     assert "> 65 or" in rule("JobMissedSchedule", job()).expr
     assert "> 905 or" in rule("JobMissedSchedule", job(grace="15m")).expr
     assert "> 15 or" in rule("JobMissedSchedule", job(cron=None, trigger=every(seconds=10))).expr
@@ -127,7 +127,7 @@ CASES: list[tuple[str, bool, int, list[dict[str, str]]]] = [
 @pytest.mark.req("OBS-5")
 def test_each_alert_fires_when_it_should_and_is_silent_otherwise(tmp_path: Path) -> None:
     rules = tmp_path / "rules.yml"
-    rules.write_text(rules_file([(job(timeout="1m"), QUICK), (job("other's"), History())], NOW))
+    rules.write_text(rules_file([(job(timeout="1m"), QUICK), (job("other's"), RecentDurations())], NOW))
     told = {each.alert for each in job_rules(job(), QUICK, NOW)} | {"JobStaleLocks"}
     assert all({fires for alert, fires, _, _ in CASES if alert == one} == {True, False} for one in told)
     tests = [
@@ -151,7 +151,7 @@ def test_each_alert_fires_when_it_should_and_is_silent_otherwise(tmp_path: Path)
 
 
 # How long the runs of a job took so far, how long they take now, and whether that is told.
-PACES: dict[str, tuple[History, list[float], bool]] = {
+PACES: dict[str, tuple[RecentDurations, list[float], bool]] = {
     "hardly slower, in another bucket": (usually(0.9), [1.1], False),
     "four times, in the bucket of three times": (usually(0.9), [3.6], True),
     "one in fifty": (usually(0.9), [30.0] + [0.9] * 49, False),
@@ -160,7 +160,7 @@ PACES: dict[str, tuple[History, list[float], bool]] = {
     "long, and not three times as long": (usually(3000), [8_000], False),
     "longest": (usually(8_000), [25_000], True),
     "longest, and not three times as long": (usually(8_000), [23_000], False),
-    "new": (History(), [1.1], False),
+    "new": (RecentDurations(), [1.1], False),
 }
 
 

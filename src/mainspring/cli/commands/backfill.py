@@ -21,7 +21,7 @@ from ..parameters import as_options, read_params, textual_parameters
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
 from ..screens.output import compact, moment, note, print_fields, status, without_distance
 from ..screens.table import Column, print_table
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 from .windows import begin_option, end_option, joined, typed_options, window_words
 
 FOLLOW_INTERVAL = 0.5
@@ -56,7 +56,7 @@ def backfill() -> None:
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if not all of it completed.")
 @client_options
 def start(
-    session: Session,
+    session: ClientSession,
     job: str,
     newest_first: bool,
     params: str | None,
@@ -97,7 +97,7 @@ def start(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most ended backfills to list."
 )
 @client_options
-def list_backfills(session: Session, job: str | None, limit: int) -> None:
+def list_backfills(session: ClientSession, job: str | None, limit: int) -> None:
     """Live backfills, and the last ones that have ended, newest first."""
     found = session.call(lambda app: app.backfills.recent(job, limit))
     session.show([backfill_json(each) for each in found], lambda: _print_all(found))
@@ -106,7 +106,7 @@ def list_backfills(session: Session, job: str | None, limit: int) -> None:
 @backfill.command("show")
 @ID
 @client_options
-def show(session: Session, backfill_id: str) -> None:
+def show(session: ClientSession, backfill_id: str) -> None:
     """One backfill in full."""
     _steered(session, backfill_id, None)
 
@@ -114,7 +114,7 @@ def show(session: Session, backfill_id: str) -> None:
 @backfill.command("wait")
 @ID
 @client_options
-def wait(session: Session, backfill_id: str) -> int:
+def wait(session: ClientSession, backfill_id: str) -> int:
     """Wait for the end, with a progress bar; exit code 1 if not all of it completed."""
     seen: list[Backfill] = []
 
@@ -131,7 +131,7 @@ def wait(session: Session, backfill_id: str) -> int:
 @backfill.command("pause")
 @ID
 @client_options
-def pause(session: Session, backfill_id: str) -> None:
+def pause(session: ClientSession, backfill_id: str) -> None:
     """Start no more windows; those that run end as usual."""
     _steered(session, backfill_id, "pause")
 
@@ -139,7 +139,7 @@ def pause(session: Session, backfill_id: str) -> None:
 @backfill.command("resume")
 @ID
 @client_options
-def resume(session: Session, backfill_id: str) -> None:
+def resume(session: ClientSession, backfill_id: str) -> None:
     """Continue a paused backfill."""
     _steered(session, backfill_id, "resume")
 
@@ -147,12 +147,12 @@ def resume(session: Session, backfill_id: str) -> None:
 @backfill.command("cancel")
 @ID
 @client_options
-def cancel(session: Session, backfill_id: str) -> None:
+def cancel(session: ClientSession, backfill_id: str) -> None:
     """Start no more windows, and cancel those that wait or run."""
     _steered(session, backfill_id, "cancel")
 
 
-def _steered(session: Session, backfill_id: str, method: str | None) -> None:
+def _steered(session: ClientSession, backfill_id: str, method: str | None) -> None:
     async def work(app: Mainspring) -> tuple[Backfill, str]:
         found = await _find(app, backfill_id)
         if method is not None:

@@ -16,7 +16,7 @@ from ...model.calendars.calendar import Calendar, calendar
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, note, print_fields, print_lines
 from ..screens.table import Column, print_table
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 
 SHOWN = 50
 
@@ -28,7 +28,7 @@ def calendars() -> None:
 
 @calendars.command("list")
 @client_options
-def list_calendars(session: Session) -> None:
+def list_calendars(session: ClientSession) -> None:
     """Every calendar, with how many entries it has and who set it."""
     found = session.call(lambda app: app.calendars.all())
     session.show([calendar_json(view) for view in found], lambda: _print_list(found))
@@ -37,7 +37,7 @@ def list_calendars(session: Session) -> None:
 @calendars.command("show")
 @click.argument("name")
 @client_options
-def show_calendar(session: Session, name: str) -> None:
+def show_calendar(session: ClientSession, name: str) -> None:
     """One calendar with its entries, and the jobs that name it."""
     view, jobs = session.call(lambda app: _with_jobs(app, name))
     session.show({**calendar_json(view), "jobs": jobs}, lambda: _print_one(view, jobs))
@@ -54,7 +54,7 @@ def show_calendar(session: Session, name: str) -> None:
     help="2026-12-25, 12-25 (every year), sat-sun, or a range 2026-12-24/2027-01-02; may be given again.",
 )
 @client_options
-def set_calendar(session: Session, name: str, path: str | None, entries: Sequence[str]) -> None:
+def set_calendar(session: ClientSession, name: str, path: str | None, entries: Sequence[str]) -> None:
     """Set a calendar, in place of one of that name. It stays until it is set again or reverted."""
     if not path and not entries:
         raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
@@ -75,7 +75,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
 @calendars.command("revert")
 @click.argument("name")
 @client_options
-def revert_calendar(session: Session, name: str) -> None:
+def revert_calendar(session: ClientSession, name: str) -> None:
     """Back to what the application's code declares."""
     view = session.call(lambda app: app.calendars.revert(name, by=operator()))
     session.show(calendar_json(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
@@ -84,7 +84,7 @@ def revert_calendar(session: Session, name: str) -> None:
 @calendars.command("remove")
 @click.argument("name")
 @client_options
-def remove_calendar(session: Session, name: str) -> None:
+def remove_calendar(session: ClientSession, name: str) -> None:
     """Delete a calendar. Refused while a job names it."""
 
     async def work(app: Mainspring) -> bool:

@@ -14,12 +14,12 @@ from ..ids import short_id
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, without_distance
 from ..screens.table import Column, print_table
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 
 
 @click.command()
 @client_options
-def workers(session: Session) -> None:
+def workers(session: ClientSession) -> None:
     """Running processes, with their last heartbeat."""
     found = session.call(lambda app: app.workers())
     session.show([worker_json(worker) for worker in found], lambda: _print_workers(found))
@@ -32,7 +32,7 @@ def locks() -> None:
 
 @locks.command("list")
 @client_options
-def list_locks(session: Session) -> None:
+def list_locks(session: ClientSession) -> None:
     """Every lock that is held."""
     found = session.call(lambda app: app.locks.all())
     session.show([lock_json(lock) for lock in found], lambda: _print_locks(found))
@@ -41,7 +41,7 @@ def list_locks(session: Session) -> None:
 @locks.command("release")
 @click.argument("name")
 @client_options
-def release_lock(session: Session, name: str) -> None:
+def release_lock(session: ClientSession, name: str) -> None:
     """Take a lock from its holder, without notice: use it when the holder is gone."""
 
     async def work(app: Mainspring) -> bool:

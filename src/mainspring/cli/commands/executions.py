@@ -21,7 +21,7 @@ from ..many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
 from ..screens.executions import Shown, print_executions, show_execution, shown, warn_if_nobody_comes
 from ..screens.output import console, note, progress_text
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 
 FOLLOW_INTERVAL = 0.5
 ID = click.argument("execution_id", metavar="ID")
@@ -48,7 +48,7 @@ def executions() -> None:
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many, newest first."
 )
 @client_options
-def list_executions(session: Session, running: bool, status: Sequence[str], **filters: Any) -> None:
+def list_executions(session: ClientSession, running: bool, status: Sequence[str], **filters: Any) -> None:
     """Executions, newest first."""
     if running and status:
         raise click.UsageError("--running and --status exclude each other; give one of them")
@@ -66,7 +66,7 @@ def list_executions(session: Session, running: bool, status: Sequence[str], **fi
 @executions.command("show")
 @ID
 @client_options
-def show(session: Session, execution_id: str) -> None:
+def show(session: ClientSession, execution_id: str) -> None:
     """One execution in full, with every attempt."""
 
     async def work(app: Mainspring) -> Shown:
@@ -79,7 +79,7 @@ def show(session: Session, execution_id: str) -> None:
 @ID
 @click.option("-f", "--follow", is_flag=True, help="Go on until the execution has ended.")
 @client_options
-def logs(session: Session, execution_id: str, follow: bool) -> None:
+def logs(session: ClientSession, execution_id: str, follow: bool) -> None:
     """The log lines an execution wrote through its context."""
     followed: list[str] = []
 
@@ -104,7 +104,7 @@ def logs(session: Session, execution_id: str, follow: bool) -> None:
 @EXECUTION_FILTER
 @click.option("--note", help="Why; stored with the execution.")
 @client_options
-def cancel(session: Session, execution_ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
+def cancel(session: ClientSession, execution_ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
     """End a waiting execution; ask the worker of a running one to stop it."""
     check_choice(execution_ids, filters, "execution")
     if filters or len(execution_ids) > 1:
@@ -124,7 +124,9 @@ def cancel(session: Session, execution_ids: Sequence[str], filters: Sequence[str
 @click.option("--failed-only", is_flag=True, help="Of a job with tenants: for those only that did not complete.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @client_options
-def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str], failed_only: bool, wait: bool) -> int:
+def retry(
+    session: ClientSession, execution_ids: Sequence[str], filters: Sequence[str], failed_only: bool, wait: bool
+) -> int:
     """Run a failed execution again, as a new one with the same parameters and window."""
     check_choice(execution_ids, filters, "execution")
     if filters or len(execution_ids) > 1:
@@ -144,7 +146,9 @@ def retry(session: Session, execution_ids: Sequence[str], filters: Sequence[str]
     return 0 if not wait or again.execution.state is State.COMPLETED else 1
 
 
-def _end_many(session: Session, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
+def _end_many(
+    session: ClientSession, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None
+) -> int:
     wanted = read_filters(filters)
 
     async def work(app: Mainspring, on_item: OnItem) -> BulkResult:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ..root import EXIT_CODES, CommandGroup
-from ..session import Session, source_options
+from ..session import ClientSession, source_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def alerts() -> None:
     help="How much later than by its own rules a job may be.",
 )
 @source_options
-def export_rules(session: Session, to: Path | None, output: str, slack: str) -> None:
+def export_rules(session: ClientSession, to: Path | None, output: str, slack: str) -> None:
     """Rules for every job, with thresholds from its schedule, its timeout and how long its last runs took.
 
     Write them again when jobs change: after a deploy, and once there is some history.
@@ -75,6 +75,6 @@ def grafana() -> None:
 @grafana.command("export")
 @export_options(("json",))
 @source_options
-def export_dashboard(session: Session, to: Path | None, output: str) -> None:
+def export_dashboard(session: ClientSession, to: Path | None, output: str) -> None:
     """The dashboard as JSON, to be imported into Grafana or provisioned."""
     export(session.call(lambda app: app.monitoring.grafana_dashboard()) + "\n", to)

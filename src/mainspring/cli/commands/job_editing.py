@@ -14,7 +14,7 @@ from ...core.views.job import JobView
 from ..parameters import called, read_fields, taken_out
 from ..screens.jobs import print_job
 from ..screens.output import note, print_fields, print_lines, status
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 
 
 @click.command("edit")
@@ -32,7 +32,7 @@ from ..session import Session, client_options, operator
 )
 @click.option("--without", metavar="FIELD", multiple=True, help="Take this field away, such as schedule or timeout.")
 @client_options
-def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) -> None:
+def edit_job(session: ClientSession, name: str, without: Sequence[str], **given: Any) -> None:
     """Change the named fields of a job and leave the rest.
 
     A change to a job that code declares survives deploys, until `jobs revert` takes it back.
@@ -57,7 +57,7 @@ def edit_job(session: Session, name: str, without: Sequence[str], **given: Any) 
 @click.command("why")
 @click.argument("name")
 @client_options
-def why_job(session: Session, name: str) -> None:
+def why_job(session: ClientSession, name: str) -> None:
     """Why is a job not running? Obstacles come first."""
     view, reasons = session.call(lambda app: app.why(name))
     session.show(why_json(view, reasons), lambda: _print_why(view, reasons))

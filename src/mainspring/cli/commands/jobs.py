@@ -24,7 +24,7 @@ from ..root import EXIT_CODES, CommandGroup
 from ..screens.executions import Shown, show_execution, shown
 from ..screens.jobs import print_job, print_jobs
 from ..screens.output import note
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 from .executions import leaving, waited
 from .job_editing import edit_job, why_job
 
@@ -43,7 +43,7 @@ def jobs() -> None:
 @click.option("--status", type=click.Choice([state.value for state in JobState]), help="Only jobs in this state.")
 @click.option("--queue", help="Only jobs of this queue.")
 @client_options
-def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
+def list_jobs(session: ClientSession, status: str | None, queue: str | None) -> None:
     """All jobs with their schedule, next run and last outcome."""
 
     async def work(app: Mainspring) -> tuple[list[JobView], list[WorkerView]]:
@@ -57,7 +57,7 @@ def list_jobs(session: Session, status: str | None, queue: str | None) -> None:
 @jobs.command("show")
 @click.argument("name")
 @client_options
-def show_job(session: Session, name: str) -> None:
+def show_job(session: ClientSession, name: str) -> None:
     """One job in full."""
     _show(session, session.call(lambda app: app.job_view(name)))
 
@@ -82,7 +82,7 @@ jobs.add_command(edit_job)
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @client_options
 def trigger_job(
-    session: Session,
+    session: ClientSession,
     name: str,
     params: str | None,
     pairs: Sequence[str],
@@ -139,7 +139,7 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
 )
 @client_options
 def pause_job(
-    session: Session,
+    session: ClientSession,
     names: Sequence[str],
     filters: Sequence[str],
     note: str | None,
@@ -166,7 +166,7 @@ def pause_job(
 
 
 def _steer_many(
-    session: Session, command: str, names: Sequence[str], filters: Sequence[str], note: str | None = None
+    session: ClientSession, command: str, names: Sequence[str], filters: Sequence[str], note: str | None = None
 ) -> int:
     wanted = read_filters(filters)
 
@@ -180,7 +180,7 @@ def _steer_many(
 @NAMES
 @JOB_FILTER
 @client_options
-def resume_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
+def resume_job(session: ClientSession, names: Sequence[str], filters: Sequence[str]) -> int:
     """End a pause and plan the next run."""
     check_choice(names, filters, "job")
     if filters or len(names) > 1:
@@ -193,7 +193,7 @@ def resume_job(session: Session, names: Sequence[str], filters: Sequence[str]) -
 @click.argument("name")
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
 @client_options
-def skip_occurrence(session: Session, name: str, at: str) -> None:
+def skip_occurrence(session: ClientSession, name: str, at: str) -> None:
     """Leave out one run of the schedule. A record says that it was skipped, and by whom."""
     _show(session, _excepted(session, lambda app: app.skip_occurrence(name, at, by=operator())))
 
@@ -203,7 +203,7 @@ def skip_occurrence(session: Session, name: str, at: str) -> None:
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
 @click.option("--to", required=True, metavar="INSTANT", help="When it runs instead, earlier or later.")
 @client_options
-def move_occurrence(session: Session, name: str, at: str, to: str) -> None:
+def move_occurrence(session: ClientSession, name: str, at: str, to: str) -> None:
     """Move one run of the schedule to another time. It keeps its window."""
     _show(session, _excepted(session, lambda app: app.move_occurrence(name, at, to, by=operator())))
 
@@ -212,12 +212,12 @@ def move_occurrence(session: Session, name: str, at: str, to: str) -> None:
 @click.argument("name")
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
 @client_options
-def restore_occurrence(session: Session, name: str, at: str) -> None:
+def restore_occurrence(session: ClientSession, name: str, at: str) -> None:
     """Undo a skip or a move."""
     _show(session, _excepted(session, lambda app: app.restore_occurrence(name, at, by=operator())))
 
 
-def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]) -> JobView:
+def _excepted(session: ClientSession, work: Callable[[Mainspring], Awaitable[JobView]]) -> JobView:
     """Errors name the options of the command line."""
     try:
         return session.call(work)
@@ -231,7 +231,7 @@ def _excepted(session: Session, work: Callable[[Mainspring], Awaitable[JobView]]
 @NAMES
 @JOB_FILTER
 @client_options
-def cancel_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
+def cancel_job(session: ClientSession, names: Sequence[str], filters: Sequence[str]) -> int:
     """Stop a job for good, and cancel its waiting and running executions."""
     check_choice(names, filters, "job")
     if filters or len(names) > 1:
@@ -249,7 +249,7 @@ def cancel_job(session: Session, names: Sequence[str], filters: Sequence[str]) -
 @jobs.command("reactivate")
 @click.argument("name")
 @client_options
-def reactivate_job(session: Session, name: str) -> None:
+def reactivate_job(session: ClientSession, name: str) -> None:
     """Bring a cancelled job back to its schedule."""
     _show(session, session.call(lambda app: app.reactivate(name, by=operator())))
 
@@ -257,7 +257,7 @@ def reactivate_job(session: Session, name: str) -> None:
 @jobs.command("revert")
 @click.argument("name")
 @client_options
-def revert_job(session: Session, name: str) -> None:
+def revert_job(session: ClientSession, name: str) -> None:
     """Undo all changes of operators to a job: it is as code declares it."""
     _show(session, session.call(lambda app: app.revert_job(name, by=operator())))
 
@@ -266,7 +266,7 @@ def revert_job(session: Session, name: str) -> None:
 @NAMES
 @JOB_FILTER
 @client_options
-def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) -> int:
+def retry_job(session: ClientSession, names: Sequence[str], filters: Sequence[str]) -> int:
     """Run the last failed execution of a job again, as a new one."""
     check_choice(names, filters, "job")
     if filters or len(names) > 1:
@@ -292,7 +292,7 @@ def retry_job(session: Session, names: Sequence[str], filters: Sequence[str]) ->
 @click.option("--purge", is_flag=True, help="Remove its history too; asks first.")
 @click.option("--yes", is_flag=True, help="Do not ask before a purge; needed where there is no terminal.")
 @client_options
-def remove_job(session: Session, name: str, force: bool, purge: bool, yes: bool) -> None:
+def remove_job(session: ClientSession, name: str, force: bool, purge: bool, yes: bool) -> None:
     """Delete a job. Its history stays, unless purged."""
     if purge and not yes:
         _confirm_purge(name)
@@ -320,5 +320,5 @@ def _confirm_purge(name: str) -> None:
     click.confirm(f"Remove job {name!r} and its whole history?", abort=True)
 
 
-def _show(session: Session, view: JobView) -> None:
+def _show(session: ClientSession, view: JobView) -> None:
     session.show(job_json(view), lambda: print_job(view))

@@ -16,7 +16,7 @@ from ..root import EXIT_CODES, CommandGroup
 from ..screens.jobs import print_job
 from ..screens.output import compact, moment, print_fields
 from ..screens.table import Column, print_table
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -26,7 +26,7 @@ def templates() -> None:
 
 @templates.command("list")
 @client_options
-def list_templates(session: Session) -> None:
+def list_templates(session: ClientSession) -> None:
     """Every template, with its handler and schedule."""
     found = session.call(lambda app: app.templates.all())
     session.show([template_json(each) for each in found], lambda: _print_list(found))
@@ -35,7 +35,7 @@ def list_templates(session: Session) -> None:
 @templates.command("show")
 @click.argument("name")
 @client_options
-def show_template(session: Session, name: str) -> None:
+def show_template(session: ClientSession, name: str) -> None:
     """One template in full."""
     _show(session, session.call(lambda app: app.templates.get(name)))
 
@@ -57,7 +57,7 @@ def show_template(session: Session, name: str) -> None:
     help="Any field of a job, such as queue=web or timeout=1m.",
 )
 @client_options
-def create_template(session: Session, name: str, handler: str, **given: Any) -> None:
+def create_template(session: ClientSession, name: str, handler: str, **given: Any) -> None:
     """Store a handler and fields of a job under a name."""
 
     async def work(app: Mainspring) -> Template:
@@ -77,7 +77,9 @@ def create_template(session: Session, name: str, handler: str, **given: Any) -> 
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
 @click.option("--without", metavar="FIELD", multiple=True, help="Take this field out; may be repeated.")
 @client_options
-def update_template(session: Session, name: str, handler: str | None, without: Sequence[str], **given: Any) -> None:
+def update_template(
+    session: ClientSession, name: str, handler: str | None, without: Sequence[str], **given: Any
+) -> None:
     """Change the given fields. Jobs that were created from it stay as they are."""
 
     async def work(app: Mainspring) -> Template:
@@ -92,7 +94,7 @@ def update_template(session: Session, name: str, handler: str | None, without: S
 @templates.command("delete")
 @click.argument("name")
 @client_options
-def delete_template(session: Session, name: str) -> None:
+def delete_template(session: ClientSession, name: str) -> None:
     """Remove a template. Jobs that were created from it stay."""
     session.call(lambda app: app.templates.remove(name, by=operator()))
     session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs created from it stay"))
@@ -107,7 +109,7 @@ def delete_template(session: Session, name: str) -> None:
 @click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter.")
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
 @client_options
-def apply_template(session: Session, template: str, name: str | None, **given: Any) -> None:
+def apply_template(session: ClientSession, template: str, name: str | None, **given: Any) -> None:
     """Create a job from a template, under a generated name if none is given."""
 
     async def work(app: Mainspring) -> JobView:
@@ -118,7 +120,7 @@ def apply_template(session: Session, template: str, name: str | None, **given: A
     session.show(job_json(view), lambda: print_job(view))
 
 
-def _show(session: Session, template: Template) -> None:
+def _show(session: ClientSession, template: Template) -> None:
     session.show(template_json(template), lambda: _print_one(template))
 
 

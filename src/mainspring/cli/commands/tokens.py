@@ -14,7 +14,7 @@ from ...model.values.access import Role
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, note, now, without_distance
 from ..screens.table import Column, print_table
-from ..session import Session, client_options, operator
+from ..session import ClientSession, client_options, operator
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -27,7 +27,7 @@ def token() -> None:
 @click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What it may do.")
 @click.option("--expires", metavar="DURATION", help="How long it is valid, such as 90d  [default: until revoked]")
 @client_options
-def create_token(session: Session, name: str, role: str, expires: str | None) -> None:
+def create_token(session: ClientSession, name: str, role: str, expires: str | None) -> None:
     """Create a token. Its text is printed once and stored nowhere: save it now."""
 
     async def work(app: Mainspring) -> tuple[NewToken, bool]:
@@ -45,7 +45,7 @@ def create_token(session: Session, name: str, role: str, expires: str | None) ->
 
 @token.command("list")
 @client_options
-def list_tokens(session: Session) -> None:
+def list_tokens(session: ClientSession) -> None:
     """Every token, also expired and revoked ones, without the secret."""
     found = session.call(lambda app: app.tokens.all())
     session.show([token_json(item, _micros()) for item in found], lambda: _print_tokens(found))
@@ -54,7 +54,7 @@ def list_tokens(session: Session) -> None:
 @token.command("revoke")
 @click.argument("token_id", metavar="ID")
 @client_options
-def revoke_token(session: Session, token_id: str) -> None:
+def revoke_token(session: ClientSession, token_id: str) -> None:
     """Revoke a token, by its id or its name. Running servers refuse it within seconds."""
     revoked = session.call(lambda app: app.tokens.revoke(token_id, by=operator()))
     session.show(token_json(revoked, _micros()), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))

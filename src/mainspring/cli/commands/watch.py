@@ -21,7 +21,7 @@ from ...observe.logs.setup import already_configured, configure_logging
 from ..root import REFUSED
 from ..screens.output import moment
 from ..screens.table import Column, print_table
-from ..session import Session, client_options
+from ..session import ClientSession, client_options
 
 _log = logging.getLogger("mainspring.watch")
 
@@ -39,7 +39,7 @@ _log = logging.getLogger("mainspring.watch")
     "--interval", metavar="DURATION", default="10s", show_default=True, help="How often to look, without --once."
 )
 @client_options
-def watch(session: Session, once: bool, history: bool, interval: str, **filters: str | None) -> int:
+def watch(session: ClientSession, once: bool, history: bool, interval: str, **filters: str | None) -> int:
     """Report scheduled runs whose time and grace are over although no scheduler started them.
 
     It needs no scheduler: run it as a process of its own, on another machine. Each missed run is reported once, as a

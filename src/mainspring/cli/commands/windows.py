@@ -19,7 +19,7 @@ from ...model.windows import Window
 from ..ids import short_id
 from ..screens.output import moment, note, status, without_distance
 from ..screens.table import Column, print_table
-from ..session import Session, client_options
+from ..session import ClientSession, client_options
 
 _COLOURS = {"done": "completed", "missing": "skipped"}
 """Window states are shown in the colour of these states of executions."""
@@ -41,7 +41,7 @@ end_option = click.option("--to", "end", metavar="INSTANT", help="Windows that e
     "--state", "states", multiple=True, type=click.Choice(get_args(WindowState)), help="Only these; may be repeated."
 )
 @client_options
-def windows(session: Session, job: str, begin: str | None, end: str | None, states: tuple[str, ...]) -> None:
+def windows(session: ClientSession, job: str, begin: str | None, end: str | None, states: tuple[str, ...]) -> None:
     """Every window of a job's schedule, and its state.
 
     Without --from it begins with the first known window of the job.

@@ -18,7 +18,7 @@ from ...model.errors import JobNotFound
 from ...model.execution import State
 from ...model.values.reading import zone
 from ..ids import short_id
-from ..session import Session
+from ..session import ClientSession
 from .output import (
     compact,
     first_line,
@@ -57,7 +57,7 @@ async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
         return None  # removed since; its history is kept
 
 
-def show_execution(session: Session, found: Shown) -> None:
+def show_execution(session: ClientSession, found: Shown) -> None:
     shape = execution_json(found.execution) | {"waits_for": found.waits_for or None}
     if found.execution.fans_out:
         shape["tenants"] = [tenant_json(run) for run in found.tenants]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ...core.forecast.clock_changes import describe
-from ...core.forecast.forecast import Forecast, JobForecast, Run
+from ...core.forecast.forecast import Forecast, ForecastRun, JobForecast
 from ...core.forecast.overlaps import BESIDE, CANCELS, SKIPPED, WAITS
 from ...core.render.entities import instant_text, occurrence_json
 from ...core.views.job import occurrence_view
@@ -148,7 +148,7 @@ def _print_runs(found: Forecast, limit: int | None) -> None:
     print_table(columns, islice(found.runs_in_order(), limit))
 
 
-def _run_note(run: Run) -> str:
+def _run_note(run: ForecastRun) -> str:
     words = (run.note, OF_A_RUN.get(run.outcome, run.outcome))
     return "; ".join(each for each in words if each not in ("", "runs"))
 
@@ -206,7 +206,7 @@ def _shape(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _run_shape(run: Run) -> dict[str, Any]:
+def _run_shape(run: ForecastRun) -> dict[str, Any]:
     return {
         "job": run.job,
         "utc": instant_text(to_datetime(run.at)),

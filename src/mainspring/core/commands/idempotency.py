@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     headers: dict[str, str] = {}
 
 
-class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """`at` is when the key was first used, `since` when the present attempt began."""
 
     request: str
@@ -58,7 +58,7 @@ class Begun(msgspec.Struct, frozen=True):
 
     key: str
     version: int
-    kept: _Kept
+    kept: _StoredAnswer
 
     @property
     def execution_id(self) -> str:
@@ -78,7 +78,7 @@ class Idempotency:
         while True:
             found = next(iter(await self._store.entries(KIND, "", [place])), None)
             now = await self._store.now()
-            kept = _next(None if found is None else msgspec.json.decode(found.body, type=_Kept), request, now)
+            kept = _next(None if found is None else msgspec.json.decode(found.body, type=_StoredAnswer), request, now)
             if kept.answer is not None:
                 return kept.answer
             version = 0 if found is None else found.version
@@ -94,19 +94,19 @@ class Idempotency:
         entry = Entry(kind=KIND, key=begun.key)
         await self._store.write_entries([EntryWrite(entry=entry, seen_version=begun.version, remove=True)])
 
-    async def _write(self, key: str, kept: _Kept, seen_version: int) -> bool:
+    async def _write(self, key: str, kept: _StoredAnswer, seen_version: int) -> bool:
         entry = Entry(kind=KIND, key=key, body=msgspec.json.encode(kept).decode())
         return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen_version)]))[0]
 
 
 def _is_old(entry: Entry, now: Micros) -> bool:
-    return msgspec.json.decode(entry.body, type=_Kept).at < now - KEPT_FOR
+    return msgspec.json.decode(entry.body, type=_StoredAnswer).at < now - KEPT_FOR
 
 
-def _next(kept: _Kept | None, request: str, now: Micros) -> _Kept:
+def _next(kept: _StoredAnswer | None, request: str, now: Micros) -> _StoredAnswer:
     """The record to store; a record with an answer is already complete."""
     if kept is None or kept.at < now - KEPT_FOR:
-        return _Kept(request=request, at=now, since=now)
+        return _StoredAnswer(request=request, at=now, since=now)
     if kept.request != request:
         raise KeyReused
     if kept.answer is None and kept.since > now - ABANDONED_AFTER:

@@ -40,7 +40,7 @@ class TemplateNotFound(NotFound):
     noun = "template"
 
 
-class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
+class _TemplateBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The body of the entry."""
 
     handler: str
@@ -98,7 +98,7 @@ class Templates:
         if len(await self.all()) >= MOST:
             raise CommandRefused("create", f"one of {MOST} templates", ["another one is removed"], f"template {name!r}")
         now = await self._store.now()
-        body = _Body(handler=handler, fields=fields, created=now, updated=now, by=by)
+        body = _TemplateBody(handler=handler, fields=fields, created=now, updated=now, by=by)
         if not await self._put(name, body, 0, self._audit("create", name, by, now, None, body)):
             raise CommandRefused("create", "there", ["no template has that name"], f"template {name!r}")
         return await self.get(name)
@@ -119,7 +119,9 @@ class Templates:
                 given = {"params": kept["params"], **given}
             fields = kept | self._checked(new_handler, _without(base, kept), given)
             now = await self._store.now()
-            body = _Body(handler=new_handler, fields=fields, created=to_micros(old.created_at), updated=now, by=by)
+            body = _TemplateBody(
+                handler=new_handler, fields=fields, created=to_micros(old.created_at), updated=now, by=by
+            )
             if await self._put(name, body, old.version, self._audit("update", name, by, now, old, body)):
                 return await self.get(name)
 
@@ -163,11 +165,13 @@ class Templates:
             fields |= {"params": signature.validate(fields["params"], partial=True)} if "params" in fields else {}
         return fields
 
-    async def _put(self, name: str, body: _Body, seen: int, audit: Audit) -> bool:
+    async def _put(self, name: str, body: _TemplateBody, seen: int, audit: Audit) -> bool:
         entry = Entry(kind=KIND, key=name, body=msgspec.json.encode(body).decode())
         return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen, audit=audit)]))[0]
 
-    def _audit(self, action: str, name: str, by: str, now: Micros, before: Template | None, after: _Body) -> Audit:
+    def _audit(
+        self, action: str, name: str, by: str, now: Micros, before: Template | None, after: _TemplateBody
+    ) -> Audit:
         earlier = None if before is None else _text({"handler": before.handler, **before.fields})
         return audit_record(
             self._chance,
@@ -210,7 +214,7 @@ def _without(spec: JobSpec, kept: Mapping[str, Any]) -> JobSpec:
 
 
 def _read(entry: Entry) -> Template:
-    body = msgspec.json.decode(entry.body, type=_Body)
+    body = msgspec.json.decode(entry.body, type=_TemplateBody)
     return Template(
         name=entry.key,
         handler=body.handler,

@@ -37,7 +37,7 @@ class _Held(msgspec.Struct, frozen=True, omit_defaults=True):
     stored: bool = msgspec.field(name="sure", default=False)
 
 
-class Claim(msgspec.Struct, frozen=True):
+class PeriodClaim(msgspec.Struct, frozen=True):
     """A key that was free, taken for an execution that is about to be stored."""
 
     entry_key: str
@@ -51,7 +51,7 @@ class UniquePeriods:
         self.expiry = EntryExpiry(store, clock, KIND, lambda entry, now: _read(entry).until < now)
 
     # --- for a period -------------------------------------------------------------------------------------
-    async def claim(self, execution: ExecutionRow, unique: Unique) -> Claim | None:
+    async def claim(self, execution: ExecutionRow, unique: Unique) -> PeriodClaim | None:
         """Take the key for the period; None when another execution holds it."""
         await self.expiry.now_and_then()
         key, now = _entry_key(unique), await self._store.now()
@@ -62,13 +62,13 @@ class UniquePeriods:
                 return None
             version = 0 if found is None else found.version
             if await self._put(key, held, version):
-                return Claim(key, held, version + 1)
+                return PeriodClaim(key, held, version + 1)
 
-    async def confirm(self, claim: Claim) -> None:
+    async def confirm(self, claim: PeriodClaim) -> None:
         """The execution is stored."""
         await self._put(claim.entry_key, msgspec.structs.replace(claim.held, stored=True), claim.version)
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: PeriodClaim) -> None:
         """The execution was not stored: one that was live before the period holds the key."""
         entry = Entry(kind=KIND, key=claim.entry_key)
         await self._store.write_entries([EntryWrite(entry=entry, seen_version=claim.version, remove=True)])

@@ -117,7 +117,7 @@ async def _after_whole(
     """
     own = seen.find(execution.id)
     assert own is not None, "the ending was recorded"
-    if isinstance(rules.after_parents(job, seen.parents), rules.Wait):
+    if isinstance(rules.after_parents(job, seen.parents), rules.AwaitParents):
         return None
     handed = None
     if execution.tenant is None:
@@ -154,7 +154,7 @@ def _dependent(
     some: bool = False,
 ) -> ExecutionRow:
     verdict = rules.after_parents(job, parents, judged)
-    assert not isinstance(verdict, rules.Wait), "no parent is missing"
+    assert not isinstance(verdict, rules.AwaitParents), "no parent is missing"
     return rules.dependent(job, execution, parents, verdict, now, some=some)
 
 
@@ -179,13 +179,17 @@ async def _after_single(
             if run in single.covered_by and await _covers_tenant(store, single.covered_by[run], tenant):
                 return None
             covers = await _endings_for(store, job, group, parent, tenant, single, now)
-            if isinstance(rules.after_parents(job, covers), rules.Wait):
+            if isinstance(rules.after_parents(job, covers), rules.AwaitParents):
                 return None
             included = {each.id for each in covers.values()} & {each.id for each in single.parents.values()}
             if not await joins.hand(store, job, key, (single, version), included, covers):
                 continue
         verdict = rules.after_parents(job, covers)
-        return None if isinstance(verdict, rules.Wait) else rules.dependent(job, last, covers, verdict, now, tenant)
+        return (
+            None
+            if isinstance(verdict, rules.AwaitParents)
+            else rules.dependent(job, last, covers, verdict, now, tenant)
+        )
 
 
 async def _endings_for(

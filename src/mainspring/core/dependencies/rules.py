@@ -50,7 +50,7 @@ def concerns(job: Job, execution: ExecutionRow) -> bool:
 # ---------------------------------------------------------------- what follows
 
 
-class Run(msgspec.Struct, frozen=True):
+class Proceed(msgspec.Struct, frozen=True):
     """All parents have ended, and the job runs."""
 
 
@@ -61,7 +61,7 @@ class Skip(msgspec.Struct, frozen=True):
     parent: str | None = None
 
 
-class Wait(msgspec.Struct, frozen=True):
+class AwaitParents(msgspec.Struct, frozen=True):
     """Not all parents have ended."""
 
     missing: tuple[str, ...]
@@ -69,19 +69,19 @@ class Wait(msgspec.Struct, frozen=True):
 
 def after_parents(
     job: Job, parents: Mapping[str, ParentEnding], judged: Mapping[str, bool] = _NOT_JUDGED
-) -> Run | Skip | Wait:
+) -> Proceed | Skip | AwaitParents:
     """What follows from these endings. For parents whose tenants the job runs for, `judged` says whether any tenant is
     left; the other parents must have completed."""
     spec = job.spec
     missing = tuple(name for name in spec.after if name not in parents)
     if missing:
-        return Wait(missing)
+        return AwaitParents(missing)
     bad = next((name for name in spec.after if not judged.get(name, parents[name].state is State.COMPLETED)), None)
     if bad is not None and spec.on_failed_parent == "skip":
         return Skip(FAILED_PARENT, bad)
     if job.paused is not None:
         return Skip("paused")
-    return Run() if spec.enabled else Skip("disabled")
+    return Proceed() if spec.enabled else Skip("disabled")
 
 
 def dependent_id(job: Job, parents: Mapping[str, ParentEnding]) -> str:
@@ -95,7 +95,7 @@ def dependent(
     job: Job,
     last: ExecutionRow,
     parents: Mapping[str, ParentEnding],
-    verdict: Run | Skip,
+    verdict: Proceed | Skip,
     now: Micros,
     tenant: str | None = None,
     some: bool = False,

@@ -61,7 +61,7 @@ class Janitor:
         self._links = LinkUpkeep(store, emit)
         self._endings = FollowUps(store, emit)
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
-        self._fan_outs = Loop("fan-outs", self._look_at_fan_outs, emit)
+        self._fan_outs = Loop("fan-outs", self._advance_fan_outs, emit)
         self._fan_out_checks = 0
         self._loops = [
             self._follow_ups,
@@ -126,7 +126,7 @@ class Janitor:
         await self._endings.do(await self._store.now())
         return 0.0 if self._endings.more else self._sweep_interval
 
-    async def _look_at_fan_outs(self) -> float:
+    async def _advance_fan_outs(self) -> float:
         """A parent is mostly ended by the follow-up of its last tenant. This is the safety net: one read where no
         parent is open."""
         now = await self._store.now()

@@ -26,7 +26,7 @@ from .ticks import planned, ticks_of
 MINUTE = 60 * SECOND
 
 
-class Run(NamedTuple):
+class ForecastRun(NamedTuple):
     at: Micros
     job: str
     local: datetime
@@ -58,10 +58,12 @@ class JobForecast(msgspec.Struct):
     def skipped(self) -> int:
         return self.overlaps.count(SKIPPED)
 
-    def runs_in_order(self) -> Iterator[Run]:
+    def runs_in_order(self) -> Iterator[ForecastRun]:
         where, outcomes, notes = known_zone(self.zone), self.overlaps.outcomes, self.notes
         for at in self.ticks:
-            yield Run(at, self.name, to_datetime(at).astimezone(where), outcomes.get(at, "runs"), notes.get(at, ""))
+            yield ForecastRun(
+                at, self.name, to_datetime(at).astimezone(where), outcomes.get(at, "runs"), notes.get(at, "")
+            )
 
 
 class Hour(NamedTuple):
@@ -93,7 +95,7 @@ class Forecast(msgspec.Struct):
     def runs(self) -> int:
         return sum(job.runs for job in self.jobs)
 
-    def runs_in_order(self) -> Iterator[Run]:
+    def runs_in_order(self) -> Iterator[ForecastRun]:
         return heapq.merge(*(job.runs_in_order() for job in self.jobs))
 
     def busiest(self, minutes: int) -> tuple[datetime, int] | None:

@@ -39,7 +39,7 @@ class CalendarNotFound(NotFound):
     noun = "calendar"
 
 
-class _Body(msgspec.Struct, omit_defaults=True):
+class _CalendarBody(msgspec.Struct, omit_defaults=True):
     """The body of an entry."""
 
     declared: list[dict[str, Any]] | None = None
@@ -104,7 +104,7 @@ class Calendars:
 
     async def _declare(self, name: str, wanted: list[dict[str, Any]], update: bool) -> bool:
         entry = await self._entry(name)
-        body = _Body() if entry is None else _read(entry)
+        body = _CalendarBody() if entry is None else _read(entry)
         if body.declared == wanted or (entry is not None and not update):
             return True
         now = await self._store.now()
@@ -163,7 +163,7 @@ class Calendars:
         while True:
             entry = await self._entry(name)
             now = await self._store.now()
-            before = _Body() if entry is None else _read(entry)
+            before = _CalendarBody() if entry is None else _read(entry)
             body = msgspec.structs.replace(before, edited=wanted, by=words("by", by), at=now)
             if await self._write(name, entry, body, self._audit("set", name, by, now, entry, body)):
                 return await self.get(name)
@@ -225,14 +225,16 @@ class Calendars:
         found = await self._store.entries("calendar", "", [name]) if is_identifier(name) else []
         return found[0] if found else None
 
-    async def _write(self, name: str, seen: Entry | None, body: _Body, audit: Audit | None = None) -> bool:
+    async def _write(self, name: str, seen: Entry | None, body: _CalendarBody, audit: Audit | None = None) -> bool:
         entry = Entry(kind="calendar", key=name, body=msgspec.json.encode(body).decode())
         version = 0 if seen is None else seen.version
         won = (await self._store.write_entries([EntryWrite(entry=entry, seen_version=version, audit=audit)]))[0]
         self._kept.pop(name, None)
         return won
 
-    def _audit(self, action: str, name: str, by: str, now: Micros, before: Entry | None, after: _Body | None) -> Audit:
+    def _audit(
+        self, action: str, name: str, by: str, now: Micros, before: Entry | None, after: _CalendarBody | None
+    ) -> Audit:
         return audit_record(
             self._chance,
             f"{action}_calendar",
@@ -244,8 +246,8 @@ class Calendars:
         )
 
 
-def _read(entry: Entry) -> _Body:
-    return msgspec.json.decode(entry.body, type=_Body)
+def _read(entry: Entry) -> _CalendarBody:
+    return msgspec.json.decode(entry.body, type=_CalendarBody)
 
 
 def _calendar_of(entry: Entry | None) -> Calendar | None:
@@ -268,7 +270,7 @@ def _view(entry: Entry) -> CalendarView:
     )
 
 
-def _summary(body: _Body) -> str:
+def _summary(body: _CalendarBody) -> str:
     """A calendar may have thousands of entries: the audit keeps how many, and the first of them."""
     texts = body.calendar.texts()
     fields = {

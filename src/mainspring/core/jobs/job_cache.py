@@ -55,8 +55,8 @@ class JobCache:
         writes = [self._declared(existing.get(name), job, now, calendars) for name, job in new.items()]
         wanted = [write for write in writes if write is not None]
         revisions = [revision(existing.get(write.job.name), write.job, now) for write in wanted]
-        if shelved := [each for each in revisions if each is not None]:
-            await self._store.write_entries(shelved)
+        if entries := [each for each in revisions if each is not None]:
+            await self._store.write_entries(entries)
         written = await self._store.write_jobs(wanted) if wanted else []
         lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
         return {name: specs[name] for name in lost}

@@ -29,7 +29,7 @@ NOBODY = "-"
 """The writer of the list of a parent that ended before it had one."""
 
 
-class TenantList(msgspec.Struct, frozen=True):
+class RosterHeader(msgspec.Struct, frozen=True):
     """The writer of the names, and how many there are."""
 
     by: str
@@ -43,24 +43,24 @@ class OpenParent(msgspec.Struct, frozen=True):
     at: Micros
 
 
-async def stored(store: Store, parent_id: str) -> TenantList | None:
+async def stored(store: Store, parent_id: str) -> RosterHeader | None:
     found = await store.entries(KIND, parent_id, [HEADER])
-    return msgspec.json.decode(found[0].body, type=TenantList) if found else None
+    return msgspec.json.decode(found[0].body, type=RosterHeader) if found else None
 
 
-async def create(store: Store, parent: ExecutionRow, names: Sequence[str], by: str, now: Micros) -> TenantList:
+async def create(store: Store, parent: ExecutionRow, names: Sequence[str], by: str, now: Micros) -> RosterHeader:
     """The list of this parent: these names, or those of another process that was first. They are stored in the order of
     the ids of their executions: inserts in that order append to every index, which halves the cost of ten thousand."""
     ordered = sorted(names, key=lambda name: tenant_id(parent.id, name))
     await store.write_entries([_opened(parent, now), *_chunks(parent.id, ordered, by)])
-    mine = TenantList(by, len(names))
+    mine = RosterHeader(by, len(names))
     if (await store.write_entries([_header(parent.id, mine)]))[0]:
         return mine
     known = await stored(store, parent.id)
-    return TenantList(NOBODY, 0) if known is None else known  # deleted: its parent ended long ago
+    return RosterHeader(NOBODY, 0) if known is None else known  # deleted: its parent ended long ago
 
 
-async def names_of(store: Store, parent_id: str, known: TenantList) -> AsyncIterator[list[str]]:
+async def names_of(store: Store, parent_id: str, known: RosterHeader) -> AsyncIterator[list[str]]:
     """The names, a thousand at a time."""
     for number in range(-(-known.total // CHUNK)):
         found = await store.entries(KIND, parent_id, [_chunk_key(known.by, number)])
@@ -85,7 +85,7 @@ async def close(store: Store, parent: ExecutionRow, now: Micros) -> None:
     await store.write_entries([EntryWrite(entry=Entry(kind=KIND, scope=OPEN, key=parent.id), remove=True)])
 
 
-async def forbid(store: Store, parent: ExecutionRow, now: Micros) -> TenantList:
+async def forbid(store: Store, parent: ExecutionRow, now: Micros) -> RosterHeader:
     """The list of a parent that has ended: an empty one if it has none, so that no process can create one any more."""
     known = await stored(store, parent.id)
     return known if known is not None else await create(store, parent, [], NOBODY, now)
@@ -117,7 +117,7 @@ def _opened(parent: ExecutionRow, now: Micros) -> EntryWrite:
     return EntryWrite(entry=entry, seen_version=0)
 
 
-def _header(parent_id: str, known: TenantList) -> EntryWrite:
+def _header(parent_id: str, known: RosterHeader) -> EntryWrite:
     return EntryWrite(entry=Entry(kind=KIND, scope=parent_id, key=HEADER, body=_body(known)), seen_version=0)
 
 

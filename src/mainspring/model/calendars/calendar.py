@@ -63,7 +63,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{plain} {self.rule}" if self.rule else plain
 
 
-class Stretch(NamedTuple):
+class CalendarSpan(NamedTuple):
     """Wall-clock time [begin, end) that is all inside the calendar or all outside, and by which entry."""
 
     inside: bool
@@ -90,16 +90,16 @@ class Calendar(msgspec.Struct, frozen=True, dict=True):
         """The zones of its blocks; None stands for the zone of the job."""
         return tuple(self._by_zone())
 
-    def stretch(self, tz: tzinfo | None, local: datetime) -> Stretch:
+    def stretch(self, tz: tzinfo | None, local: datetime) -> CalendarSpan:
         """The stretch around this wall-clock time by the blocks of one zone, within its year."""
         year = local.year
         rows = self._of_year(tz, year)
         at = bisect_right(rows, local, key=lambda row: row[0]) - 1
         if at >= 0 and local < rows[at][1]:
-            return Stretch(True, *rows[at])
+            return CalendarSpan(True, *rows[at])
         since = rows[at][1] if at >= 0 else datetime(year, 1, 1)
         until = rows[at + 1][0] if at + 1 < len(rows) else datetime(year + 1, 1, 1)
-        return Stretch(False, since, until, "")
+        return CalendarSpan(False, since, until, "")
 
     def texts(self) -> list[str]:
         return [block.text() for block in self.blocks]

@@ -25,7 +25,7 @@ HORIZON = timedelta(days=5 * 366)
 _INSTANT = timedelta(microseconds=1)
 
 
-class Stretch(NamedTuple):
+class OpenSpan(NamedTuple):
     """Real time [begin, end) that is open, or closed by what `by` names."""
 
     open: bool
@@ -60,7 +60,7 @@ class OpenHours:
             return at
         return found.end if found.end < limit else None
 
-    def stretch(self, at: datetime) -> Stretch:
+    def stretch(self, at: datetime) -> OpenSpan:
         """The whole open or closed stretch around this instant, within the search limit."""
         start = _naive(at)
         found = self._at(start)
@@ -69,9 +69,9 @@ class OpenHours:
             end = after.end
         while begin > earliest and (before := self._at(begin - _INSTANT)).open == found.open:
             begin = before.begin
-        return Stretch(found.open, begin.replace(tzinfo=UTC), end.replace(tzinfo=UTC), self._by(start))
+        return OpenSpan(found.open, begin.replace(tzinfo=UTC), end.replace(tzinfo=UTC), self._by(start))
 
-    def stretches(self, begin: datetime, end: datetime) -> Iterator[Stretch]:
+    def stretches(self, begin: datetime, end: datetime) -> Iterator[OpenSpan]:
         """The open and closed stretches from one instant to another, cut off there."""
         at = begin
         while at < end:
@@ -79,46 +79,46 @@ class OpenHours:
             yield found
             at = found.end
 
-    def stretch_from(self, at: datetime, limit: datetime) -> Stretch:
+    def stretch_from(self, at: datetime, limit: datetime) -> OpenSpan:
         """The stretch from this instant on, up to `limit`."""
         start, latest = _naive(at), _naive(limit)
         found = self._at(start)
         end = found.end
         while end < latest and (after := self._at(end)).open == found.open:
             end = after.end
-        return Stretch(found.open, at, min(end, latest).replace(tzinfo=UTC))
+        return OpenSpan(found.open, at, min(end, latest).replace(tzinfo=UTC))
 
     # --- gates ----------------------------------------------------------------------------------------------------
-    def _at(self, at: datetime) -> Stretch:
+    def _at(self, at: datetime) -> OpenSpan:
         """Closed as long as any closed gate is, open as long as every gate is."""
         gates = list(self._gates(at))
         shut = [gate for gate in gates if not gate.open]
         if shut:
-            return Stretch(False, min(gate.begin for gate in shut), max(gate.end for gate in shut))
-        return Stretch(True, max(gate.begin for gate in gates), min(gate.end for gate in gates))
+            return OpenSpan(False, min(gate.begin for gate in shut), max(gate.end for gate in shut))
+        return OpenSpan(True, max(gate.begin for gate in gates), min(gate.end for gate in gates))
 
     def _by(self, at: datetime) -> str:
         """What closes it, in words; of several gates, the one that opens last."""
         shut = [gate for gate in self._gates(at) if not gate.open]
         return max(shut, key=lambda gate: gate.end).by if shut else ""
 
-    def _gates(self, at: datetime) -> Iterator[Stretch]:
+    def _gates(self, at: datetime) -> Iterator[OpenSpan]:
         around = self._around(at)
         if any(name in self.missing for name in self.hours.closed):
             names = one_of([name for name in self.hours.closed if name in self.missing])
-            yield Stretch(False, *around, f"calendar {names}, which does not exist")
+            yield OpenSpan(False, *around, f"calendar {names}, which does not exist")
         yield self._week_gate(at)
         if self.hours.only:
             yield self._only_gate(at)
         for name, calendar in self._closed:
             inside = _covered(calendar, self._zone, at, around)
             label = f" ({inside.by})" if inside.by else ""
-            yield Stretch(not inside.open, inside.begin, inside.end, f"calendar {name}{label}")
+            yield OpenSpan(not inside.open, inside.begin, inside.end, f"calendar {name}{label}")
 
     def _around(self, at: datetime) -> tuple[datetime, datetime]:
         return _steady(self._zone, at)
 
-    def _week_gate(self, at: datetime) -> Stretch:
+    def _week_gate(self, at: datetime) -> OpenSpan:
         around = self._around(at)
         local = at + offset_at(self._zone, at)
         monday = datetime(local.year, local.month, local.day) - timedelta(days=local.weekday())
@@ -131,7 +131,7 @@ class OpenHours:
         until = week[row + 1][0] if row + 1 < len(week) else WEEK_SECONDS
         return _placed(False, monday, (since, until), local, at, around, "its hours")
 
-    def _only_gate(self, at: datetime) -> Stretch:
+    def _only_gate(self, at: datetime) -> OpenSpan:
         around, names = self._around(at), one_of(self.hours.only)
         why = f"being outside calendar {names}"
         if len(self._only) < len(self.hours.only):
@@ -139,26 +139,26 @@ class OpenHours:
         found = [_covered(calendar, self._zone, at, around) for calendar in self._only]
         inside = [each for each in found if each.open]
         if inside:
-            return Stretch(True, min(each.begin for each in inside), max(each.end for each in inside))
+            return OpenSpan(True, min(each.begin for each in inside), max(each.end for each in inside))
         begin = max((each.begin for each in found), default=around[0])
-        return Stretch(False, begin, min((each.end for each in found), default=around[1]), why)
+        return OpenSpan(False, begin, min((each.end for each in found), default=around[1]), why)
 
 
-def _covered(calendar: Calendar, zone: tzinfo, at: datetime, around: tuple[datetime, datetime]) -> Stretch:
+def _covered(calendar: Calendar, zone: tzinfo, at: datetime, around: tuple[datetime, datetime]) -> OpenSpan:
     """Whether the calendar covers this instant (`open`), how far around it that holds, and by which entry."""
     found = []
     for tz in calendar.zones:
         steady = around if tz is None else _steady(tz, at)
         offset = offset_at(zone if tz is None else tz, at)
         inside, begin, end, label = calendar.stretch(tz, at + offset)
-        found.append(Stretch(inside, max(begin - offset, steady[0]), min(end - offset, steady[1]), label))
+        found.append(OpenSpan(inside, max(begin - offset, steady[0]), min(end - offset, steady[1]), label))
     inside_ones = [each for each in found if each.open]
     if inside_ones:
         begin, end = min(each.begin for each in inside_ones), max(each.end for each in inside_ones)
-        return Stretch(True, begin, end, next((each.by for each in inside_ones if each.by), ""))
+        return OpenSpan(True, begin, end, next((each.by for each in inside_ones if each.by), ""))
     if not found:
-        return Stretch(False, *around)
-    return Stretch(False, max(each.begin for each in found), min(each.end for each in found))
+        return OpenSpan(False, *around)
+    return OpenSpan(False, max(each.begin for each in found), min(each.end for each in found))
 
 
 def _steady(zone: tzinfo, at: datetime) -> tuple[datetime, datetime]:
@@ -177,9 +177,9 @@ def _placed(
     at: datetime,
     around: tuple[datetime, datetime],
     by: str,
-) -> Stretch:
+) -> OpenSpan:
     begin, end = (at + (monday + timedelta(seconds=each) - local) for each in seconds)
-    return Stretch(is_open, max(begin, around[0]), min(end, around[1]), by)
+    return OpenSpan(is_open, max(begin, around[0]), min(end, around[1]), by)
 
 
 def _naive(at: datetime) -> datetime:

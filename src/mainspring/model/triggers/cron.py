@@ -88,7 +88,7 @@ def _count_remedy(text: str) -> str:
     return f"It has {count} field{'s' if count != 1 else ''}"
 
 
-class Rule:
+class CronRule:
     """A parsed expression that walks naive local time in both directions. Immutable, safe to share.
 
     cronsim reads the fields and says which days match; the days of a month are kept, and the time of day is looked up
@@ -211,9 +211,9 @@ def _calendar(day: str, weekday: str) -> CronSim:
 
 
 @lru_cache(maxsize=8192)
-def rule(text: str) -> Rule:
+def rule(text: str) -> CronRule:
     """The rule of a normalised expression, parsed once."""
-    return Rule(text)
+    return CronRule(text)
 
 
 def _simulator(text: str, fields: list[str]) -> CronSim:

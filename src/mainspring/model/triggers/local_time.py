@@ -10,10 +10,10 @@ from __future__ import annotations
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, tzinfo
 
 from ..time.timeline import SECOND, Band, Gap, Overlap, bands
-from .cron import HORIZON_YEARS, Rule
+from .cron import HORIZON_YEARS, CronRule
 
 
-def next_instant(rule: Rule, zone: tzinfo, gap: Gap, overlap: Overlap, after: datetime) -> datetime | None:
+def next_instant(rule: CronRule, zone: tzinfo, gap: Gap, overlap: Overlap, after: datetime) -> datetime | None:
     """The first instant of the rule later than `after` (aware UTC)."""
     if rule.wildcard:
         gap, overlap = "skip", "both"
@@ -31,7 +31,7 @@ def next_instant(rule: Rule, zone: tzinfo, gap: Gap, overlap: Overlap, after: da
     return None
 
 
-def previous_instant(rule: Rule, zone: tzinfo, gap: Gap, overlap: Overlap, until: datetime) -> datetime | None:
+def previous_instant(rule: CronRule, zone: tzinfo, gap: Gap, overlap: Overlap, until: datetime) -> datetime | None:
     """The last instant of the rule not later than `until` (aware UTC)."""
     if rule.wildcard:
         gap, overlap = "skip", "both"
@@ -89,7 +89,7 @@ class _Ahead:
 
     __slots__ = ("asked", "match", "rule")
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: CronRule) -> None:
         self.rule, self.asked, self.match = rule, datetime.max, datetime.min
 
     def of(self, local: datetime) -> datetime:
@@ -103,7 +103,7 @@ class _Behind:
 
     __slots__ = ("asked", "match", "rule")
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: CronRule) -> None:
         self.rule, self.asked, self.match = rule, datetime.min, datetime.max
 
     def of(self, local: datetime) -> datetime:

@@ -12,7 +12,7 @@ from ..time.timeline import Gap, Overlap
 from ..time.zones import known_zone, zone_name
 from ..values.reading import WEEKDAYS, choice, day_of_month, minute, second, time_of_day, weekday, whole, zone
 from .base import Trigger, utc
-from .cron import Rule, normalise, rule
+from .cron import CronRule, normalise, rule
 from .cron_in_words import words
 from .local_time import next_instant, previous_instant
 
@@ -58,7 +58,7 @@ class CalendarTrigger(Trigger, frozen=True, kw_only=True):
         return max((tick for tick in found if tick is not None), default=None)
 
     @cached_property
-    def _walks(self) -> list[tuple[Rule, tzinfo, Gap, Overlap]]:
+    def _walks(self) -> list[tuple[CronRule, tzinfo, Gap, Overlap]]:
         """The parsed rules, the zone and the choices at clock changes, cached."""
         gap, overlap = self.changes
         return [(rule(text), known_zone(self.tz), gap, overlap) for text in self.rules()]

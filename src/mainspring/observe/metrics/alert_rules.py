@@ -31,7 +31,7 @@ _READ = "mainspring_read_timestamp_seconds"
 _NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
 
 
-class History(msgspec.Struct, frozen=True):
+class RecentDurations(msgspec.Struct, frozen=True):
     """How long the last successful attempts of a job took, in seconds."""
 
     seconds: tuple[float, ...] = ()
@@ -50,7 +50,7 @@ class History(msgspec.Struct, frozen=True):
         return sorted(self.seconds)[int(0.95 * (len(self.seconds) - 1))]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     alert: str
     expr: str
     severity: str
@@ -60,7 +60,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which it must be true before it fires."""
 
 
-def job_rules(job: Job, history: History, now: Micros, slack: float = SLACK) -> list[Rule]:
+def job_rules(job: Job, history: RecentDurations, now: Micros, slack: float = SLACK) -> list[AlertRule]:
     """`slack` is how much later than by its own rules a job may be, in seconds."""
     period = _period(job, now)
     rules = [_failed(job, period), _too_long(job, history, period, slack)]
@@ -69,10 +69,10 @@ def job_rules(job: Job, history: History, now: Micros, slack: float = SLACK) -> 
     return [*rules, _anomaly(job, history, period), _success_rate(job, period)]
 
 
-def common_rules() -> list[Rule]:
+def common_rules() -> list[AlertRule]:
     """What holds for all jobs, and for Mainspring itself."""
     return [
-        Rule(
+        AlertRule(
             alert="JobStaleLocks",
             expr="max by (job_name) (increase(job_rescued_total[15m])) > 0 or min by (job_name) (job_stale_locks) > 0",
             severity="warning",
@@ -80,7 +80,7 @@ def common_rules() -> list[Rule]:
             description="Executions were taken back from workers that crashed, were killed or could not reach the "
             "store. They run again; see the log lines stale_lock_cleared.",
         ),
-        Rule(
+        AlertRule(
             alert="MainspringAbsent",
             expr="absent(mainspring_info)",
             hold=5 * MINUTE,
@@ -88,7 +88,7 @@ def common_rules() -> list[Rule]:
             summary="No process of Mainspring is scraped",
             description="None has answered for five minutes: nothing is known of any job.",
         ),
-        Rule(
+        AlertRule(
             alert="MainspringWakeupChannelDown",
             expr="mainspring_wakeup_channel_up == 0",
             hold=5 * MINUTE,
@@ -102,9 +102,9 @@ def common_rules() -> list[Rule]:
 # --- one alert each ---------------------------------------------------------------------------------------------------
 
 
-def _failed(job: Job, period: float) -> Rule:
+def _failed(job: Job, period: float) -> AlertRule:
     since = _within(period, 5 * MINUTE, DAY)
-    return Rule(
+    return AlertRule(
         alert="JobExecutionFailed",
         expr=f"max by (job_name) (increase({_TOTAL}{_of(job, status='failed')}[{since}])) > 0",
         severity="warning",
@@ -113,7 +113,7 @@ def _failed(job: Job, period: float) -> Rule:
     )
 
 
-def _too_long(job: Job, history: History, period: float, slack: float) -> Rule:
+def _too_long(job: Job, history: RecentDurations, period: float, slack: float) -> AlertRule:
     """By its timeout; else by three times the longest of its last runs; else by its schedule."""
     if job.spec.timeout is not None:
         limit, why = 1.1 * job.spec.timeout + 2 * slack, f"Its timeout is {_text(job.spec.timeout)}"
@@ -121,7 +121,7 @@ def _too_long(job: Job, history: History, period: float, slack: float) -> Rule:
         limit, why = max(3 * history.longest, 2 * slack), f"So far it took {_text(history.longest)} at most"
     else:
         limit, why = max(period, 10 * MINUTE), "How long it usually takes is not known yet"
-    return Rule(
+    return AlertRule(
         alert="JobRunningTooLong",
         expr=f"{_age(_OLDEST, job)} > {_number(limit)}",
         severity="warning",
@@ -130,14 +130,14 @@ def _too_long(job: Job, history: History, period: float, slack: float) -> Rule:
     )
 
 
-def _missed(job: Job, now: Micros, slack: float) -> Rule:
+def _missed(job: Job, now: Micros, slack: float) -> AlertRule:
     """While a process is scraped, it exposes when the next run is due. When none is, the last known value counts."""
     trigger, plan = job.trigger, job.plan
     assert trigger is not None, "asked of jobs with a schedule"
     allowed = grace(job, plan or trigger, job.next_run or now) / SECOND + slack
     last_known = f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
     no_process = "unless on () count(last_over_time(mainspring_info[2m]))"
-    return Rule(
+    return AlertRule(
         alert="JobMissedSchedule",
         expr=f"{_age(_NEXT, job)} > {_number(allowed)} or ({last_known} > {_number(allowed)} {no_process})",
         severity="critical",
@@ -147,7 +147,7 @@ def _missed(job: Job, now: Micros, slack: float) -> Rule:
     )
 
 
-def _anomaly(job: Job, history: History, period: float) -> Rule:
+def _anomaly(job: Job, history: RecentDurations, period: float) -> AlertRule:
     """Against how long its runs took so far, or those of the last week where that is not known.
 
     A quantile of a histogram is only as good as its buckets: it may be anywhere in the one that holds it, and never
@@ -164,7 +164,7 @@ def _anomaly(job: Job, history: History, period: float) -> Rule:
             expr = f"{expr} and {quantile} > {_number(bound)}"
         if (bound := _bucket(3 * history.usual)) is not None:
             expr = f"{quantile} > {_number(bound)} or ({expr})"
-    return Rule(
+    return AlertRule(
         alert="JobDurationAnomaly",
         expr=expr,
         severity="warning",
@@ -178,12 +178,12 @@ def _bucket(seconds: float) -> float | None:
     return next((bound for bound in DURATIONS[:-1] if seconds <= bound), None)
 
 
-def _success_rate(job: Job, period: float) -> Rule:
+def _success_rate(job: Job, period: float) -> AlertRule:
     since = _within(20 * period, HOUR, 7 * DAY)
     good = f"max by (job_name, trigger_type) (increase({_TOTAL}{_of(job, status='completed')}[{since}]))"
     ended = _of(job, "=~", status="completed|partial|failed")
     everything = f"max by (job_name, status, trigger_type) (increase({_TOTAL}{ended}[{since}]))"
-    return Rule(
+    return AlertRule(
         alert="JobSuccessRateLow",
         expr=f"sum by (job_name) ({good}) / sum by (job_name) ({everything}) < 0.8",
         severity="warning",
@@ -234,7 +234,7 @@ def _text(seconds: float) -> str:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def rule_groups(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> dict[str, Any]:
+def rule_groups(jobs: Sequence[tuple[Job, RecentDurations]], now: Micros, slack: float = SLACK) -> dict[str, Any]:
     """The rules as Prometheus knows them: a group for each job, and one for what they share."""
     groups = [_group("mainspring", {}, common_rules())]
     for job, history in jobs:
@@ -242,7 +242,7 @@ def rule_groups(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float =
     return {"groups": groups}
 
 
-def rules_file(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = SLACK) -> str:
+def rules_file(jobs: Sequence[tuple[Job, RecentDurations]], now: Micros, slack: float = SLACK) -> str:
     """The same as a file of rules in YAML."""
     lines = ["groups:"]
     for group in rule_groups(jobs, now, slack)["groups"]:
@@ -252,11 +252,11 @@ def rules_file(jobs: Sequence[tuple[Job, History]], now: Micros, slack: float = 
     return "\n".join(lines) + "\n"
 
 
-def _group(name: str, labels: Mapping[str, str], rules: Sequence[Rule]) -> dict[str, Any]:
+def _group(name: str, labels: Mapping[str, str], rules: Sequence[AlertRule]) -> dict[str, Any]:
     return {"name": name, "rules": [_rule(rule, labels) for rule in rules]}
 
 
-def _rule(rule: Rule, labels: Mapping[str, str]) -> dict[str, Any]:
+def _rule(rule: AlertRule, labels: Mapping[str, str]) -> dict[str, Any]:
     hold = {"for": duration_text(rule.hold)} if rule.hold else {}
     annotations = {"summary": rule.summary, "description": rule.description}
     severity = {"severity": rule.severity, **labels}

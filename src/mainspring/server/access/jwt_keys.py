@@ -25,7 +25,7 @@ from ...model.errors import ConfigurationError
 
 LOG = logging.getLogger("mainspring.access")
 
-LOOK_AGAIN = 1.0
+RECHECK_AFTER = 1.0
 """Seconds between two looks at whether the file has changed."""
 LEAST_RSA_BITS = 2_048
 MOST_BYTES = 1_000_000
@@ -44,10 +44,10 @@ class Key(msgspec.Struct, frozen=True):
 
 
 Keys: TypeAlias = tuple[Key, ...]
-Source: TypeAlias = Callable[[], Keys]
+KeySource: TypeAlias = Callable[[], Keys]
 
 
-def key_source(settings: SecuritySettings, monotonic: Callable[[], float]) -> Source:
+def key_source(settings: SecuritySettings, monotonic: Callable[[], float]) -> KeySource:
     """Where the keys come from, by the settings."""
     if settings.jwt_secret is not None:
         algorithms = frozenset(settings.jwt_algorithms or ("HS256",))
@@ -75,7 +75,7 @@ class _File:
         self._keys = self._read()
 
     def __call__(self) -> Keys:
-        if self._monotonic() - self._looked >= LOOK_AGAIN:
+        if self._monotonic() - self._looked >= RECHECK_AFTER:
             self._looked = self._monotonic()
             self._look_again()
         return self._keys

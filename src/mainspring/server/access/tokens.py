@@ -30,7 +30,7 @@ class TokenSource(Protocol):
     async def note_token_use(self, token: Token) -> Token: ...
 
 
-class _Kept:
+class _CachedToken:
     def __init__(self, token: Token | None, read: float, noted: float) -> None:
         self.token, self.read, self.noted = token, read, noted
 
@@ -38,7 +38,7 @@ class _Kept:
 class TokenVerifier:
     def __init__(self, source: TokenSource, monotonic: Callable[[], float], now: Callable[[], Micros]) -> None:
         self._source, self._monotonic, self._now = source, monotonic, now
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _CachedToken] = OrderedDict()
 
     async def verify(self, text: str) -> Principal:
         parts = parts_of(text)
@@ -55,19 +55,19 @@ class TokenVerifier:
         await self._note(kept, token)
         return Principal(token.name, token.role, "token", token.id)
 
-    async def _look(self, id: str) -> _Kept:
+    async def _look(self, id: str) -> _CachedToken:
         kept = self._kept.get(id)
         began = self._monotonic()  # what is read was true at this time, however long reading takes
         if kept is None or began - kept.read >= FRESH_FOR:
             token = await self._source.find_token(id)
-            kept = _Kept(token, began, kept.noted if kept is not None else -NOTE_EVERY)
+            kept = _CachedToken(token, began, kept.noted if kept is not None else -NOTE_EVERY)
             self._kept[id] = kept
         self._kept.move_to_end(id)
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
         return kept
 
-    async def _note(self, kept: _Kept, token: Token) -> None:
+    async def _note(self, kept: _CachedToken, token: Token) -> None:
         """A failure to note must not refuse a token that is right."""
         recently = self._monotonic() - kept.noted < NOTE_EVERY
         if recently or (token.last_used is not None and self._now() - token.last_used < NOTE_EVERY * SECOND):

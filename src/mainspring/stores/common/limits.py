@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from ...model.limits import Limit, decode_limits, next_token, refilled
 from ...model.time.instants import Micros, seconds_to_micros
 
-LOOK_AGAIN = 5.0  # seconds after which the wait lines of a key are checked, whether or not anything woke them
+RECHECK_AFTER = 5.0  # seconds after which the wait lines of a key are checked, whether or not anything woke them
 _STEP = 1_000_000  # how much one execution of weight 1 adds to the tag of its share
 _NEARLY = 1e-6  # rounding error of sums: a token that lacks no more than this counts as whole
 
@@ -112,17 +112,17 @@ def anchored(bucket: Bucket, now: Micros) -> Bucket:
 
 
 def is_look_due(look: Micros, now: Micros) -> bool:
-    """Checks are never planned further ahead than `LOOK_AGAIN`, unless the clock was set back since."""
-    return look <= now or look > look_at_slots(now)
+    """Checks are never planned further ahead than `RECHECK_AFTER`, unless the clock was set back since."""
+    return look <= now or look > next_slot_check(now)
 
 
-def look_at_slots(now: Micros) -> Micros:
-    return now + seconds_to_micros(LOOK_AGAIN)
+def next_slot_check(now: Micros) -> Micros:
+    return now + seconds_to_micros(RECHECK_AFTER)
 
 
-def look_at_tokens(level: float, limit: Limit, now: Micros) -> Micros:
-    """When the next token arrives, but no later than `LOOK_AGAIN` from now."""
-    return min(look_at_slots(now), next_token(level, now, numbers_of(limit)[0]))
+def next_token_check(level: float, limit: Limit, now: Micros) -> Micros:
+    """When the next token arrives, but no later than `RECHECK_AFTER` from now."""
+    return min(next_slot_check(now), next_token(level, now, numbers_of(limit)[0]))
 
 
 def limits_before(limits: str, full: Limit) -> Sequence[Limit]:

@@ -19,8 +19,8 @@ from ..common.limits import (
     keys_of,
     level_of,
     limits_before,
-    look_at_slots,
-    look_at_tokens,
+    next_slot_check,
+    next_token_check,
     tokens_in,
     wait_of,
 )
@@ -130,9 +130,9 @@ class Limits:
 
     def _next_look(self, limit: Limit, now: Micros, woken: int) -> Micros:
         if limit.concurrency is not None:
-            return look_at_slots(now)
+            return next_slot_check(now)
         level = level_of(self._buckets.get(limit.key), limit, now)
-        return look_at_tokens(level - woken, limit, now)
+        return next_token_check(level - woken, limit, now)
 
     def _wake(self, wait: Wait, now: Micros, count: int | None = None) -> list[str]:
         """Wake the first `count` rows of each line, as far as there is room; by default as many as fit."""

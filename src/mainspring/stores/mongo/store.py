@@ -17,7 +17,7 @@ from . import schema
 from .audit import Audits, move_all
 from .connection.database import Database, ServerTime, Time
 from .connection.errors import explains_driver_errors
-from .connection.source import Source
+from .connection.source import MongoSource
 from .copying import Copying
 from .entries import Entries, delete_all_removed
 from .executions.caller_transaction import add_in
@@ -68,7 +68,7 @@ class MongoStore(
     ) -> None:
         NetworkedStore.__init__(self)
         Registering.__init__(self)
-        self._source = Source(database, prefix, name, ServerTime() if time is None else time)
+        self._source = MongoSource(database, prefix, name, ServerTime() if time is None else time)
         self.name = self._source.name
 
     async def _connect(self, listeners: Listeners) -> Connection:
@@ -112,7 +112,7 @@ class MongoStore(
 class Connection:
     """What a store holds while it is open: a client for each event loop, heartbeats, wake-ups."""
 
-    def __init__(self, source: Source, listeners: Listeners) -> None:
+    def __init__(self, source: MongoSource, listeners: Listeners) -> None:
         self._source = source
         self.databases = PerLoop(source.connect, source.abandon)
         self.heartbeats = (

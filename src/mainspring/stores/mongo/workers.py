@@ -19,7 +19,7 @@ from ...model.time.instants import seconds_to_micros
 from .connection.database import Database, StorePart, Time, later
 from .connection.errors import explained, repeated
 from .connection.source import Address
-from .connection.steps import Call, Steps, made, run_async, run_blocking
+from .connection.steps import CollectionCall, Steps, made, run_async, run_blocking
 from .documents import worker_of
 from .limits.parking import delete_unused_limits
 
@@ -120,7 +120,7 @@ class SharedHeartbeats:
 
 def _steps(beat: HeartbeatRequest, time: Time) -> Steps[HeartbeatReply]:
     info = {name: {"$literal": value} for name, value in to_builtins(beat.worker).items() if name not in ("id", "seen")}
-    worker = yield Call(
+    worker = yield CollectionCall(
         "workers",
         "find_one_and_update",
         ({"_id": beat.worker.id}, [{"$set": {**info, "seen": time.now()}}]),
@@ -132,10 +132,10 @@ def _steps(beat: HeartbeatRequest, time: Time) -> Steps[HeartbeatReply]:
         by_token.setdefault(token, []).append(id)
     renew = [{"$set": {"lease": later(time, beat.lease)}}]
     for token, ids in by_token.items():
-        yield Call("executions", "update_many", ({**held, "_id": {"$in": ids}, "token": token}, renew))
+        yield CollectionCall("executions", "update_many", ({**held, "_id": {"$in": ids}, "token": token}, renew))
     leased = {**held, "_id": {"$in": [id for id, _ in beat.leases]}}
-    rows = yield Call("executions", "find", (leased, _FIELDS))
-    cancelled = yield Call("executions", "find", ({**held, "cancel_requested": {"$exists": True}}, _FIELDS))
+    rows = yield CollectionCall("executions", "find", (leased, _FIELDS))
+    cancelled = yield CollectionCall("executions", "find", ({**held, "cancel_requested": {"$exists": True}}, _FIELDS))
     kept = {(row["_id"], row["token"]) for row in rows}
     cancels = {row["_id"]: row.get("cancel_reason", "") for row in (*rows, *cancelled) if "cancel_requested" in row}
     lost = frozenset(id for id, token in beat.leases if (id, token) not in kept)

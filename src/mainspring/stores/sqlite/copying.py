@@ -45,7 +45,7 @@ def copy_in(tx: Transaction, kind: RecordKind, records: Sequence[Record]) -> int
         case "incarnations":
             return sum(_add_incarnation(tx, record) for record in cast(Sequence[Incarnation], records))
         case "executions":
-            return _Batch(tx).add(cast(Sequence[ExecutionRecord], records))
+            return _CopyBatch(tx).add(cast(Sequence[ExecutionRecord], records))
         case "audits":
             return sum(tx.run("audit_insert", *astuple(audit)) for audit in cast(Sequence[Audit], records))
         case "entries":
@@ -85,7 +85,7 @@ def _add_incarnation(tx: Transaction, record: Incarnation) -> int:
     return added
 
 
-class _Batch:
+class _CopyBatch:
     """Executions that do not exist yet, collected by table."""
 
     def __init__(self, tx: Transaction) -> None:

@@ -28,7 +28,7 @@ from .executions import claim as claiming
 from .executions import history, insert, live
 from .executions import lists as execution_lists
 from .executions.usual_endings import ClaimedRows
-from .threads.calls import Call, Work
+from .threads.calls import ThreadCall, Work
 from .threads.connection_thread import ConnectionThread
 from .threads.store_threads import StoreThreads
 from .transaction import Transaction
@@ -69,7 +69,7 @@ def _lists(step: Step[P, T]) -> Primitive[P, T]:
 
 def _run(thread: ConnectionThread, work: Work[T]) -> Awaitable[T]:
     """The answer of this thread, as a future of the running loop."""
-    call = Call(work, asyncio.get_running_loop())
+    call = ThreadCall(work, asyncio.get_running_loop())
     thread.mailbox.put(call)
     assert call.future is not None
     return call.future
@@ -173,7 +173,7 @@ class SqliteStore:
         return await _run(thread, lambda tx: execution_lists.find(tx, query))
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        call = Call(lambda tx: live.heartbeat(tx, beat), None)
+        call = ThreadCall(lambda tx: live.heartbeat(tx, beat), None)
         self.threads.writer().mailbox.put(call, urgent=True)
         assert call.waiter is not None
         return call.waiter.result()

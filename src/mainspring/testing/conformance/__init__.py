@@ -26,7 +26,7 @@ from .fencing import Fencing, Heartbeats, ProgressReports, Rescue
 from .housekeeping import AuditTrail, Retention, Workers
 from .insert import Inserts, OverlapKeys, UniqueKeys
 from .job_lists import JobLists
-from .jobs import JobDeletion, JobReading, JobWrites
+from .jobs import JobDeletion, JobReads, JobWrites
 from .limits import ConcurrencyLimits, RateLimits
 from .locks import Locks, StoreLocks
 from .settling import KeepingFinished, Settling
@@ -41,7 +41,7 @@ __all__ = ["StoreConformance", "StoreSuite"]
 
 class StoreConformance(
     JobWrites,
-    JobReading,
+    JobReads,
     JobDeletion,
     JobLists,
     Inserts,

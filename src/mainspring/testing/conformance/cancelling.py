@@ -119,7 +119,7 @@ class StoppedJobs(StoreSuite):
         answer = await world.exchange()
         assert (len(answer.claimed), answer.stopped) == (1, frozenset())
 
-    async def test_a_job_made_anew_is_another_job(self, world: World) -> None:
+    async def test_a_recreated_job_is_another_job(self, world: World) -> None:
         await world.write(world.job(id="job-2", cancelled=world.now))
         await world.add(world.execution())
         answer = await world.exchange()

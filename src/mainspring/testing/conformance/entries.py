@@ -54,7 +54,7 @@ class WritingEntries(StoreSuite):
         assert await world.store.write_entries([put(body="[2]")]) == [True]
         assert await versions(world, "k") == [(2, "[2]")]
 
-    async def test_what_is_removed_is_gone_and_begins_anew(self, world: World) -> None:
+    async def test_a_removed_entry_is_gone_and_starts_over(self, world: World) -> None:
         await world.store.write_entries([put(), put()])
         assert await world.store.write_entries([remove(seen=1), remove(seen=3), remove(seen=0)]) == [
             False,
@@ -164,7 +164,7 @@ class ReadingEntries(StoreSuite):
         found = await world.store.entries("window", "nightly", ["c", "none", "a", "c"])
         assert found == [entry("a", version=1), entry("c", version=1)]
 
-    async def test_any_unicode_on_the_shelf(self, world: World) -> None:
+    async def test_any_unicode_in_entries(self, world: World) -> None:
         for text in TEXTS:
             body = json.dumps({text: text}, ensure_ascii=False)
             assert await world.store.write_entries([put(f"k{text}", seen=0, scope=text, body=body)]) == [True]

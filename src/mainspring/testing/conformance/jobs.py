@@ -141,7 +141,7 @@ class JobWrites(StoreSuite):
         assert (await world.stored_job()).last_number == 3
 
 
-class JobReading(StoreSuite):
+class JobReads(StoreSuite):
     async def test_jobs_come_by_name(self, world: World) -> None:
         for name in ("b", "C", "a", "a-1"):
             await world.write(world.job(name))

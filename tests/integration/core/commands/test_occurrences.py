@@ -148,7 +148,7 @@ def cli(tmp_path: Path) -> Iterator[CommandLine]:
 
 
 @pytest.mark.req("WIN-8", "OPS-4")
-def test_operators_do_it_from_the_command_line_and_forecasts_tell_of_it(cli: CommandLine) -> None:
+def test_operators_do_it_from_the_command_line_and_forecasts_show_it(cli: CommandLine) -> None:
     days = [datetime.now(UTC).date() + timedelta(days=number) for number in (3, 4, 5)]
     one, two, _ = (f"{day.isoformat()}T03:00" for day in days)
     skipped = cli.json("jobs", "skip", "report", "--app=shop:app", "--at", one)

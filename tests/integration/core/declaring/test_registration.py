@@ -306,7 +306,7 @@ async def test_an_unchanged_declaration_is_not_touched(nodes: Nodes) -> None:
 
 
 @pytest.mark.req("REG-8")
-async def test_a_changed_trigger_is_planned_anew(nodes: Nodes) -> None:
+async def test_a_changed_trigger_is_replanned(nodes: Nodes) -> None:
     async with shop(nodes, every(hours=10), release="1") as app:
         before = job_of(await app.job_view("crawl"))
     async with shop(nodes, every(hours=1), release="2") as app:

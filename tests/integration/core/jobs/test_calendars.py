@@ -132,7 +132,7 @@ async def test_what_waits_runs_at_the_opening(world: World) -> None:
 
 
 @pytest.mark.req("WIN-8")
-async def test_a_changed_calendar_is_in_force_within_seconds_and_nothing_is_planned_anew(world: World) -> None:
+async def test_a_changed_calendar_is_in_force_within_seconds_and_nothing_is_replanned(world: World) -> None:
     world.app.calendars.declare("freeze", [])
     world.app.job("report", trigger=hourly_at(0), hours=Hours(closed="freeze"), overlap="allow")(lambda: None)
     async with world:

@@ -70,7 +70,7 @@ def dies(event: object) -> None:
 
 
 @pytest.mark.req("OBS-6")
-async def test_what_a_watcher_had_no_time_to_tell_is_told_by_the_next(memory_nodes: Nodes) -> None:
+async def test_what_a_watcher_had_no_time_to_report_is_reported_by_the_next(memory_nodes: Nodes) -> None:
     absent = Absent(memory_nodes)
     (watcher, heard), (dying, _) = absent.app(), absent.app()
     try:

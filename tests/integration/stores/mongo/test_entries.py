@@ -1,4 +1,4 @@
-"""A process that writes the shelf on MongoDB dies between any two of its writes: no audit record is lost or made up."""
+"""A process that writes entries on MongoDB dies between any two of its writes: no audit record is lost or made up."""
 
 from __future__ import annotations
 

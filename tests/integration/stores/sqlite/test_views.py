@@ -19,7 +19,7 @@ def rows(nodes: Nodes, statement: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("HIS-4")
-async def test_the_views_tell_what_happened(tmp_path: Any) -> None:
+async def test_the_views_show_what_happened(tmp_path: Any) -> None:
     nodes = Nodes("sqlite", tmp_path)
     app = nodes.app()
 

@@ -86,7 +86,7 @@ def test_a_retry_needs_a_failed_run() -> None:
 
 
 @pytest.mark.req("EXE-1", "API-4")
-def test_resume_plans_the_next_run_anew() -> None:
+def test_resume_replans_the_next_run() -> None:
     paused = job_commands.pause(RECURRING, NOW, by="ada", note="deploy", resume=None).job
     assert (paused.paused_by, paused.pause_note, paused.due, paused.next_run_at) == ("ada", "deploy", None, None)
     resumed = job_commands.resume(paused, NOW + 1_000 * SECOND, random.Random(1)).job

@@ -81,7 +81,7 @@ def _database(url: str, plain: str) -> str:
         raise InvalidValue("database_url", without_password(url), allowed, str(error)) from None
 
 
-class Source:
+class MongoSource:
     def __init__(self, database: Any, prefix: str | None, name: str | None, time: Time) -> None:
         self.address: Address | None = None
         self._client: AsyncMongoClient[dict[str, Any]] | None = None

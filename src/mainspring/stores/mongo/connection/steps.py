@@ -1,6 +1,6 @@
 """Calls of collections as a generator: an algorithm that blocking and async clients both need is written once.
 
-The generator yields a `Call` and is sent the answer to it; what it returns is the result.
+The generator yields a `CollectionCall` and is sent the answer to it; what it returns is the result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .database import collection_name
 R = TypeVar("R")
 
 
-class Call(msgspec.Struct, frozen=True):
+class CollectionCall(msgspec.Struct, frozen=True):
     """One call of a collection. `inside` says whether it belongs into the caller's transaction, where there is one."""
 
     collection: str
@@ -25,17 +25,17 @@ class Call(msgspec.Struct, frozen=True):
     inside: bool = True
 
 
-Steps: TypeAlias = Generator[Call, Any, R]
+Steps: TypeAlias = Generator[CollectionCall, Any, R]
 
 
-def made(call: Call, database: Any, prefix: str, **options: Any) -> Any:
+def made(call: CollectionCall, database: Any, prefix: str, **options: Any) -> Any:
     """The answer of a blocking database, or the awaitable answer of an async one. Cursors are read to their end."""
     collection = database[collection_name(prefix, call.collection)]
     answer = getattr(collection, call.method)(*call.arguments, **call.options, **options)
     return answer.to_list() if call.method == "find" else answer
 
 
-def run_blocking(steps: Steps[R], make: Callable[[Call], Any]) -> R:
+def run_blocking(steps: Steps[R], make: Callable[[CollectionCall], Any]) -> R:
     answer: Any = None
     while True:
         try:
@@ -45,7 +45,7 @@ def run_blocking(steps: Steps[R], make: Callable[[Call], Any]) -> R:
         answer = make(call)
 
 
-async def run_async(steps: Steps[R], make: Callable[[Call], Awaitable[Any]]) -> R:
+async def run_async(steps: Steps[R], make: Callable[[CollectionCall], Awaitable[Any]]) -> R:
     answer: Any = None
     while True:
         try:

@@ -19,8 +19,8 @@ from ....model.errors import InvalidValue, StoreError
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added
 from ...common.rows import in_slot, overlap_choices, skipped_record
-from ..connection.source import Source
-from ..connection.steps import Call, Steps, made, run_async, run_blocking
+from ..connection.source import MongoSource
+from ..connection.steps import CollectionCall, Steps, made, run_async, run_blocking
 from ..documents import execution_document
 from ..wakeups import wakeup_document
 
@@ -32,7 +32,7 @@ STANDALONE = (
 
 
 def add_in(
-    source: Source,
+    source: MongoSource,
     session: Any,
     executions: Sequence[ExecutionRow],
     unregistered: dict[str, str],
@@ -49,7 +49,7 @@ def add_in(
         raise InvalidValue("connection", "a session without a transaction", _ALLOWED, remedy)
     database: Any = session.client[source.database]
 
-    def make(call: Call) -> Any:
+    def make(call: CollectionCall) -> Any:
         inside = {"session": session} if call.inside else {}
         return made(call, database, source.prefix, **inside)
 
@@ -62,7 +62,7 @@ def _add(executions: Sequence[ExecutionRow], unregistered: dict[str, str]) -> St
         return []
     for job_id, name in sorted(unregistered.items()):
         new = {"$setOnInsert": {"job": name, "last_number": 0, "folds": 0}}
-        yield Call("incarnations", "update_one", ({"_id": job_id}, new), {"upsert": True}, inside=False)
+        yield CollectionCall("incarnations", "update_one", ({"_id": job_id}, new), {"upsert": True}, inside=False)
     stored = {"_id": {"$in": [e.id for e in executions]}}
     known = {*(yield _distinct_ids(stored, inside=True)), *(yield _distinct_ids(stored, inside=False))}
     held: dict[tuple[str, str], str] = {}
@@ -77,13 +77,13 @@ def _add(executions: Sequence[ExecutionRow], unregistered: dict[str, str]) -> St
         if row is not None:
             documents.append(execution_document(row))
     if documents:
-        yield Call("executions", "insert_many", (documents,))
-        yield Call("wakeups", "insert_one", (wakeup_document(Topic.WORK),))
+        yield CollectionCall("executions", "insert_many", (documents,))
+        yield CollectionCall("wakeups", "insert_one", (wakeup_document(Topic.WORK),))
     return added
 
 
-def _distinct_ids(wanted: dict[str, Any], *, inside: bool) -> Call:
-    return Call("executions", "distinct", ("_id", wanted), inside=inside)
+def _distinct_ids(wanted: dict[str, Any], *, inside: bool) -> CollectionCall:
+    return CollectionCall("executions", "distinct", ("_id", wanted), inside=inside)
 
 
 def _judge(execution: ExecutionRow, held: dict[tuple[str, str], str]) -> Steps[tuple[Added, ExecutionRow | None]]:
@@ -115,7 +115,7 @@ def _holder(field: str, key: str | None, held: dict[tuple[str, str], str]) -> St
     if (field, key) in held:
         return held[field, key]
     for inside in (True, False):
-        found = yield Call("executions", "find_one", ({"live": True, field: key}, {"_id": 1}), inside=inside)
+        found = yield CollectionCall("executions", "find_one", ({"live": True, field: key}, {"_id": 1}), inside=inside)
         if found is not None:
             return str(found["_id"])
     return None

@@ -14,7 +14,7 @@ from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from ....model.execution import lane
 from ....model.store.messages import ClaimRequest
 from ....model.time.instants import Micros
-from ...common.limits import look_at_slots
+from ...common.limits import next_slot_check
 from ...common.rows import Candidate
 from ..connection.database import Database
 from ..documents import ALONE, lane_name
@@ -53,7 +53,7 @@ class Candidates(msgspec.Struct):
 
     def is_recheck_too_far(self) -> bool:
         """Whether the next recheck lies further ahead than any is scheduled: the clock was set back."""
-        return self.next_recheck is not None and self.next_recheck > look_at_slots(self.now)
+        return self.next_recheck is not None and self.next_recheck > next_slot_check(self.now)
 
     def of(self, request: ClaimRequest) -> Lanes:
         return self.alone if request.alone else self.lanes

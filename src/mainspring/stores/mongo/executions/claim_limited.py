@@ -36,7 +36,7 @@ _TRIES = 5
 _FIELDS = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1, **PARKING_FIELDS}
 
 
-class Chosen(NamedTuple):
+class ClaimableRow(NamedTuple):
     """A row that there is capacity for, and its slots."""
 
     doc: Document
@@ -82,7 +82,7 @@ class LimitedClaim(msgspec.Struct):
         capacity = await read_capacity(self.db, limits, self.now, assume_full=first and simple)
         chosen, full = _share_out(rows, capacity)
         again: list[str] = []
-        free: list[Chosen] = []
+        free: list[ClaimableRow] = []
         for row in chosen:
             if row.doc.get("staged") and await key_holder(self.db, row.doc) is not None:
                 again += await self._defer(row.doc)
@@ -108,7 +108,7 @@ class LimitedClaim(msgspec.Struct):
         self.woken = await pass_on(self.db, [capacity.of(limit) for limit in limits]) > 0 or self.woken
         return []
 
-    async def _take(self, chosen: list[Chosen]) -> list[str]:
+    async def _take(self, chosen: list[ClaimableRow]) -> list[str]:
         """Returns the rows to try again, because another process got the token, the slot or the key first."""
         paid = await self._pay(chosen)
         if not paid:
@@ -125,13 +125,13 @@ class LimitedClaim(msgspec.Struct):
                 again.append(row.id)
         return again
 
-    async def _pay(self, chosen: Sequence[Chosen]) -> list[Chosen]:
+    async def _pay(self, chosen: Sequence[ClaimableRow]) -> list[ClaimableRow]:
         """The rows that got all their tokens, the first ones first."""
         wanted = Counter(limit for row in chosen for limit in row.tokens)
         if not wanted:
             return list(chosen)
         taken = {limit: await take_tokens(self.db, limit, count) for limit, count in wanted.items()}
-        paid: list[Chosen] = []
+        paid: list[ClaimableRow] = []
         for row in chosen:
             if all(taken[limit] > 0 for limit in row.tokens):
                 taken.update({limit: taken[limit] - 1 for limit in row.tokens})
@@ -147,7 +147,7 @@ class LimitedClaim(msgspec.Struct):
             if count:
                 await give_back(self.db, key, count)
 
-    async def _update(self, chosen: Sequence[Chosen]) -> tuple[list[ExecutionRow], dict[str, str]]:
+    async def _update(self, chosen: Sequence[ClaimableRow]) -> tuple[list[ExecutionRow], dict[str, str]]:
         """The rows that were claimed, and the others by id with the index that refused them."""
         stamp = ObjectId()
         refused: dict[str, str] = {}
@@ -161,7 +161,7 @@ class LimitedClaim(msgspec.Struct):
         rows = {row.id: row for row in await claimed_by(self.db, [row.id for row in chosen], stamp)}
         return [rows[row.id] for row in chosen if row.id in rows], refused
 
-    def _write(self, row: Chosen, stamp: ObjectId) -> UpdateOne:
+    def _write(self, row: ClaimableRow, stamp: ObjectId) -> UpdateOne:
         stages = [
             *claim_stages(self.db, self.request, stamp),
             {"$set": {"slots": {"$literal": row.slots}}},
@@ -171,15 +171,15 @@ class LimitedClaim(msgspec.Struct):
         return UpdateOne({"_id": row.id, **READY}, stages)
 
 
-def _share_out(rows: Sequence[Document], capacity: Capacity) -> tuple[list[Chosen], list[FullRow]]:
+def _share_out(rows: Sequence[Document], capacity: Capacity) -> tuple[list[ClaimableRow], list[FullRow]]:
     """One after another: whether there is capacity for a row depends on those before it."""
-    chosen: list[Chosen] = []
+    chosen: list[ClaimableRow] = []
     full: list[FullRow] = []
     for doc in rows:
         limits = doc["limits"]
         limit = capacity.first_full(limits)
         if limit is None:
-            chosen.append(Chosen(doc, capacity.take(doc["_id"], limits)))
+            chosen.append(ClaimableRow(doc, capacity.take(doc["_id"], limits)))
         else:
             full.append(FullRow(doc, limit, [capacity.of(before) for before in limits_before(limits, limit)]))
     return chosen, full

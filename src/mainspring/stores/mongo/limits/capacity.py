@@ -21,8 +21,8 @@ from ...common.limits import (
     after_taking,
     keys_of,
     level_of,
-    look_at_slots,
-    look_at_tokens,
+    next_slot_check,
+    next_token_check,
     tokens_in,
     wait_of,
 )
@@ -72,9 +72,9 @@ class Capacity:
     def next_recheck(self, limit: Limit, woken: int = 0) -> Micros:
         """When to recheck the rows parked under this limit, once so many of them are woken."""
         if limit.concurrency is not None:
-            return look_at_slots(self.now)
+            return next_slot_check(self.now)
         level = level_of(self.buckets[limit.key], limit, self.now)
-        return look_at_tokens(level - woken, limit, self.now)
+        return next_token_check(level - woken, limit, self.now)
 
     def take(self, id: str, limits: str) -> list[dict[str, Any]]:
         """Take one of everything for this row, for which there is enough; returns its slots."""

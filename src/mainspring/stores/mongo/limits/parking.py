@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ....model.limits import Limit
 from ....model.time.instants import Micros, seconds_to_micros
-from ...common.limits import LOOK_AGAIN, Wait, look_at_slots, wait_of
+from ...common.limits import RECHECK_AFTER, Wait, next_slot_check, wait_of
 from ..connection.bulk import value_by_id
 from ..connection.database import Database
 from ..connection.errors import repeated, upserted
@@ -166,7 +166,7 @@ async def _due_rechecks(db: Database) -> list[list[Document]]:
 async def bring_forward(db: Database) -> None:
     """Make rechecks due that lie further ahead than any is scheduled: the clock was set back."""
     now = db.time.now()
-    far = {"$expr": {"$gt": ["$recheck_at", {"$add": [now, seconds_to_micros(LOOK_AGAIN)]}]}}
+    far = {"$expr": {"$gt": ["$recheck_at", {"$add": [now, seconds_to_micros(RECHECK_AFTER)]}]}}
     await db.limits.update_many({"recheck_at": {"$exists": True}, **far}, [{"$set": {"recheck_at": now}}])
 
 
@@ -198,8 +198,8 @@ async def _end_rechecks(db: Database, doc: Document) -> None:
     """No rows are parked under this name, unless a process is just about to park some."""
     now = int(doc["now"])
     seen = {"_id": doc["_id"], "recheck_at": doc["recheck_at"], "touched": doc.get("touched")}
-    if doc.get("touched", 0) > now - seconds_to_micros(LOOK_AGAIN):
-        await db.limits.update_one(seen, {"$set": {"recheck_at": look_at_slots(now)}})
+    if doc.get("touched", 0) > now - seconds_to_micros(RECHECK_AFTER):
+        await db.limits.update_one(seen, {"$set": {"recheck_at": next_slot_check(now)}})
     elif "level" in doc:
         await db.limits.update_one(seen, {"$unset": {"recheck_at": 1, "touched": 1, "wait_lines": 1}})
     else:

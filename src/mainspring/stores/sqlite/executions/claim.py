@@ -10,7 +10,7 @@ import msgspec
 from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Blocked, Change, ClaimRequest, Exchanged
 from ....model.time.instants import Micros, seconds_to_micros
-from ...common.limits import look_at_slots
+from ...common.limits import next_slot_check
 from ...common.rows import claimed, deferred, picked
 from ..limits.limits import Limits, look_again
 from ..limits.waiting_order import give_tags
@@ -64,7 +64,7 @@ def promote(tx: Transaction) -> Micros | None:
 
 
 def _next_due(tx: Transaction) -> Micros | None:
-    due: Micros | None = tx.value("next_due", look_at_slots(tx.now))
+    due: Micros | None = tx.value("next_due", next_slot_check(tx.now))
     return due
 
 

@@ -51,7 +51,7 @@ _RECORDED = ("added", "skipped")
 def add(tx: Transaction, executions: Sequence[ExecutionRow]) -> list[Added]:
     if not executions:
         return []
-    batch = _Batch(tx, executions)
+    batch = _InsertBatch(tx, executions)
     added = [batch.add(execution) for execution in executions]
     batch.finish()
     if any(item.outcome in _RECORDED for item in added):
@@ -59,7 +59,7 @@ def add(tx: Transaction, executions: Sequence[ExecutionRow]) -> list[Added]:
     return added
 
 
-class _Batch:
+class _InsertBatch:
     """New rows whose keys, if any, are free are collected and written together; all others one by one."""
 
     def __init__(self, tx: Transaction, executions: Sequence[ExecutionRow]) -> None:

@@ -26,14 +26,14 @@ def settle(tx: Transaction, changes: Sequence[Change], ours: ClaimedRows) -> tup
         return (True,) * len(changes)
     done = {change.id for _, _, change in moved}
     left = [change for change in changes if change.id not in done]
-    batch = _Batch(tx, tx.numbered("live_rows_by_id", as_json(sorted({change.id for change in left}))))
+    batch = _SettleBatch(tx, tx.numbered("live_rows_by_id", as_json(sorted({change.id for change in left}))))
     rest = iter([batch.apply(change) for change in left])
     batch.write()
     leave_slots(tx, left_slots + batch.left_slots)
     return tuple(change.id in done or next(rest) for change in changes)
 
 
-class _Batch:
+class _SettleBatch:
     """The rows of one batch of changes, kept up to date change by change, then written."""
 
     def __init__(self, tx: Transaction, found: Sequence[tuple[int, ExecutionRow]]) -> None:

@@ -21,8 +21,8 @@ from ...common.limits import (
     keys_of,
     level_of,
     limits_before,
-    look_at_slots,
-    look_at_tokens,
+    next_slot_check,
+    next_token_check,
     tokens_in,
     wait_of,
 )
@@ -114,8 +114,8 @@ class Limits:
 
     def next_look(self, limit: Limit, woken: int = 0) -> Micros:
         if limit.concurrency is not None:
-            return look_at_slots(self._tx.now)
-        return look_at_tokens(self.level(limit) - woken, limit, self._tx.now)
+            return next_slot_check(self._tx.now)
+        return next_token_check(self.level(limit) - woken, limit, self._tx.now)
 
     def save(self) -> None:
         self._write_parked()
@@ -166,7 +166,7 @@ def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
 def look_again(tx: Transaction) -> None:
     """Check the keys whose time has come."""
     limits = Limits(tx)
-    for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE, look_at_slots(tx.now)):
+    for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE, next_slot_check(tx.now)):
         kind, _, key = parked.partition(":")
         limits.look(Wait(key, kind))
     limits.save()

@@ -20,7 +20,7 @@ T = TypeVar("T")
 Work: TypeAlias = Callable[[Transaction], T]
 
 
-class Call(Generic[T]):
+class ThreadCall(Generic[T]):
     """A call, answered on the caller's event loop or to the thread that waits for it."""
 
     __slots__ = ("error", "future", "loop", "result", "waiter", "work")
@@ -58,7 +58,7 @@ class Post:
     def __init__(self) -> None:
         self._by_loop: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
 
-    def answer(self, call: Call[Any]) -> None:
+    def answer(self, call: ThreadCall[Any]) -> None:
         if call.loop is None:
             call.answer()
         else:
@@ -89,12 +89,12 @@ class Mailbox:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
-        self._calls: deque[Call[Any]] = deque()
-        self._urgent: deque[Call[Any]] = deque()
+        self._calls: deque[ThreadCall[Any]] = deque()
+        self._urgent: deque[ThreadCall[Any]] = deque()
         self._nudged = False
         self._closed: float | None = None  # when
 
-    def put(self, call: Call[Any], *, urgent: bool = False) -> None:
+    def put(self, call: ThreadCall[Any], *, urgent: bool = False) -> None:
         with self._lock:
             if self._closed is not None:
                 raise StoreError("the store is closed; open it first")
@@ -129,7 +129,7 @@ class Mailbox:
             self._nudged = False
             return bool(self._calls or self._urgent) or self._closed is None
 
-    def take(self, most: int) -> list[Call[Any]]:
+    def take(self, most: int) -> list[ThreadCall[Any]]:
         """The calls that have arrived, without waiting and without those that were abandoned."""
         with self._lock:
             taken = [*self._urgent]

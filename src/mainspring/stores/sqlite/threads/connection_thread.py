@@ -13,7 +13,7 @@ from typing import Any
 
 from ....core.ports import Clock
 from ....model.errors import StoreError
-from .calls import Call, Mailbox, Post
+from .calls import Mailbox, Post, ThreadCall
 from .connect import Hurry, explained
 
 CALLS_AT_ONCE = 256
@@ -163,7 +163,7 @@ class ConnectionThread:
         while len(self.mailbox):
             self._refuse(self.mailbox.take(CALLS_AT_ONCE), error)
 
-    def _refuse(self, calls: Sequence[Call[Any]], error: Exception) -> None:
+    def _refuse(self, calls: Sequence[ThreadCall[Any]], error: Exception) -> None:
         post = Post()
         for call in calls:
             call.error = error

@@ -16,7 +16,7 @@ from ....core.ports import Clock, Topic
 from ...common.listeners import Listeners
 from ..executions.insert import Add, add_all
 from ..transaction import Transaction
-from .calls import Call, Post
+from .calls import Post, ThreadCall
 from .connect import Hurry, begin, explained
 from .connection_thread import CALLS_AT_ONCE, Connect, ConnectionThread, Forking
 
@@ -114,7 +114,7 @@ class Writer(ConnectionThread):
         if begin(connection, self._path, self._patience, hurry):
             self._contended_until = time.monotonic() + _CONTENDED_FOR
 
-    def _together(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic] | None:
+    def _together(self, connection: sqlite3.Connection, calls: list[ThreadCall[Any]]) -> set[Topic] | None:
         """Run all calls in the open transaction. None: one of them failed, and the transaction was rolled back."""
         tx = Transaction(connection, self._clock)
         try:
@@ -132,7 +132,7 @@ class Writer(ConnectionThread):
             step()
         return tx.topics
 
-    def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call[Any]]) -> set[Topic]:
+    def _one_by_one(self, connection: sqlite3.Connection, calls: list[ThreadCall[Any]]) -> set[Topic]:
         topics: set[Topic] = set()
         for call in calls:
             try:
@@ -143,7 +143,7 @@ class Writer(ConnectionThread):
             topics |= self._together(connection, [call]) or set()
         return topics
 
-    def _deliver(self, calls: list[Call[Any]], topics: set[Topic]) -> None:
+    def _deliver(self, calls: list[ThreadCall[Any]], topics: set[Topic]) -> None:
         post = Post()
         for call in calls:
             post.answer(call)
@@ -152,7 +152,7 @@ class Writer(ConnectionThread):
         post.send()
 
 
-def _serve_group(tx: Transaction, calls: list[Call[Any]]) -> None:
+def _serve_group(tx: Transaction, calls: list[ThreadCall[Any]]) -> None:
     """Consecutive calls: either all enqueues, which share their statements, or none."""
     enqueues = [call.work for call in calls if isinstance(call.work, Add)]
     if enqueues:
@@ -165,7 +165,7 @@ def _serve_group(tx: Transaction, calls: list[Call[Any]]) -> None:
         call.result, call.error = call.work(tx), None
 
 
-def attempt(call: Call[Any], tx: Transaction, path: str) -> None:
+def attempt(call: ThreadCall[Any], tx: Transaction, path: str) -> None:
     try:
         tx.tick()
         call.result = call.work(tx)
