@@ -124,9 +124,12 @@ class Witnessed(Mainspring):
         self._gates = itertools.count()
         self.provide("ledger", self.ledger)
         self.provide("folder", folder)
+        make_store = self._runtime._make_store
 
-    def _make_store(self) -> Store:
-        return WitnessedStore(super()._make_store(), self.ledger, self.folder)  # type: ignore[return-value]
+        def witnessed() -> Any:
+            return WitnessedStore(make_store(), self.ledger, self.folder)
+
+        self._runtime._make_store = witnessed  # type: ignore[method-assign]
 
     async def close(self) -> None:
         await super().close()

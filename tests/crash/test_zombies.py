@@ -9,6 +9,7 @@ import pytest
 
 from mainspring import Execution, State
 from mainspring.core.views.execution import row_of
+from mainspring.model.time.instants import to_micros
 from tests.crash.handlers import LEASE, UNDISTURBED, Witnessed, build, go, hold
 from tests.crash.ledger import Line
 from tests.crash.processes import PATIENCE, Process, Processes, until
@@ -178,7 +179,7 @@ async def _said_by(app: Witnessed, executions: list[Execution | None], token: in
     lines = [line for each in executions if each is not None for _, line in await app.logs(each.id)]
     rows = [await app.get(each.id) for each in executions if each is not None]
     assert not any((row.progress or {}).get("message") == f"token {token}" for row in rows)
-    return sum(line.message == f"token {token}" and line.at >= since for line in lines)
+    return sum(line.message == f"token {token}" and to_micros(line.at) >= since for line in lines)
 
 
 def _refused(app: Witnessed, process: Process, write: str) -> list[Line]:
