@@ -58,7 +58,7 @@ venv: $(INSTALLED)
 	echo "making .venv with $$($$found --version)"; \
 	"$$found" -m venv .venv || { rm -rf .venv; exit 2; }
 
-# The MongoDB server of the tests needs libcurl4. Whoever is not root gets it unpacked inside .venv: tests/mongo_server.py.
+# The MongoDB server of the tests needs libcurl4. Without root, tests/mongo_server.py unpacks it inside .venv.
 LIBCURL4 := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && [ -z "$$(ls /usr/lib/*/libcurl.so.4 2>/dev/null)" ]; \
 	then echo "installing libcurl4"; apt-get update -qq; apt-get install -y -qq --no-install-recommends libcurl4 >/dev/null; fi
 # The walk of the README is done with curl itself.
@@ -125,7 +125,7 @@ copy-check: $(INSTALLED)
 
 BENCH := $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(POSTGRES),--postgres $(POSTGRES))
 
-# What failed is told in the report too, so the report is written either way.
+# The report shows failures too, so it is written in either case.
 bench: $(INSTALLED)
 	@$(RUN) -m benchmarks $(BENCH); ended=$$?; $(RUN) -m benchmarks.report && exit $$ended
 

@@ -214,7 +214,7 @@ SAFEGUARDS = (
         (f"{ZOMBIES}::test_a_process_that_was_paused_does_not_rescue_from_itself",),
     ),
     Safeguard(
-        "a claim made anew ends the hold of the earlier run",
+        "a repeated claim ends the hold of the earlier run",
         (Edit("core/engine/worker.py", "self._lose(self._runs[id])\n        self._prefetched.pop(id)", "pass"),),
         (SIMULATION, ZOMBIES),
     ),

@@ -29,30 +29,30 @@ LOCK_WAIT = 15.0  # a copy that was killed has left its lock behind, for less th
 _TIME = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-")
 
 Progress: TypeAlias = Callable[[str, RecordKind, int, float | None], None]
-"""Told now and then: the step, the kind, how many records so far, and how far that is, from 0 to 1."""
+"""Called now and then with the step, the kind, the number of records so far, and the fraction done (0 to 1)."""
 
 
-async def copy(source_url: str, target_url: str, tell: Progress, *, force: bool = False) -> Moved:
-    """Copy all that the source holds, and compare. Run again, it goes on where it was interrupted."""
+async def copy(source_url: str, target_url: str, progress: Progress, *, force: bool = False) -> Moved:
+    """Copy every record of the source, and compare. A second run continues where the first was interrupted."""
     refuse_same_file(source_url, target_url)
     await refuse_nothing(source_url)
     async with opened(source_url) as source, opened(target_url) as target, alone(source, target) as lock:
-        told = await measured(source, tell)
+        report = await with_fraction(source, progress)
 
-        def told_while_alone(step: str, kind: RecordKind, count: int, key: str) -> None:
+        def report_while_locked(step: str, kind: RecordKind, count: int, key: str) -> None:
             lock.check()
-            told(step, kind, count, key)
+            report(step, kind, count, key)
 
-        return await copy_store.copy(source, target, told_while_alone, force=force)
+        return await copy_store.copy(source, target, report_while_locked, force=force)
 
 
-async def verify(source_url: str, target_url: str, tell: Progress) -> tuple[Compared, ...]:
+async def verify(source_url: str, target_url: str, progress: Progress) -> tuple[Compared, ...]:
     """Compare, and change nothing."""
     for url in (source_url, target_url):
         await refuse_nothing(url)
     async with opened(source_url) as source, opened(target_url) as target:
         await copy_store.settle(source)
-        return await copy_store.compare(source, target, await measured(source, tell))
+        return await copy_store.compare(source, target, await with_fraction(source, progress))
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ async def opened(url: str) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def alone(source: Store, target: Store) -> AsyncIterator[Lock]:
-    """Nobody else copies into the target. A source that knows of our lock is the target under another address."""
+    """Hold the lock for copies into the target. If the source has our lock too, both addresses are one database."""
     owner = f"mainspring db copy {secrets.token_hex(8)}"
     async with Lock(target, SystemClock(), lambda event: None, owner, LOCK, LOCK_TTL, wait=LOCK_WAIT) as lock:
         if any(row.owner == owner for row in await source.locks()):
@@ -96,18 +96,18 @@ async def refuse_nothing(url: str) -> None:
 # --- progress -------------------------------------------------------------------------------------------------------
 
 
-async def measured(source: Store, tell: Progress) -> copy_store.Progress:
-    """Ids begin with their time: where an id lies between the first and the last one tells how far a copy is."""
+async def with_fraction(source: Store, progress: Progress) -> copy_store.Progress:
+    """Ids begin with their time, so the position of an id between the first and the last gives the fraction done."""
     first = [key_of(record) for record in await source.copy_out("executions", "", 1)]
     last = [row.id for row in await source.find(ExecutionQuery(limit=1))]
     begin, end = (_millis(ids[0]) if ids else None for ids in (first, last))
 
-    def told(step: str, kind: RecordKind, count: int, key: str) -> None:
+    def report(step: str, kind: RecordKind, count: int, key: str) -> None:
         at = _millis(key) if kind == "executions" else None
         known = at is not None and begin is not None and end is not None and end > begin
-        tell(step, kind, count, (at - begin) / (end - begin) if known else None)  # type: ignore[operator]
+        progress(step, kind, count, (at - begin) / (end - begin) if known else None)  # type: ignore[operator]
 
-    return told
+    return report
 
 
 def _millis(id: str) -> int | None:

@@ -30,7 +30,7 @@ for _name, _setting in SETTINGS.items():
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """A value as somebody wrote it, and where."""
+    """A value as it was written, and its source."""
 
     value: Any
     source: str
@@ -70,7 +70,7 @@ def _from_file(table: Mapping[str, Any], source: str) -> dict[str, _Given]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
-    """Empty variables count as not set. An unknown one is an error: it is a setting somebody believes in."""
+    """Empty variables count as not set. An unknown variable is an error, because it would have no effect."""
     given = {}
     for variable, value in environ.items():
         if not variable.startswith(PREFIX) or not value or _not_a_setting(variable, value):

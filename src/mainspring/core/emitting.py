@@ -18,7 +18,7 @@ EmitMany: TypeAlias = Callable[[type, Sequence[ExecutionRow], MakeEvents], None]
 
 def emit_many_of(emit: Emit) -> EmitMany:
     """A function that emits many routine events (`Started`, a completed `AttemptEnded`) at once. It takes their kind,
-    the executions, and a function that makes one event for each, which is called only if somebody wants them."""
+    the executions, and a function that makes one event for each, which is called only if an observer receives them."""
     dispatch_all: EmitMany | None = getattr(emit, "dispatch_all", None)
     return dispatch_all or partial(_emit_each, emit)
 

@@ -22,9 +22,9 @@ MAX_NAME = 200
 
 
 class LockTaken(MainspringError):
-    """Somebody else holds the lock, and waiting for it was not asked for or took too long."""
+    """Another owner holds the lock, and the caller did not wait for it or waited too long."""
 
-    def __init__(self, name: str, holder: str = "somebody else") -> None:
+    def __init__(self, name: str, holder: str = "another owner") -> None:
         super().__init__(name, holder)
         self.name, self.holder = name, holder
 
@@ -130,7 +130,7 @@ class Lock:
             await asyncio.sleep(POLL)
 
     async def _holder(self) -> str:
-        return next((row.owner for row in await self._backend.locks() if row.name == self.name), "somebody else")
+        return next((row.owner for row in await self._backend.locks() if row.name == self.name), "another owner")
 
     async def _renew(self) -> None:
         """Renew at a third of the time; once refused, or not renewed in time, the lock is lost."""

@@ -135,7 +135,7 @@ class CommandRefused(MainspringError):
 
 class AlreadyRunning(CommandRefused):
     """A trigger that was skipped because the job's overlap policy admits no second execution now. `execution` is the
-    skipped one, `holder` the id of the one that runs."""
+    skipped execution, `holder` the id of the running one."""
 
     def __init__(self, job: str, execution: Any, holder: str | None) -> None:
         super().__init__("trigger", "running", ["no execution of it is alive"], f"job {job!r}")

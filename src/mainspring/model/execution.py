@@ -160,7 +160,7 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def for_some(self) -> bool:
-        """Whether this is a parent for tenants that somebody chose: it says nothing of all the others."""
+        """Whether this is a parent for chosen tenants only, so that its outcome says nothing about the others."""
         fan_out = self.rules.fan_out
         return self.tenant is None and fan_out is not None and fan_out.chosen
 

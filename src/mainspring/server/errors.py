@@ -148,8 +148,8 @@ def _unfit(error: Mapping[str, Any], route: object) -> dict[str, Any]:
 
 
 def _detail(field: str, message: str, value: Any, remedy: str = "") -> dict[str, Any]:
-    """The field, what it has to be, what it was, and how to put that right. A value is told as it was written, if it
-    is short and plain."""
+    """The field, the allowed values, the given value and the remedy. The value is repeated as written if it is short
+    and plain."""
     detail: dict[str, Any] = {"field": field, "message": message}
     if value is not _NOTHING:
         detail["value"] = _plain(value)

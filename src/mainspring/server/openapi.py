@@ -93,13 +93,13 @@ def _say_all_keys(schema: Any) -> None:
 
 
 def _security(settings: SecuritySettings) -> list[Document]:
-    """Where somebody on this machine is let in without credentials, they are not required."""
+    """Credentials are optional where local clients are admitted without them."""
     bearer: list[Document] = [{"bearer": []}]
     return bearer if settings.authenticates and not settings.allow_loopback else [*bearer, {}]
 
 
 def _complete(operation: Document, security: list[Document]) -> None:
-    """The answers that any route can give, instead of the one that FastAPI supposes."""
+    """Add the responses that every route can give, and remove the validation response that FastAPI adds."""
     answers = operation["responses"]
     if _UNUSED[0] in str(answers.get("422")):
         del answers["422"]

@@ -93,7 +93,7 @@ class Call:
         return job_json(view, unmasked=covers(self.principal, job_of(view)))
 
     def check(self, view: JobView) -> None:
-        """Refuse if the job is not the one that `If-Match` names."""
+        """Refuse if the job's version differs from the `If-Match` header."""
         if self.seen is not None and self.seen != view.tag:
             raise JobChanged(view.name, self.seen, view.tag)
 

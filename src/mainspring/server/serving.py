@@ -57,7 +57,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on; with 0 in the settings, the one that was free."""
+        """The port that the server listens on. With port 0 in the settings, the system chose it."""
         return int(self.socket.getsockname()[1])
 
     def bind(self) -> None:

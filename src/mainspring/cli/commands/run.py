@@ -106,7 +106,7 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
 
 
 def _say_if_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
-    """Whoever switches off a handler in a hurry should not find out later that it was misspelt."""
+    """Warn of unknown names, so that a misspelt handler is not believed to be switched off."""
     known = app._runtime.registry.names
     for name in excluded:
         if name not in known:

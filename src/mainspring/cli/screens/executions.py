@@ -205,7 +205,7 @@ def without_itself(message: str, id: str) -> str:
 
 
 async def warn_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
-    """Warn somebody who is about to wait for an execution that no process will claim."""
+    """Warn a user who is about to wait for an execution that no process will claim."""
     if execution.state is not State.PENDING:
         return
     if (nobody := nobody_for(execution.handler, execution.queue, await app.workers())) is not None:

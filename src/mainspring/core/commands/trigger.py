@@ -2,8 +2,8 @@
 
 Of several callers who retry one execution at the same instant, one succeeds. The unique key of a live retry is gone
 once that retry has ended, so an entry in the store counts the retries of each execution. A caller reads the count first
-and takes the next number by compare-and-set before the retry is stored. A caller who read the count before somebody
-else took it is refused, however quickly the other retry came and went.
+and takes the next number by compare-and-set before the retry is stored. A caller who read the count before another
+caller took it is refused, however quickly the other retry came and went.
 """
 
 from __future__ import annotations

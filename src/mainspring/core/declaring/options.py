@@ -536,8 +536,8 @@ _ENTRIES = (
     ),
     _option(
         "ping",
-        "addresses to ask for when a run starts, succeeds or fails, so that somebody outside notices when that stops; "
-        "a single address is for successes",
+        "addresses to ask for when a run starts, succeeds or fails, so that an outside monitor notices when the runs "
+        "stop; a single address is for successes",
         lambda field, value: check_ping(value),
         ADDRESS | PingAddresses,
         see=": see [alerts](alerts.md#dead-mans-switch)",

@@ -92,8 +92,8 @@ class Dependents:
         return acyclic
 
     async def _cycle(self, job: Job) -> list[str] | None:
-        """Each version of a job is checked once: of the jobs in a cycle, the one that closed it was written last, so a
-        check of that version finds all the others."""
+        """Each version of a job is checked once. The job that closes a cycle is written last, so checking that version
+        finds the whole cycle."""
         if self._acyclic.get(job.id) == job.version:
             return None
         way = find_cycle((await self._parents({job.name: job.spec.after})).get, job.name)

@@ -211,7 +211,7 @@ def _entry_write(job: str, key: str, stored: Entry | None, runs: list[ExecutionR
 
 
 async def plan_after_delay(store: Store, execution: ExecutionRow) -> None:
-    """After a lost race the job is read again: somebody changed it meanwhile."""
+    """After a lost race the job is read again, because another process changed it."""
     while jobs := await store.jobs([execution.job]):
         job = jobs[0]
         if job.id != execution.job_id or not ticks.is_last_tick(job, execution):

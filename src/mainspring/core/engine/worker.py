@@ -420,7 +420,7 @@ class Worker:
         return REPORT_INTERVAL
 
     def _notice_vanished(self) -> None:
-        """A task that somebody else cancelled before its first step never returns."""
+        """A task that other code cancelled before its first step never returns."""
         tasks = [(run, run.task) for run in (*self._runs.values(), *self._lost) if not run.entered]
         for run, task in tasks:
             if task is not None and task.done():

@@ -75,7 +75,7 @@ def _controls(known: Facts) -> list[Reason]:
         }
         until = f" until {_text(job.resume)}" if job.resume is not None else ""
         note = f": {job.pause_note}" if job.pause_note else ""
-        found.append(Reason("paused", f"paused by {job.paused_by or 'somebody'}{until}{note}", details=details))
+        found.append(Reason("paused", f"paused by {job.paused_by or 'an unknown user'}{until}{note}", details=details))
     if not job.spec.enabled:
         found.append(Reason("disabled", "its schedule is disabled: it runs only when it is triggered"))
     return found
@@ -155,7 +155,7 @@ def _never_coming(waits: WaitingFor) -> list[Reason]:
         message = f"it comes after job {name!r}, which is cancelled since {_text(at)}; reactivate that, or {remedy}"
         found.append(Reason("parent_cancelled", message, details={"job": name, "cancelled_at": _text(at)}))
     for name, by in waits.paused.items():
-        message = f"it comes after job {name!r}, which is paused by {by or 'somebody'}; resume or trigger that"
+        message = f"it comes after job {name!r}, which is paused by {by or 'an unknown user'}; resume or trigger that"
         found.append(Reason("parent_paused", message, details={"job": name, "paused_by": by}))
     if waits.never_meet is not None:
         found.append(

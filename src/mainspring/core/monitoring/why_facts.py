@@ -108,7 +108,7 @@ def _holders(running: Sequence[ExecutionRow], alive: Sequence[ExecutionRow]) -> 
 
 
 async def _places(store: Store, alive: Sequence[ExecutionRow], now: Micros) -> dict[str, Place]:
-    """For the oldest few: those are the ones that should have begun by now."""
+    """For the oldest few only: they should have begun by now."""
     chosen = [each for each in alive if is_ready(each, now) and each.share is not None][-PLACES:]
     if not chosen:
         return {}

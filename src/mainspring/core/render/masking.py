@@ -1,5 +1,5 @@
-"""Addresses of dead-man's switches, for people who may look at a job but not change it. Whoever knows such an address
-can keep the switch from going off, so only its host is told.
+"""Addresses of dead-man's switches, masked for readers who may not change the job. Anyone who knows such an address can
+keep the switch from going off, so readers see only its host.
 
 >>> masked({"ping": {"success": "https://hc.example/abc"}, "queue": "default"})
 {'ping': {'success': 'https://hc.example/...'}, 'queue': 'default'}

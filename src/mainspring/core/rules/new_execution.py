@@ -179,7 +179,7 @@ def single_try(job: Job) -> str:
 
 
 def for_chosen(policy: str) -> str:
-    """The same rules for a parent whose tenants were chosen by whoever asked for it."""
+    """The same rules for a parent whose tenants the caller chose."""
     rules = decode_policy(policy)
     assert rules.fan_out is not None, "a job that has tenants"
     return encode_policy(msgspec.structs.replace(rules, fan_out=msgspec.structs.replace(rules.fan_out, chosen=True)))
@@ -219,8 +219,8 @@ def retry_of(
 
 
 def _retry_key(job: Job, ended: ExecutionRow) -> str | None:
-    """Two who ask for a retry at the same instant get one. Where the overlap rule sees to that, it does, and records
-    the other one as skipped."""
+    """Two simultaneous requests for a retry result in one. Where the overlap policy already ensures that, it records
+    the second as skipped, and no key is needed."""
     held_by_overlap = job.spec.overlap == "skip" and not (job.spec.tenants and ended.tenant is not None)
     return None if held_by_overlap else f"retry:{ended.id}"
 

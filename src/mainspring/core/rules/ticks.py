@@ -364,7 +364,7 @@ def gap_record(job: Job, gap: tuple[Micros, Micros, int, bool], now: Micros, cha
 
 
 def skip_record(job: Job, skipped: Occurrence, now: Micros, chance: Chance) -> ExecutionRow:
-    """An occurrence that somebody skipped, under the id that its run would have had."""
+    """The record of an occurrence that was skipped by a command, with the id that its run would have had."""
     record = tick_execution(job, skipped.tick, "schedule", now, chance, due=skipped.tick)
     by = msgspec.structs.replace(record, triggered_by=skipped.by, todo=False)
     return _skipped(by, now, "occurrence", {"by": skipped.by})

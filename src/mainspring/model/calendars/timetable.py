@@ -98,7 +98,7 @@ class OpenHours:
         return OpenSpan(True, max(gate.begin for gate in gates), min(gate.end for gate in gates))
 
     def _by(self, at: datetime) -> str:
-        """What closes it, in words; of several gates, the one that opens last."""
+        """What closes the job, in words. Of several closed gates, this names the last to open."""
         shut = [gate for gate in self._gates(at) if not gate.open]
         return max(shut, key=lambda gate: gate.end).by if shut else ""
 

@@ -148,12 +148,12 @@ def _missed(job: Job, now: Micros, slack: float) -> AlertRule:
 
 
 def _anomaly(job: Job, history: RecentDurations, period: float) -> AlertRule:
-    """Against how long its runs took so far, or those of the last week where that is not known.
+    """Compare with the durations of the job's recent runs, or with the last week's where too few are known.
 
-    A quantile of a histogram is only as good as its buckets: it may be anywhere in the one that holds it, and never
-    lies above the last. So the 95th percentile alone counts only beyond the bucket that three times the usual falls
-    into. Within it the average decides, which is exact; but a single slow run moves it too, so the percentile must have
-    left its usual bucket."""
+    A quantile of a histogram is only as good as its buckets: it may be anywhere in its bucket, and never lies above
+    the last one. So the 95th percentile alone counts only beyond the bucket that three times the usual falls into.
+    Within it the average decides, which is exact. A single slow run moves the average too, so the percentile must also
+    have left its usual bucket."""
     since = _within(4 * period, 10 * MINUTE, 7 * DAY)
     quantile, average = _quantile(job, since), _average(job, since)
     if not history.known:
@@ -174,7 +174,7 @@ def _anomaly(job: Job, history: RecentDurations, period: float) -> AlertRule:
 
 
 def _bucket(seconds: float) -> float | None:
-    """The end of the bucket that holds this duration. None where no percentile can be seen to lie beyond it."""
+    """The upper bound of this duration's bucket; None where no percentile could be measured beyond it."""
     return next((bound for bound in DURATIONS[:-1] if seconds <= bound), None)
 
 

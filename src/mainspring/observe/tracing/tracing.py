@@ -59,7 +59,7 @@ class SafeCalls:
 
 
 class Tracing:
-    """`provider` is a tracer provider; by default the one that the application has set for the process."""
+    """`provider` is a tracer provider, by default the process-wide provider."""
 
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
         self._tracer, self._safe = trace.get_tracer(SYSTEM, tracer_provider=provider), SafeCalls()

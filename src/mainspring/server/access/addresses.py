@@ -42,7 +42,7 @@ FORWARDING = frozenset(
         "via",
     }
 )
-"""Any of these says that somebody stands between the client and us."""
+"""Any of these headers means that a proxy stands between the client and this server."""
 
 MOST_HOPS = 64
 
@@ -82,11 +82,11 @@ def client_of(peer: str | None, headers: Headers, proxies: Networks, header: str
     address = parse_address(peer)
     listed = proxies.unix if peer is None else address in proxies
     if not forwarded:
-        # Whoever lists loopback as a proxy says that strangers arrive from there.
+        # If loopback is listed as a proxy, remote clients arrive from there.
         direct = address is not None and address.is_loopback and not listed
         return Client(address, direct, _key(address, peer))
     if not listed:
-        # A proxy that nobody has listed. Its own address counts, except that it does not make anyone local.
+        # A proxy that is not listed: its own address counts, but a loopback address does not make the client local.
         return Client(_unless_loopback(address), False, _key(address, peer))
     hops = _hops(header, [value for name, value in given if name == header])
     return _walk(hops, proxies, address, peer)

@@ -123,7 +123,7 @@ class Guard:
         return self._jwt.verify(text)
 
     def _without_credentials(self, connection: HTTPConnection, client: Client) -> Principal:
-        """Somebody on this machine, where that is enough; nobody else."""
+        """The principal of a local client, if the settings admit those without credentials; otherwise an error."""
         if self._settings.authenticates and not (self._settings.allow_loopback and client.direct):
             raise unauthenticated("no_credentials", "credentials are needed: Authorization: Bearer ...")
         if not client.direct:

@@ -131,8 +131,8 @@ def _pem_keys(data: bytes) -> list[Key]:
 
 
 def _jwks_keys(data: bytes) -> list[Key]:
-    """Keys for other uses, of other kinds or too weak are passed over; shared secrets always, which would let whoever
-    reads the file sign."""
+    """Skips keys for other uses, of other kinds, and weak keys. Skips every shared secret: anyone who can read the file
+    could sign with it."""
     try:
         listed = json.loads(data)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -41,7 +41,7 @@ async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> R
 
 @router.post("/resume", operation_id="resume_job", responses=_JOB)
 async def resume_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
-    """End a pause; the next run is planned anew."""
+    """End a pause, and plan the next run."""
     return await call.steer(lambda: call.steering.resume(id, by=call.by, seen=call.seen))
 
 

@@ -29,7 +29,7 @@ async def list_jobs(call: Viewing, wanted: Annotated[SysJobList, Query()]) -> Re
         found = await call.engine.job_lists.page(limit=wanted.limit, after=wanted.cursor)
         return respond(json([sys_job_json(view) for view in found.jobs]))
     pages = call.engine.queries.walk(wanted.cursor or "")
-    # Each page is written as it comes: to write a hundred thousand jobs at once would hold up everybody else.
+    # Encode page by page: encoding a hundred thousand jobs at once would block the event loop.
     texts = [msgspec.json.encode([sys_job_json(view) for view in page]).decode()[1:-1] async for page in pages]
     return respond(Answer(200, f"[{','.join(texts)}]"))
 

@@ -29,7 +29,7 @@ _ONE: dict[int, tuple[Any, str]] = {200: (TemplateJson, "The template as it is n
 
 
 def _changes(body: TemplateUpdate) -> dict[str, Any]:
-    """Null takes a field out of the template, unless another field gives the same thing anew."""
+    """Null removes a field from the template, unless another given field sets the same option."""
     named = body.model_fields_set & set(JobFields.model_fields)
     nulls = taken_away(name for name in named if getattr(body, name) is None)
     said = options_of(given(body))

@@ -29,7 +29,7 @@ _REMOVED = {"version": 0, "audits": {"$exists": False}}
 
 class Entries(StorePart):
     async def write_entries(self, writes: Sequence[EntryWrite]) -> list[bool]:
-        """Never repeated when an answer got lost: our own write would look like that of somebody else."""
+        """Never retried after a lost answer: our own write would look like another process's."""
         db, won = self.db, [False] * len(writes)
         for batch in rounds(writes, key=lambda write: _id(write.entry)):
             await _write_unseen(db, [item for item in batch if not item[1].seen_version], won)

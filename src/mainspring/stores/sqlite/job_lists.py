@@ -182,7 +182,7 @@ def _walked(tx: Transaction, query: JobQuery, walk: Walk, most: int) -> list[str
 
 
 def _terms(query: JobQuery, facts: JobFacts, driven: str) -> Terms:
-    """The conditions. A plus sign keeps SQLite from using an index for any but the one that drives the search."""
+    """The conditions. A plus sign keeps SQLite from using an index for all but the driving condition."""
     columns = (
         ("handler", query.handler),
         ("queue", query.queue),

@@ -171,7 +171,7 @@ class ConcurrencyLimits(StoreSuite):
         batch = await add_limited(world, 2, at_once(1))
         [running] = await world.claim()
         world.clock.advance(LEASE + 1)
-        assert await world.claim() == (), "an expired lease is a slot in use until somebody rescues it"
+        assert await world.claim() == (), "an expired lease keeps its slot until the execution is rescued"
         answer = await world.exchange(world.change(running, State.PENDING, rescue=True, delay=60.0))
         assert ids(answer.claimed) == [batch[1].id]
 

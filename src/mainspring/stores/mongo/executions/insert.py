@@ -114,7 +114,7 @@ async def _insert(db: Database, documents: list[Document]) -> tuple[dict[int, st
 
 
 async def _is_ours(db: Database, doc: Document) -> bool:
-    """Whether the row under this id is the one that was sent before its answer got lost."""
+    """Whether the row with this id is our own earlier write, whose answer was lost."""
     known = await db.executions.find_one({"_id": doc["_id"]}, {"created": 1, "job_id": 1})
     return known is not None and (known.get("created"), known.get("job_id")) == (doc["created"], doc["job_id"])
 

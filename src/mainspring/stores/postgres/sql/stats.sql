@@ -27,7 +27,7 @@ WITH parts AS (
         WHERE i.job_id = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))
     ))
     GROUP BY t.job_key, t.trigger
-), told AS (
+), by_trigger AS (
     SELECT t.job_key, json_object_agg(t.trigger || ':' || c.state, c.times)::text AS by_trigger
     FROM triggered t CROSS JOIN LATERAL (VALUES
         ('completed', t.completed), ('partial', t.partial), ('failed', t.failed), ('cancelled', t.cancelled),
@@ -39,5 +39,5 @@ SELECT w.job_id, sum(w.completed)::bigint, sum(w.partial)::bigint, sum(w.failed)
     sum(w.skipped)::bigint, sum(w.duration_ms), sum(w.timed)::bigint, sum(w.rescued)::bigint,
     coalesce(n.last_id::text, ''), n.last_state, n.last_started, n.last_finished, n.last_error, n.last_failures,
     min(t.by_trigger)
-FROM wanted w JOIN newest n ON n.job_id = w.job_id LEFT JOIN told t ON t.job_key = w.job_key
+FROM wanted w JOIN newest n ON n.job_id = w.job_id LEFT JOIN by_trigger t ON t.job_key = w.job_key
 GROUP BY w.job_id, n.last_id, n.last_state, n.last_started, n.last_finished, n.last_error, n.last_failures
