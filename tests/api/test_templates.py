@@ -68,6 +68,17 @@ async def test_the_retries_of_the_settings_reach_jobs_made_from_a_template(memor
     await app.close()
 
 
+async def test_an_option_that_an_override_removes_is_not_inherited(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("crawl", timeout=30)(lambda: None)
+    await app.templates.create("slow", "crawl", timeout=60, max_attempts=7, retry="patient")
+    plain = await app.templates.apply("slow", "plain")
+    bare = await app.templates.apply("slow", "bare", timeout=None, max_attempts=None, retry=None)
+    assert (plain.timeout, plain.max_attempts, plain.retry.initial) == (60, 7, 60)
+    assert (bare.timeout, bare.max_attempts, bare.retry.initial) == (None, 10, 2)
+    await app.close()
+
+
 @pytest.mark.req("FLW-5")
 async def test_a_template_is_changed_and_removed_and_its_jobs_stay(nodes: Nodes) -> None:
     app = application(nodes)

@@ -19,6 +19,7 @@ from typing import (
 )
 
 from ..core.declaring.context import JobContext
+from ..core.declaring.handler import method_of
 from ..core.declaring.registry import Registry
 from ..core.views.execution import Execution
 from ..model.errors import InvalidValue
@@ -207,7 +208,7 @@ class JobDecorator:
         """The handle of a function; a class, or an object with `perform` or `execute`, as it is."""
         given = function.__wrapped__ if isinstance(function, JobHandle) else function
         handler = self._registry.declare(self._name, given, **self._options)
-        if isinstance(given, type) or not callable(given):
+        if isinstance(given, type) or method_of(given) is not None:
             return given
         parameters = tuple(each.name for each in handler.signature.parameters.fields)
         handle: JobHandle[..., Any, ..., Any] = JobHandle(self._app, self._name, parameters, given)

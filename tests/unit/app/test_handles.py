@@ -74,9 +74,13 @@ def test_classes_and_objects_come_back_as_they_are() -> None:
     class Report:
         def execute(self, ctx: JobContext) -> None: ...
 
-    report = Report()
+    class Callable(Importer):
+        def __call__(self) -> None: ...
+
+    report, both = Report(), Callable()
     assert own.job("importer")(Importer) is Importer
     assert own.job("report")(report) is report
+    assert own.job("callable")(both) is both
 
 
 def test_one_function_may_be_several_jobs() -> None:

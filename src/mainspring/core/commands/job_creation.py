@@ -99,9 +99,11 @@ class Creation:
         return await self._queries.job(name), first
 
     def _with_defaults(self, own: Job | None, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, over the defaults of the settings, over those of this interface, over the handler's own job."""
+        """The options, over the defaults of the settings, over those of this interface, over the handler's own job. An
+        option given as None is left out, and nothing takes its place but the default of a declaration."""
         inherited = {} if own is None else {name: value for name in _INHERITED if (value := getattr(own.spec, name))}
-        return {**inherited, **_RETRIES, **self._defaults.under(options)}
+        removed = {name: None for name, value in options.items() if value is None}
+        return {**inherited, **_RETRIES, **self._defaults.under(options), **removed}
 
     def _first(self, job: Job, by: str, now: int, id: str | None) -> ExecutionRow:
         params = self._enqueuer.encode_params(job, None)

@@ -155,7 +155,7 @@ class Node:
 
     async def stop(self, timeout: float | None = None) -> None:
         """Leave in good order within `stop_timeout` in all: ticks first, then work, the heartbeat last. Of a shorter
-        `timeout` at most half is left for what comes after the handlers. own time."""
+        `timeout` at most half is left for what comes after the handlers."""
         timeout = self._settings.stop_timeout if timeout is None else timeout
         reserve = reserve_of(self._settings, timeout)
         began = self._time.monotonic()
