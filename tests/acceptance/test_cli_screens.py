@@ -226,7 +226,7 @@ def test_a_start_names_the_work_that_nobody_can_do(cli: Callable[..., Said], cap
 
     asyncio.run(start())
     (line,) = [record.getMessage() for record in caplog.records if "job_orphaned" in record.getMessage()]
-    assert line == "job_orphaned job=remind pending=1: no running process declares it, so nobody runs them"
+    assert line == "job_orphaned job=remind pending=1: no running process declares it, so no process runs them"
 
 
 @pytest.mark.req("OPS-4", "WRK-4")

@@ -120,7 +120,7 @@ def read_fields(
 
 
 def taken_out(names: Sequence[str]) -> dict[str, None]:
-    """The options that take these fields away."""
+    """The options that remove these fields."""
     for name in names:
         check_field(name, "--without")
     return taken_away(names)

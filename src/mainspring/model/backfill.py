@@ -1,4 +1,4 @@
-"""Windows of a job and what became of them; a backfill: the windows of a range, run one after another."""
+"""The windows of a job with their states, and backfills: the windows of a range, run one after another."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class StoreError(MainspringError):
 
 
 class LockUnavailable(MainspringError):
-    """Where locks are kept did not confirm: whatever was asked for, nothing is held.
+    """The lock backend did not confirm the request, so no lock is held.
 
     >>> str(LockUnavailable("redis://localhost", "ConnectionError: refused"))
     'locks at redis://localhost cannot be used, so nothing is held: ConnectionError: refused'

@@ -24,7 +24,7 @@ MAX_RATE = 100_000.0
 MAX_BURST = 100_000
 MAX_KEY = 200
 _LONGEST = 1_000
-"""Of a key with its placeholders filled in."""
+"""The longest key, with its placeholders filled in, in characters."""
 _PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
 

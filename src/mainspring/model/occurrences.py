@@ -41,7 +41,7 @@ class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def moved_to(self) -> datetime | None:
-        """None for one that is skipped."""
+        """None for a skipped occurrence."""
         return maybe_datetime(self.to)
 
 

@@ -1,4 +1,4 @@
-"""The FastAPI application: every route, one error shape, one frame around all requests."""
+"""The FastAPI application: every route, one form of errors, one frame around all requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .stream import Streams
 
 DESCRIPTION = """Jobs, their executions, and the processes that run them.
 
-Every error has the shape `{"error": {"code", "message", "details", "request_id"}}`. Times are ISO 8601 in UTC.
+Every error has the form `{"error": {"code", "message", "details", "request_id"}}`. Times are ISO 8601 in UTC.
 `X-Request-Id` is taken from the request if it is sane, and is in every answer and in the audit.
 """
 

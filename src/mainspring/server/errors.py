@@ -1,4 +1,4 @@
-"""The one shape of every error: `{"error": {"code", "message", "details", "request_id"}}`, and which status it has.
+"""The common form of every error: `{"error": {"code", "message", "details", "request_id"}}`, and which status it has.
 
 Codes are for programs and stay; messages are for people and may change. No answer ever holds a stack trace.
 """
@@ -182,7 +182,7 @@ def _place(location: Sequence[Any]) -> str:
 
 
 def unexpected(error: BaseException) -> Problem:
-    """An error that nobody foresaw. What it says may hold anything, so it goes to the log only."""
+    """An unexpected error. Its message may hold anything, so it goes to the log only."""
     if isinstance(error, MainspringError):
         problem = problem_of(error)
     elif isinstance(error, OSError | TimeoutError):
@@ -203,7 +203,7 @@ def _methods_at(request: Request) -> str:
 
 
 def install(api: FastAPI) -> None:
-    """Every error that a route or the routing itself raises gets the one shape."""
+    """Every error that a route or the routing itself raises gets the common form."""
 
     @api.exception_handler(MainspringError)
     async def of_engine(request: Request, error: MainspringError) -> Response:

@@ -207,8 +207,8 @@ async def _read_again(queries: Queries, execution: Execution) -> Execution:
 def summary(execution: Execution) -> dict[str, Any]:
     """The fields that change while it runs."""
     names = ("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters", "reason")
-    shape = execution_json(execution)
-    return {name: shape[name] for name in (*names, "error_message", "cancel_requested_at")}
+    rendered = execution_json(execution)
+    return {name: rendered[name] for name in (*names, "error_message", "cancel_requested_at")}
 
 
 @asynccontextmanager

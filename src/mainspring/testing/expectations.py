@@ -81,7 +81,7 @@ def _often(count: int) -> str:
 
 
 def mismatch(claim: str, title: str, executions: Sequence[ExecutionRow]) -> AssertionError:
-    """The failed claim, and below it the executions that there are."""
+    """The failed assertion, followed by the existing executions."""
     lines = [line(execution) for execution in executions[-MOST_LINES:]]
     more = len(executions) - len(lines)
     shown = [f"  ... and {more:,} earlier ones"] if more else []

@@ -19,7 +19,7 @@ from ...model.execution import State
 from ..ids import find_execution
 from ..many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
-from ..screens.executions import Shown, print_executions, show_execution, shown, warn_if_nobody_comes
+from ..screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
 from ..screens.output import console, note, progress_text
 from ..session import ClientSession, client_options, operator
 
@@ -88,7 +88,7 @@ def logs(session: ClientSession, execution_id: str, follow: bool) -> None:
         followed.append(execution.id)
         if not follow:
             return await app.logs(execution.id)
-        await warn_if_nobody_comes(app, execution)
+        await warn_if_unclaimable(app, execution)
         if session.wants_json:
             await app.wait(execution)
             return await app.logs(execution.id)
@@ -160,7 +160,7 @@ def _end_many(
 
 async def waited(app: Mainspring, execution: Execution) -> Execution:
     """Wait for the end, with its progress on the terminal."""
-    await warn_if_nobody_comes(app, execution)
+    await warn_if_unclaimable(app, execution)
     if not sys.stderr.isatty():
         return await app.wait(execution)
     from rich.console import Console

@@ -24,7 +24,7 @@ def export_options(formats: tuple[str, ...]) -> Callable[[Command], Command]:
 
 
 def _checked(ctx: click.Context, option: click.Parameter, value: str | None) -> Path | None:
-    """What cannot be written is refused before any work is done."""
+    """Refuse a file that cannot be written before doing any work."""
     if value in (None, "-"):
         return None
     path = Path(str(value))

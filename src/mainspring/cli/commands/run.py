@@ -29,7 +29,7 @@ logger = logging.getLogger("mainspring")
 
 SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop", "host", "port", "metrics_port")
 SCHEDULERS = 2
-"""Of many equal processes so many also tick: one may crash and no tick is late, and the others spare the database."""
+"""How many of several equal processes also schedule. With two, one may crash and no tick is late."""
 
 
 def shared_options(command: Command) -> Command:
@@ -99,13 +99,13 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
     elif app._runtime.idle:
         click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
     if not index:
-        _say_if_unknown(app, checked.get("exclude", app.settings.exclude))
+        _warn_of_unknown(app, checked.get("exclude", app.settings.exclude))
         app.observe(OrphanWatch(app))
     app.run(**settings)
     return 0
 
 
-def _say_if_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
+def _warn_of_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
     """Warn of unknown names, so that a misspelt handler is not believed to be switched off."""
     known = app._runtime.registry.names
     for name in excluded:
@@ -127,7 +127,7 @@ def _beside_the_first(roles: tuple[str, ...]) -> dict[str, str]:
 
 
 def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -> None:
-    """What people look for first; the intervals follow once it runs."""
+    """The most important settings; the intervals are logged once the process runs."""
     settings: dict[str, Any] = app.settings.in_force() | options
     fields = {
         "database": settings["database_url"],
@@ -161,7 +161,7 @@ class OrphanWatch:
             return  # this process is stopping, or the store fails, which is reported elsewhere
         for name, pending in waiting.items():
             fields = {"job": name, "pending": pending}
-            text = f"job={name} pending={pending}: no running process declares it, so nobody runs them"
+            text = f"job={name} pending={pending}: no running process declares it, so no process runs them"
             logger.warning("job_orphaned " + text, extra={"event": "job_orphaned", **fields})
 
 

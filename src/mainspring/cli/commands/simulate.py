@@ -98,7 +98,7 @@ def _chosen(app: Mainspring, names: Sequence[str]) -> list[tuple[str, JobSpec]]:
 
 
 def _calendars(app: Mainspring, specs: Sequence[tuple[str, JobSpec]], past: Past) -> dict[str, Calendar]:
-    """As they would be after a deploy: what code declares, under what operators set."""
+    """As they would be after a deploy: declared by code, with the operators' changes on top."""
     stored = {view.name: view.calendar for view in past.calendars}
     edited = {view.name: view.calendar for view in past.calendars if view.origin == "operator"}
     known = {**stored, **app._runtime.registry.calendars, **edited}
@@ -111,7 +111,7 @@ def _calendars(app: Mainspring, specs: Sequence[tuple[str, JobSpec]], past: Past
 def _durations(
     specs: Sequence[tuple[str, JobSpec]], given: Sequence[str], past: Past
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Seconds by job, and where each is from; what was given by hand wins."""
+    """Seconds by job, with their sources. Durations given on the command line win."""
     named = dict(_named_duration(text, [name for name, _ in specs]) for text in given)
     if past.why and not named:
         note(f"no past durations: {past.why}; overlaps are predicted for --duration NAME=5m only")

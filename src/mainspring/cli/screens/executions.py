@@ -204,7 +204,7 @@ def without_itself(message: str, id: str) -> str:
     return re.sub(rf"^execution {re.escape(id)} (waits: |waits for |is to |is )?", "", message)
 
 
-async def warn_if_nobody_comes(app: Mainspring, execution: Execution) -> None:
+async def warn_if_unclaimable(app: Mainspring, execution: Execution) -> None:
     """Warn a user who is about to wait for an execution that no process will claim."""
     if execution.state is not State.PENDING:
         return

@@ -164,8 +164,8 @@ def _title(text: str) -> None:
 
 def write_json(found: Forecast, sources: Mapping[str, str], limit: int | None) -> None:
     """Runs are written as they are found, one a line: there may be millions."""
-    head = json.dumps(_shape(found, sources), indent=2, ensure_ascii=False)
-    lines = (json.dumps(_run_shape(run), ensure_ascii=False) for run in islice(found.runs_in_order(), limit))
+    head = json.dumps(_forecast_json(found, sources), indent=2, ensure_ascii=False)
+    lines = (json.dumps(_run_json(run), ensure_ascii=False) for run in islice(found.runs_in_order(), limit))
     first = next(lines, None)
     click.echo(f'{head.removesuffix("}").rstrip()},\n  "runs": [', nl=False)
     if first is not None:
@@ -175,7 +175,7 @@ def write_json(found: Forecast, sources: Mapping[str, str], limit: int | None) -
     click.echo("\n  ]\n}")
 
 
-def _shape(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:
+def _forecast_json(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "from": instant_text(to_datetime(found.begin)),
         "to": instant_text(to_datetime(found.end)),
@@ -206,7 +206,7 @@ def _shape(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _run_shape(run: ForecastRun) -> dict[str, Any]:
+def _run_json(run: ForecastRun) -> dict[str, Any]:
     return {
         "job": run.job,
         "utc": instant_text(to_datetime(run.at)),

@@ -1,4 +1,4 @@
-"""What becomes of ticks that come while an earlier run still goes on, if every run takes equally long.
+"""What happens to ticks that come while an earlier run is still running, if every run takes equally long.
 
 The overlap policy is the engine's own: `core.rules.new_execution.overlap_keys` gives the keys of an execution. Here
 those keys are held and freed as a store does it, with a worker always at hand.
@@ -20,7 +20,7 @@ SKIPPED, WAITS, CANCELS, BESIDE = "skipped", "waits", "cancels", "beside"
 
 
 class Overlaps(msgspec.Struct):
-    """The ticks at which an earlier run still goes on, and what becomes of each of them."""
+    """The ticks at which an earlier run is still running, and the outcome of each."""
 
     outcomes: dict[Micros, str] = {}
     most_at_once: int = 0

@@ -1,4 +1,4 @@
-"""The ticks of a job over a stretch of time, as an untroubled scheduler makes them.
+"""The ticks of a job over a stretch of time, as a scheduler without downtime creates them.
 
 The scheduler's own rules (`core.rules.ticks`) decide about each tick. Between two changes of the clocks the ticks of a
 plain job are laid out at once instead, from its cron fields or its period, and the rules check both ends.

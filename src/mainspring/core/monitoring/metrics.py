@@ -1,4 +1,4 @@
-"""What the store knows of jobs, for metrics: totals that are true across processes and crashes, and what is live now.
+"""Metrics of jobs from the store: totals that hold across processes and crashes, and current counts.
 
 A reading is shared by all who ask within a second. It covers a limited number of jobs: all of them or, where there are
 more, those declared by code and then the most recently active ones.
@@ -25,11 +25,11 @@ CHOSEN_FOR = 60.0
 PAGE = 1_000
 RUNNING_PAGES = 5
 LOOKED_UP = 100
-"""Jobs whose last success one reading looks up."""
+"""The most jobs whose last success one reading looks up."""
 ALL_WAITING = 1_000
-"""Waiting executions of all jobs together that one reading looks at."""
+"""The most waiting executions, over all jobs, that one reading covers."""
 WAITING_JOBS, WAITING_EACH = 100, 100
-"""Where more wait: how many jobs are looked at, those with most, and how many executions of each, the oldest."""
+"""If more wait: how many jobs are read, those with most waiting, and how many executions of each, the oldest."""
 _RUNNING, _COMPLETED, _PENDING = (frozenset({state}) for state in (State.RUNNING, State.COMPLETED, State.PENDING))
 
 
@@ -44,7 +44,7 @@ class JobReading(msgspec.Struct, frozen=True, kw_only=True):
     oldest_running: Micros | None = None
     oldest_waiting: Micros | None = None
     waiting_read: bool = True
-    """False where so much waits that the oldest was not looked for: then `oldest_waiting` is unknown."""
+    """False if too many executions wait to search for the oldest: `oldest_waiting` is unknown then."""
     stale: int = 0
     """Running executions whose lease has run out."""
 

@@ -1,4 +1,4 @@
-"""A single-flight cache for numbers that take a while to compute: all callers in the meantime share one computation.
+"""A single-flight cache for numbers that are slow to compute: concurrent callers share one computation.
 
 An application may be used on its own event loop and through its blocking facade at once. A waiting task belongs to its
 loop, so each loop has its own lock; the computation, which keeps state for the next time, runs on one loop at a time.
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 FRESH_FOR = 1.0
 SHARE = 10
-"""A result is fresh for a second, and for ten times as long as it took: computing takes a tenth of the time at most."""
+"""A result is fresh for a second or ten times as long as it took: computing takes at most a tenth of the time."""
 POLL = 0.02
 
 

@@ -28,7 +28,7 @@ from ..rules.ticks import grace, ticks_due
 from .missed_runs import KIND, MissedEntry, MissedLedger, decode, encode, entry_key
 
 MOST = 10_000
-"""Jobs that one look reads, those first that have been due for longest."""
+"""The most jobs that one check reads, longest overdue first."""
 KEPT_FOR = 30 * 86_400.0
 UNCONFIRMED_FOR = 10 * SECOND
 """How long an entry may stay unconfirmed before another watcher reports it again."""

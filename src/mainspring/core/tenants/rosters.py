@@ -25,8 +25,8 @@ HEADER = "list"
 CHUNK = 1_000
 PAGE = 500
 KEPT_CLOSED: Micros = 86_400 * SECOND
-NOBODY = "-"
-"""The writer of the list of a parent that ended before it had one."""
+NO_WRITER = "-"
+"""Stands for the writer in the empty roster of a parent that ended before its tenants were listed."""
 
 
 class RosterHeader(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ async def create(store: Store, parent: ExecutionRow, names: Sequence[str], by: s
     if (await store.write_entries([_header(parent.id, mine)]))[0]:
         return mine
     known = await stored(store, parent.id)
-    return RosterHeader(NOBODY, 0) if known is None else known  # deleted: its parent ended long ago
+    return RosterHeader(NO_WRITER, 0) if known is None else known  # deleted: its parent ended long ago
 
 
 async def names_of(store: Store, parent_id: str, known: RosterHeader) -> AsyncIterator[list[str]]:
@@ -88,7 +88,7 @@ async def close(store: Store, parent: ExecutionRow, now: Micros) -> None:
 async def forbid(store: Store, parent: ExecutionRow, now: Micros) -> RosterHeader:
     """The list of a parent that has ended: an empty one if it has none, so that no process can create one any more."""
     known = await stored(store, parent.id)
-    return known if known is not None else await create(store, parent, [], NOBODY, now)
+    return known if known is not None else await create(store, parent, [], NO_WRITER, now)
 
 
 async def delete(store: Store, parent_id: str) -> None:

@@ -18,7 +18,7 @@ _ANY_TIME = "0 0"
 
 
 def words(text: str) -> str:
-    """What the expression says; the expression itself where words fail.
+    """The expression in words, or unchanged if no phrase can be formed.
 
     >>> words("0 0 13 * 5"), words("0 0 */2 * 1")
     ('At 00:00, on day 13 of the month or on Friday', 'At 00:00, every 2 days, but only on Monday')
@@ -39,7 +39,7 @@ def words(text: str) -> str:
 
 
 def _days(day: str, weekday: str, either: bool) -> str:
-    """Both day fields: a day fits one of them, or has to fit both if one starts with `*`."""
+    """Both day fields in words. A day must match one of them, or both if one starts with `*`."""
     by_date = " or ".join(_part(f"{terms} * *") for terms in _groups(day))
     by_name = " or ".join(_part(f"* * {terms}").removeprefix("only ") for terms in _groups(weekday))
     if day == "*" or weekday == "*":

@@ -61,7 +61,7 @@ class RandomIds:
         return f"{self._time}{_PLACES[micros]}{self._luck.pop()}"
 
     def following(self, now: Micros, count: int) -> list[str]:
-        """One for each of the microseconds that begin with this one."""
+        """One id for each microsecond, starting with this one."""
         made: list[str] = []
         tails = iter(self._tails(count))
         while len(made) < count:

@@ -347,7 +347,7 @@ def _plain_form(value: Any) -> Any:
 
 
 def _number_words(value: Any) -> str:
-    """Python refuses to write out very long integers."""
+    """Python refuses to convert very long integers to text."""
     return f"<int of {value.bit_length()} bits>" if isinstance(value, int) else f"<{type(value).__name__}>"
 
 

@@ -46,7 +46,7 @@ class RecentDurations(msgspec.Struct, frozen=True):
 
     @property
     def usual(self) -> float:
-        """What 19 of 20 do not exceed."""
+        """The 95th percentile."""
         return sorted(self.seconds)[int(0.95 * (len(self.seconds) - 1))]
 
 
@@ -61,7 +61,7 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_rules(job: Job, history: RecentDurations, now: Micros, slack: float = SLACK) -> list[AlertRule]:
-    """`slack` is how much later than by its own rules a job may be, in seconds."""
+    """`slack` is how many seconds a job may be late beyond its own rules."""
     period = _period(job, now)
     rules = [_failed(job, period), _too_long(job, history, period, slack)]
     if job.trigger is not None:
@@ -70,7 +70,7 @@ def job_rules(job: Job, history: RecentDurations, now: Micros, slack: float = SL
 
 
 def common_rules() -> list[AlertRule]:
-    """What holds for all jobs, and for Mainspring itself."""
+    """The rules about all jobs together, and about Mainspring itself."""
     return [
         AlertRule(
             alert="JobStaleLocks",
@@ -114,7 +114,7 @@ def _failed(job: Job, period: float) -> AlertRule:
 
 
 def _too_long(job: Job, history: RecentDurations, period: float, slack: float) -> AlertRule:
-    """By its timeout; else by three times the longest of its last runs; else by its schedule."""
+    """The threshold is the job's timeout, else three times its longest recent run, else its period."""
     if job.spec.timeout is not None:
         limit, why = 1.1 * job.spec.timeout + 2 * slack, f"Its timeout is {_text(job.spec.timeout)}"
     elif history.known:
@@ -131,7 +131,7 @@ def _too_long(job: Job, history: RecentDurations, period: float, slack: float) -
 
 
 def _missed(job: Job, now: Micros, slack: float) -> AlertRule:
-    """While a process is scraped, it exposes when the next run is due. When none is, the last known value counts."""
+    """A scraped process exposes when the next run is due. If no process is scraped, the last known value counts."""
     trigger, plan = job.trigger, job.plan
     assert trigger is not None, "asked of jobs with a schedule"
     allowed = grace(job, plan or trigger, job.next_run or now) / SECOND + slack
@@ -201,7 +201,7 @@ def _of(job: Job, matches: str = "=", **labels: str) -> str:
 
 
 def _age(metric: str, job: Job) -> str:
-    """How long ago that instant was when it was read, by the process that says least."""
+    """How long ago that instant was when it was read: the smallest value of all processes."""
     return f"min by (job_name) ({_READ} - on (job, instance) group_right () ({metric}{_of(job)} > 0))"
 
 
@@ -275,5 +275,5 @@ def _written(rule: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """As YAML writes text that it is not to read anything into."""
+    """Quoted, so that YAML reads it as plain text."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""A dashboard for Grafana, made from the jobs there are. Import its JSON and choose the Prometheus it is to ask."""
+"""A Grafana dashboard, generated from the stored jobs. Import its JSON, and choose a Prometheus data source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 MOST_NAMED = 200
-"""Jobs that the choice of the dashboard lists by name. Where there are more, Grafana asks Prometheus for them."""
+"""The most jobs that the dashboard's selector lists by name. With more, Grafana queries Prometheus for them."""
 WIDTH = 24
 _PROMETHEUS = {"type": "prometheus", "uid": "${datasource}"}
 _JOB = '{job_name=~"$job_name"}'
@@ -34,7 +34,7 @@ def dashboard(jobs: Sequence[str]) -> str:
 
 
 def _panels() -> list[tuple[int, dict[str, Any]]]:
-    """Each with its width; they flow from left to right. Totals are the same from every process: never their sum."""
+    """Each panel with its width, from left to right. Totals are the same in every process, so never summed."""
     ended = _ended("", "$__rate_interval")
     good, judged = _ended(',status="completed"'), _ended(',status=~"completed|partial|failed"')
     failed = _ended(',status="failed"')

@@ -67,7 +67,7 @@ class Networks:
 class Client(msgspec.Struct, frozen=True):
     """Where a request comes from. `address` is None when that is not known, which is in no network.
 
-    `direct` means: from this machine, with nobody in between. `key` is what failed logins are counted by.
+    `direct` means: from this machine, without a proxy in between. `key` is what failed logins are counted by.
     """
 
     address: Address | None

@@ -106,5 +106,5 @@ async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait
 
 
 def _answer(execution: Any) -> Answer:
-    shape = execution_json(execution)
-    return json({**shape, "execution_id": execution.id}, 200 if execution.state.final else 202)
+    rendered = execution_json(execution)
+    return json({**rendered, "execution_id": execution.id}, 200 if execution.state.final else 202)

@@ -164,13 +164,13 @@ async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[L
 )
 async def get_execution_progress(call: Viewing, id: ExecutionId) -> Response:
     execution = await _found(call, id)
-    shape = {
+    rendered = {
         "execution_id": id,
         "status": execution.state.value,
         "progress": execution.progress,
         "counters": execution.counters,
     }
-    return respond(json(shape))
+    return respond(json(rendered))
 
 
 @router.get(

@@ -101,8 +101,8 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
                 )
         except HandlerNotFound as error:
             raise InvalidValue("handler", handler, "a handler that is registered", str(error)) from None
-        shape = {**call.rendered(view), "execution_id": None if first is None else first.id}
-        return json(shape, 201, {**etag(view), "Location": f"{call.request.url.path}/{view.name}"})
+        rendered = {**call.rendered(view), "execution_id": None if first is None else first.id}
+        return json(rendered, 201, {**etag(view), "Location": f"{call.request.url.path}/{view.name}"})
 
     return await call.once(work)
 

@@ -49,7 +49,7 @@ async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Q
     found = await call.engine.windows.page(
         id, wanted.begin, wanted.end, state=wanted.state, limit=wanted.limit, offset=wanted.offset
     )
-    shape = {
+    rendered = {
         "job": id,
         "counts": found.counts,
         "items": [window_status_json(each) for each in found.items],
@@ -57,4 +57,4 @@ async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Q
         "limit": wanted.limit,
         "offset": wanted.offset,
     }
-    return respond(json(shape))
+    return respond(json(rendered))

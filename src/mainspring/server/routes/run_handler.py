@@ -69,8 +69,8 @@ async def _answer(call: Call, made: ExecutionRow, patience: float) -> Answer:
     execution = await ended(call, made, patience)
     headers = {"X-Execution-Id": execution.id}
     if not execution.state.final:
-        shape = {"execution_id": execution.id, "job": execution.job, "status": execution.state.value}
-        return json(shape, 202, headers)
+        rendered = {"execution_id": execution.id, "job": execution.job, "status": execution.state.value}
+        return json(rendered, 202, headers)
     if execution.state is State.COMPLETED:
         return Answer(204, headers=headers)
     details = {"execution_id": execution.id, "status": execution.state.value, "reason": execution.reason}

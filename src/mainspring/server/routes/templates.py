@@ -40,7 +40,7 @@ def _changes(body: TemplateUpdate) -> dict[str, Any]:
 
 @contextmanager
 def _named_as_given() -> Iterator[None]:
-    """A handler that nobody has is a bad value here, and not something that is missing."""
+    """An unknown handler is an invalid value here (422), not a missing resource (404)."""
     try:
         with named_as_given():
             yield
@@ -117,7 +117,7 @@ async def create_job_from_template(call: Posting, name: TemplateName, body: Temp
                 execution_id=execution_id,
                 check=call.may_steer,
             )
-        shape = {**call.rendered(view), "execution_id": None if first is None else first.id}
-        return json(shape, 201, {**etag(view), "Location": f"/api/v1/jobs/{view.name}"})
+        rendered = {**call.rendered(view), "execution_id": None if first is None else first.id}
+        return json(rendered, 201, {**etag(view), "Location": f"/api/v1/jobs/{view.name}"})
 
     return await call.once(work)

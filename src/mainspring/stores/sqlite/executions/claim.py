@@ -18,7 +18,7 @@ from ..transaction import Transaction, as_json
 from .settle import settle
 from .usual_endings import ClaimedRows
 
-NOBODY: frozenset[str] = frozenset()
+NO_JOBS: frozenset[str] = frozenset()
 PROMOTED_AT_ONCE = 1_000  # rows per exchange: a million rows due at the same instant must not hold up a claim
 
 _names = msgspec.json.Decoder(list[str]).decode
@@ -37,7 +37,7 @@ def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest |
         applied=applied,
         claimed=tuple([row for _, row in claim.taken]),
         blocked=tuple(claim.blocked),
-        stopped=_stopped(tx, claim.taken) if claim.taken else NOBODY,
+        stopped=_stopped(tx, claim.taken) if claim.taken else NO_JOBS,
         alone_waiting=claim.alone_waiting(),
         more=claim.more(),
         next_due=_next_due(tx) if claim.put_off else next_due,
@@ -48,7 +48,7 @@ def exchange(tx: Transaction, changes: Sequence[Change], request: ClaimRequest |
 def _stopped(tx: Transaction, taken: list[tuple[int, ExecutionRow]]) -> frozenset[str]:
     names = list({row.job for _, row in taken})
     found = tx.rows("jobs_stopped", as_json(names))
-    return frozenset(id for (id,) in found) & {row.job_id for _, row in taken} if found else NOBODY
+    return frozenset(id for (id,) in found) & {row.job_id for _, row in taken} if found else NO_JOBS
 
 
 def promote(tx: Transaction) -> Micros | None:
