@@ -17,9 +17,9 @@ from .core.commands.tenant_retries import TenantRun
 from .core.declaring.context import ExecutionCancelled, JobContext
 from .core.locks import LockTaken
 from .core.tenants.context import current_tenant
-from .core.views.backfill import Backfill
 from .core.views.execution import Attempt, Execution
 from .core.views.job import JobView
+from .core.views.records import Backfill
 from .model.backfill import Windows, WindowStatus
 from .model.calendars.hours import Hours
 from .model.errors import (

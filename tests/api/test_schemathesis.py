@@ -26,7 +26,7 @@ from schemathesis.python import asgi
 from schemathesis.python._constants.orchestrator import make_constants_value_source
 from schemathesis.specs.openapi.checks import ignored_auth
 
-from mainspring.server import wait_parameter
+from mainspring.server import request
 from mainspring.server.routes import run_handler
 from tests.api.schema_aim import aim, fit_path
 from tests.api.schema_app import ADMIN, InProcess, application
@@ -88,7 +88,7 @@ SEQUENCE = hypothesis.settings(
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Some executions never end; who waits for them need not wait for minutes. Failed logins are meant to fail."""
-    monkeypatch.setattr(wait_parameter, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(request, "LONGEST_WAIT", 0.02)
     monkeypatch.setattr(run_handler, "PATIENCE", 0.5)
     caplog.set_level(logging.ERROR, "mainspring.access")
     with CLIENT:

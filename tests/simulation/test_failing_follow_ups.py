@@ -83,7 +83,7 @@ def test_many_that_fail_for_ever_hold_up_none_and_are_tried_ever_more_rarely() -
         assert await world.followed() == {"after-good": 1}
         [first] = {each.error for each in world.troubles}
         assert (len(world.troubles), first) == (2 * BATCH + 50, "ValueError: cannot be read")
-        assert "job bad; failed 1x, tried again in 2 s" in world.troubles[0].where
+        assert "job bad; failed 1x, next try in 2 s" in world.troubles[0].where
 
         world.store.tried.clear()
         await world.store.todo_done([each.id for each in (await world.store.todo(1_000))[1:]])

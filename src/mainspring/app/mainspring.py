@@ -17,25 +17,16 @@ from ..core.declaring.registrar import Registrar
 from ..core.locks import Lock
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
-from ..core.views.backfill import Backfill
 from ..core.views.execution import Execution, executions_of, row_of
 from ..core.views.job import JobView
-from ..core.views.records import AuditRecord, LogEntry, WorkerView, audit_record, log_entries, worker_view
+from ..core.views.records import AuditRecord, Backfill, LogEntry, WorkerView, audit_record, log_entries, worker_view
 from ..model.backfill import Windows
 from ..model.triggers import Trigger
 from ..model.values.reading import identifier
 from .bulk import AppBulk
 from .handles import BoundCall, EnqueueOptions, JobDecorator
 from .monitoring import AppMonitoring
-from .namespaces import (
-    AppBackfills,
-    AppCalendars,
-    AppLocks,
-    AppTemplates,
-    AppTenants,
-    AppTokens,
-    BackfillOptions,
-)
+from .namespaces import AppBackfills, AppCalendars, AppLocks, AppTemplates, AppTenants, AppTokens, BackfillOptions
 from .runtime import Runtime
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from ..core.declaring.options import JobOptions
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import suggested_ttl
 from ..core.queries.queries import id_of
-from ..core.views.backfill import Backfill, backfill_view
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
-from ..core.views.records import LockView, lock_view
+from ..core.views.records import Backfill, LockView, backfill_view, lock_view
 from ..model.backfill import Only, Order
 from ..model.calendars.calendar import calendar
 from ..model.values.reading import duration, identifier

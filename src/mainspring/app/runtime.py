@@ -27,15 +27,7 @@ from ..observe.metrics.prometheus import page
 from ..observe.metrics.server import MetricsServer
 from ..observe.pings.pings import Pings
 from ..version import VERSION
-from .adapters import (
-    SystemClock,
-    database_of,
-    logger_of,
-    make_store,
-    observers_of,
-    provider_of,
-    resources_of,
-)
+from .adapters import SystemClock, database_of, logger_of, make_store, observers_of, provider_of, resources_of
 from .parts import Declarations, Parts, node_settings
 from .process import new_event_loop, run_to_end, serve
 

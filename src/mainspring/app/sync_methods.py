@@ -17,10 +17,9 @@ from ..core.locks import Lock
 from ..core.monitoring.missed_runs import MissedRuns
 from ..core.monitoring.watchdog import Late
 from ..core.monitoring.why import Reason
-from ..core.views.backfill import Backfill
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
-from ..core.views.records import AuditRecord, LockView, LogEntry, WorkerView
+from ..core.views.records import AuditRecord, Backfill, LockView, LogEntry, WorkerView
 from ..model.backfill import Windows
 from ..observe.metrics.alert_rules import SLACK
 from .blocking import Caller

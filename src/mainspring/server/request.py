@@ -7,18 +7,22 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Query, Request
 from starlette.responses import Response
 
 from ..core.commands.idempotency import Answer
 from ..core.commands.steering import JobChanged, Steering
 from ..core.render.entities import job_json
+from ..core.views.execution import Execution
 from ..core.views.job import JobView, job_of
-from ..model.errors import MainspringError
+from ..model.errors import ExecutionNotFound, MainspringError
+from ..model.execution import ExecutionRow
 from ..model.job import Job
+from ..model.values.reading import duration
 from .access import Principal, Role, covers, may_steer, needs
 from .engine import Application, Engine
 from .errors import problem_of, respond
+from .stream import closing
 
 Work = Callable[[str | None], Awaitable[Answer]]
 """The work of a request; its argument is the id for the execution that it creates, if that is fixed."""
@@ -199,3 +203,36 @@ Posting = Annotated[Call, Depends(_posting)]
 AdminPosting = Annotated[Call, Depends(_admin_posting)]
 Commanding = Annotated[Call, Depends(_commanding)]
 """For commands on a job: both."""
+
+
+LONGEST_WAIT = 300.0
+
+Wait = Annotated[
+    str | None,
+    Query(
+        max_length=32,
+        description="How long to wait for the end, such as 30s; at most 5m.",
+        examples=["30s"],
+    ),
+]
+
+
+def seconds(wait: str | None, otherwise: float = 0.0) -> float:
+    """How long to wait, at most `LONGEST_WAIT`."""
+    return otherwise if wait is None else min(duration("wait", wait, allow_zero=True), LONGEST_WAIT)
+
+
+async def ended(call: Call, made: Execution | ExecutionRow, patience: float) -> Execution:
+    """The execution once it has ended, or as it is when the time is over or this process stops."""
+    execution = made if isinstance(made, Execution) else Execution(made)
+    if patience <= 0:
+        return execution
+    try:
+        async with closing(call.request.app):
+            return Execution(await call.engine.queries.wait(execution, patience))
+    except TimeoutError:
+        pass
+    try:
+        return Execution(await call.engine.queries.get(execution.id))
+    except ExecutionNotFound:
+        return execution

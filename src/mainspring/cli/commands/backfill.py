@@ -12,12 +12,11 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.render.entities import backfill_json
-from ...core.views.backfill import Backfill
+from ...core.views.records import Backfill
 from ...model.backfill import Only, Order
 from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ...model.values.reading import duration_text
-from ..ids import SHORTEST, short_id
-from ..parameters import as_options, read_params, textual_parameters
+from ..parameters import SHORTEST, as_options, read_params, short_id, textual_parameters
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
 from ..screens.output import compact, moment, note, print_fields, status, without_distance
 from ..screens.table import Column, print_table

@@ -10,7 +10,7 @@ from ...app.mainspring import Mainspring
 from ...core.locks import LockNotFound
 from ...core.render.entities import lock_json, worker_json
 from ...core.views.records import LockView, WorkerView
-from ..ids import short_id
+from ..parameters import short_id
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, without_distance
 from ..screens.table import Column, print_table

@@ -16,8 +16,8 @@ from ...core.render.entities import execution_json, log_json
 from ...core.views.execution import Execution
 from ...core.views.records import LogEntry
 from ...model.execution import State
-from ..ids import find_execution
 from ..many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
+from ..parameters import find_execution
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
 from ..screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
 from ..screens.output import console, note, progress_text

@@ -16,7 +16,7 @@ from ...model.backfill import Windows, WindowState, WindowStatus
 from ...model.errors import InvalidValue
 from ...model.values.reading import zone
 from ...model.windows import Window
-from ..ids import short_id
+from ..parameters import short_id
 from ..screens.output import moment, note, status, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options

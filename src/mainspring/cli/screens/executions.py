@@ -17,7 +17,7 @@ from ...core.views.job import JobView
 from ...model.errors import JobNotFound
 from ...model.execution import State
 from ...model.values.reading import zone
-from ..ids import short_id
+from ..parameters import short_id
 from ..session import ClientSession
 from .output import (
     compact,

@@ -28,10 +28,9 @@ from ..jobs.calendars import CalendarView
 from ..monitoring.missed_runs import MissedReason, MissedRuns
 from ..monitoring.totals import Totals
 from ..monitoring.why import Reason
-from ..views.backfill import Backfill
 from ..views.execution import Attempt, Execution
 from ..views.job import JobTotals, JobView, OccurrenceView, job_of
-from ..views.records import AuditRecord, LockView, LogEntry, WorkerView
+from ..views.records import AuditRecord, Backfill, LockView, LogEntry, WorkerView
 from .masking import masked
 
 Instant = Annotated[datetime, Meta(tz=True)]

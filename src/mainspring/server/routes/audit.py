@@ -12,8 +12,8 @@ from ...core.render.entities import audit_json
 from ...core.views.records import audit_record
 from ...model.time.instants import to_micros
 from ..errors import respond
-from ..models.audit import AuditList, AuditsJson
 from ..models.lists import check_paging, check_range
+from ..models.operations import AuditList, AuditsJson
 from ..request import Viewing, json
 from ..responses import answers
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ...core.commands.idempotency import Answer
 from ...core.queries.queries import EXECUTION_ID
 from ...core.render.entities import BackfillJson, backfill_json
-from ...core.views.backfill import backfill_view
+from ...core.views.records import backfill_view
 from ...model.backfill import BackfillRow
 from ...model.errors import BackfillNotFound, JobNotFound
 from ..errors import respond

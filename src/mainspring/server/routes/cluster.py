@@ -13,8 +13,8 @@ from ...core.render.entities import handler_json, lock_json, worker_json
 from ...core.views.records import lock_view, worker_view
 from ...model.errors import InvalidValue
 from ..errors import respond
-from ..models.cluster import HandlerList, HandlersJson, LockList, LocksJson, WorkerList, WorkersJson
 from ..models.lists import listed
+from ..models.operations import HandlerList, HandlersJson, LockList, LocksJson, WorkerList, WorkersJson
 from ..request import Administering, Viewing, json
 from ..responses import answers
 

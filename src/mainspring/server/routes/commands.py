@@ -10,9 +10,8 @@ from starlette.responses import Response
 from ...core.commands.idempotency import Answer
 from ...core.render.entities import ExecutionJson, JobJson, execution_json
 from ..models.commands import Cancel, Empty, Pause, Trigger
-from ..request import Commanding, TraceParent, json
+from ..request import Commanding, TraceParent, Wait, ended, json, seconds
 from ..responses import answers
-from ..wait_parameter import Wait, ended, seconds
 from .jobs import JobId
 
 router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"])

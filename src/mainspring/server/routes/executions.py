@@ -29,10 +29,9 @@ from ..models.executions import (
     execution_page,
 )
 from ..models.lists import page
-from ..request import Call, Posting, Viewing, json
+from ..request import Call, Posting, Viewing, Wait, ended, json, seconds
 from ..responses import answers
 from ..stream import Admission, Streams
-from ..wait_parameter import Wait, ended, seconds
 
 router = APIRouter(prefix="/api/v1/executions", tags=["executions"])
 

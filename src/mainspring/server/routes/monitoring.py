@@ -11,8 +11,8 @@ from starlette.responses import Response
 from ...core.monitoring.missed_runs import missed_filter
 from ...core.render.entities import TotalsJson, missed_json, totals_json
 from ..errors import respond
-from ..models.audit import MissedRunList, MissedRunPageJson
 from ..models.lists import check_paging, check_range
+from ..models.operations import MissedRunList, MissedRunPageJson
 from ..request import Viewing, json
 from ..responses import answers
 

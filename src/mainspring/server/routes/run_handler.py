@@ -16,9 +16,8 @@ from ...model.errors import HandlerNotFound, JobNotFound
 from ...model.execution import ExecutionRow, State
 from ..errors import Problem
 from ..models.commands import StartedJson
-from ..request import Call, Posting, TraceParent, json
+from ..request import Call, Posting, TraceParent, Wait, ended, json, seconds
 from ..responses import answers
-from ..wait_parameter import Wait, ended, seconds
 
 router = APIRouter(tags=["handlers"])
 

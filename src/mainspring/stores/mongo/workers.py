@@ -16,10 +16,10 @@ from pymongo.errors import PyMongoError
 
 from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.time.instants import seconds_to_micros
+from .connection.bulk import CollectionCall, Steps, made, run_async, run_blocking
 from .connection.database import Database, StorePart, Time, later
 from .connection.errors import explained, repeated
 from .connection.source import Address
-from .connection.steps import CollectionCall, Steps, made, run_async, run_blocking
 from .documents import worker_of
 from .limits.parking import delete_unused_limits
 

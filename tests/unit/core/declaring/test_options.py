@@ -18,16 +18,7 @@ from mainspring.model.errors import ConfigurationError, InvalidValue
 from mainspring.model.job import JobSpec, effective_spec, encode_spec
 from mainspring.model.limits import Limit
 from mainspring.model.policies import CatchUp, Retention, Retry, Unique
-from mainspring.model.triggers import (
-    any_of,
-    cron,
-    daily_at,
-    encode_trigger,
-    every,
-    monthly_at,
-    once,
-    weekly_at,
-)
+from mainspring.model.triggers import any_of, cron, daily_at, encode_trigger, every, monthly_at, once, weekly_at
 from mainspring.model.windows import offset
 
 

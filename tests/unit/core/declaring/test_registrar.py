@@ -12,15 +12,7 @@ from mainspring.core.declaring.registrar import Registrar
 from mainspring.core.declaring.registry import Registry
 from mainspring.model.errors import DuplicateRegistration, InvalidValue
 from mainspring.model.execution import ExecutionRow
-from mainspring.model.triggers import (
-    Trigger,
-    daily_at,
-    encode_trigger,
-    every,
-    hourly_at,
-    monthly_at,
-    weekly_at,
-)
+from mainspring.model.triggers import Trigger, daily_at, encode_trigger, every, hourly_at, monthly_at, weekly_at
 from mainspring.testing.clock import FakeClock
 
 pytestmark = pytest.mark.req("REG-3")

@@ -19,8 +19,8 @@ from ....model.errors import InvalidValue, StoreError
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added
 from ...common.rows import in_slot, overlap_choices, skipped_record
+from ..connection.bulk import CollectionCall, Steps, made, run_async, run_blocking
 from ..connection.source import MongoSource
-from ..connection.steps import CollectionCall, Steps, made, run_async, run_blocking
 from ..documents import execution_document
 from ..wakeups import wakeup_document
 

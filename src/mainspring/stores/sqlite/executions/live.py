@@ -8,13 +8,7 @@ from msgspec.structs import replace
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
-from ....model.store.messages import (
-    CancelRequest,
-    HeartbeatReply,
-    HeartbeatRequest,
-    LogLine,
-    ProgressReport,
-)
+from ....model.store.messages import CancelRequest, HeartbeatReply, HeartbeatRequest, LogLine, ProgressReport
 from ....model.time.instants import seconds_to_micros
 from ...common.rows import LOG_LINES_KEPT
 from ..transaction import Transaction, as_json

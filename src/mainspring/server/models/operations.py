@@ -1,4 +1,4 @@
-"""Lists of audit records and of missed runs."""
+"""Requests about workers, locks and the audit trail."""
 
 from __future__ import annotations
 
@@ -7,9 +7,40 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...core.monitoring.missed_runs import MissedReason
-from ...core.render.entities import AuditJson, MissedRunsJson
+from ...core.render.entities import AuditJson, HandlerJson, LockJson, MissedRunsJson, WorkerJson
 from .fields import NO_NUL, PAGE, Cursor, Instant, Limit, Name, Offset, QueryFields, Short
-from .lists import SearchedPageJson
+from .lists import SearchedPageJson, ShortList, ShortListJson
+
+
+class WorkerList(ShortList):
+    role: Literal["scheduler", "worker", "api"] | None = None
+    queue: Annotated[Short | None, Field(description="Takes from this queue.")] = None
+    handler: Annotated[Short | None, Field(description="Has this code.")] = None
+    sort: Literal[
+        "id", "-id", "host", "-host", "started_at", "-started_at", "last_heartbeat_at", "-last_heartbeat_at"
+    ] = "id"
+
+
+class WorkersJson(ShortListJson):
+    items: list[WorkerJson]
+
+
+class HandlerList(ShortList):
+    known_here: bool | None = None
+    sort: Literal["name", "-name"] = "name"
+
+
+class HandlersJson(ShortListJson):
+    items: list[HandlerJson]
+
+
+class LockList(ShortList):
+    owner: Short | None = None
+    sort: Literal["name", "-name", "acquired_at", "-acquired_at", "expires_at", "-expires_at"] = "name"
+
+
+class LocksJson(ShortListJson):
+    items: list[LockJson]
 
 
 class AuditList(QueryFields):
