@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mainspring.model.job import JobSpec
-from mainspring.model.policies import CatchUp, Missed, Retention, Retry
+from mainspring.model.policies import CatchUp, MissedRule, Retention, Retry
 from mainspring.model.time.instants import Micros, to_datetime
 from mainspring.model.triggers import any_of, cron, daily_at, encode_trigger, every, once
 from mainspring.model.triggers.base import Trigger
@@ -23,7 +23,7 @@ STARTS: tuple[Micros, ...] = (
 )
 OTHERS = [name for name in MANNERS if name != "steady"]
 OVERLAPS = ("skip", "queue", "allow", "cancel_running")
-RULES: tuple[Missed | CatchUp, ...] = (
+RULES: tuple[MissedRule | CatchUp, ...] = (
     "skip",
     "latest",
     CatchUp("all", max_runs=3, pace=1),

@@ -1,4 +1,4 @@
-"""What is known of a setting, and the rules that its values are checked by.
+"""The description of a setting, and the rules that check its values.
 
 A section is a struct whose fields carry a `Setting`: `lease: Annotated[float, Setting(seconds(0.1, DAY), "...")] = 30`.
 Each rule takes the name of the setting (with its source) and the value, and returns the value to use or raises. No rule

@@ -29,7 +29,7 @@ from .sections import (
 from .security import SecuritySettings
 
 PREFIX = "MAINSPRING_"
-"""Of the environment variables that set a setting."""
+"""The prefix of environment variables that set a setting."""
 
 _Seconds: TypeAlias = float | str
 _Names: TypeAlias = Iterable[str] | str

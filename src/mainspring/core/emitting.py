@@ -11,7 +11,7 @@ from ..model.execution import ExecutionRow
 from ..model.store.messages import Added
 from .loops import Emit
 
-Wants: TypeAlias = Callable[[type, ExecutionRow], Emit | None]
+WantedBy: TypeAlias = Callable[[type, ExecutionRow], Emit | None]
 MakeEvents: TypeAlias = Callable[[], Sequence[object]]
 EmitMany: TypeAlias = Callable[[type, Sequence[ExecutionRow], MakeEvents], None]
 
@@ -31,7 +31,7 @@ def _emit_each(emit: Emit, kind: type, executions: Sequence[ExecutionRow], make:
 def emit_enqueued(emit: Emit, given: Sequence[ExecutionRow], added: Sequence[Added]) -> None:
     """One event for each execution that is live now. A batch may hold ten thousand, so observers are asked once, about
     the first, whether they want them. An emitter without `wants` receives every event."""
-    wants: Wants | None = getattr(emit, "wants", None)
+    wants: WantedBy | None = getattr(emit, "wants", None)
     receiver = emit if wants is None or not given else wants(Enqueued, given[0])
     if receiver is None:
         return

@@ -16,7 +16,7 @@ from .errors import InvalidValue, MainspringError
 from .execution import State, encode_policy
 from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
-from .policies import CatchUp, FailedParent, FanOut, Missed, Overlap, Retention, Retry, RunPolicy
+from .policies import CatchUp, FailedParent, FanOut, MissedRule, Overlap, Retention, Retry, RunPolicy
 from .time.instants import Micros, maybe_datetime, to_datetime
 from .triggers import Trigger, decode_trigger
 from .values.reading import zone
@@ -52,8 +52,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     non_retryable: tuple[str, ...] = ()
     overlap: Overlap = "allow"
     overlap_limit: int | None = None
-    missed: Missed | CatchUp = "skip"
-    missed_while_paused: Missed | CatchUp = "skip"
+    missed: MissedRule | CatchUp = "skip"
+    missed_while_paused: MissedRule | CatchUp = "skip"
     grace: float | None = None
     window: str | dict[str, Any] | None = None
     hours: dict[str, Any] | None = None

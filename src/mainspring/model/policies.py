@@ -14,7 +14,7 @@ from .values.payload import presentable
 from .values.reading import OptionFields, choice, duration, whole
 
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
-Missed: TypeAlias = Literal["skip", "latest", "all"]
+MissedRule: TypeAlias = Literal["skip", "latest", "all"]
 FailedParent: TypeAlias = Literal["skip", "run"]
 TriggerRole: TypeAlias = Literal["operator", "admin"]
 RetryPreset: TypeAlias = Literal["queue", "tenant", "patient"]
@@ -79,13 +79,13 @@ class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults
     `CatchUp("all", max_age="7d", max_runs=50, pace="10s")`.
     """
 
-    rule: Missed
+    rule: MissedRule
     max_age: float | str | None = None
     max_runs: int = 100
     pace: float | str = 5.0
 
     def __post_init__(self) -> None:
-        choice("catch_up.rule", self.rule, get_args(Missed))
+        choice("catch_up.rule", self.rule, get_args(MissedRule))
         age = None if self.max_age is None else duration("catch_up.max_age", self.max_age)
         whole("catch_up.max_runs", self.max_runs, 1, MAX_CAUGHT_UP)
         msgspec.structs.force_setattr(self, "max_age", age)
@@ -116,15 +116,15 @@ _LIMITS_OF: dict[str, tuple[str, ...]] = {
 }
 
 
-def as_catch_up(value: Missed | CatchUp) -> CatchUp:
+def as_catch_up(value: MissedRule | CatchUp) -> CatchUp:
     """The rule with its limits; a rule without limits is stored as its name."""
     return value if isinstance(value, CatchUp) else _PLAIN_RULES[value]
 
 
-_PLAIN_RULES: dict[str, CatchUp] = {name: CatchUp(name) for name in get_args(Missed)}
+_PLAIN_RULES: dict[str, CatchUp] = {name: CatchUp(name) for name in get_args(MissedRule)}
 
 
-def check_missed(field: str, value: Any) -> Missed | CatchUp:
+def check_missed(field: str, value: Any) -> MissedRule | CatchUp:
     """Check a rule for missed ticks. A rule without limits of its own is stored as its name."""
     if isinstance(value, Mapping):
         value = _read_catch_up(field, value)

@@ -16,7 +16,7 @@ PREFIX = "mainspring"
 TIMEOUT = 2.0
 CONNECTIONS = 8
 
-Closing: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+CloseClient: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class RedisServer:
@@ -44,7 +44,7 @@ class RedisServer:
         await on_own_loops({loop: client.aclose for loop, client in clients.items()})
 
 
-async def on_own_loops(closings: Mapping[asyncio.AbstractEventLoop, Closing]) -> None:
+async def on_own_loops(closings: Mapping[asyncio.AbstractEventLoop, CloseClient]) -> None:
     """Run each closing on the event loop that it belongs to, unless that loop has ended."""
     for loop, close in closings.items():
         if loop is asyncio.get_running_loop():

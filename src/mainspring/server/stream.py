@@ -31,7 +31,7 @@ MOST_BEHIND = 1_000
 """Events that a slow client may lag behind before it is disconnected."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class StreamEvent(msgspec.Struct, frozen=True):
     name: str
     data: Any
     id: int | None = None
@@ -60,19 +60,19 @@ class Watch:
 
     def __init__(self, queries: Queries, id: str) -> None:
         self._queries, self.id = queries, id
-        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._listeners: set[asyncio.Queue[StreamEvent | None]] = set()
         self._shown: dict[str, Any] | None = None
         self._lines = 0
         self._task: asyncio.Task[None] | None = None
 
-    def join(self) -> asyncio.Queue[Event | None]:
-        queue: asyncio.Queue[Event | None] = asyncio.Queue(MOST_BEHIND)
+    def join(self) -> asyncio.Queue[StreamEvent | None]:
+        queue: asyncio.Queue[StreamEvent | None] = asyncio.Queue(MOST_BEHIND)
         self._listeners.add(queue)
         if self._task is None or self._task.done():  # it has ended for earlier listeners, who may be slow to leave
             self._task = asyncio.create_task(self._run(), name=f"watch-{self.id}")
         return queue
 
-    def leave(self, queue: asyncio.Queue[Event | None]) -> bool:
+    def leave(self, queue: asyncio.Queue[StreamEvent | None]) -> bool:
         """Whether it was the last listener."""
         self._listeners.discard(queue)
         if not self._listeners and self._task is not None:
@@ -93,16 +93,16 @@ class Watch:
         execution = Execution(await self._queries.get(self.id))
         for number, line in log_entries(await self._queries.logs(self.id, self._lines)):
             self._lines = number
-            self._send(Event("log", log_json(number, line), number))
+            self._send(StreamEvent("log", log_json(number, line), number))
         shown = summary(execution)
         if shown != self._shown:
             self._shown = shown
-            self._send(Event("execution", shown))
+            self._send(StreamEvent("execution", shown))
         if execution.state.final:
-            self._send(Event("end", execution_json(execution)))
+            self._send(StreamEvent("end", execution_json(execution)))
         return execution.state.final
 
-    def _send(self, event: Event | None) -> None:
+    def _send(self, event: StreamEvent | None) -> None:
         for queue in list(self._listeners):
             try:
                 queue.put_nowait(event)
@@ -158,12 +158,12 @@ class Streams:
         queue = watch.join()
         try:
             # Read again: changes between the first read and `join` would be missed.
-            shown = Event("execution", summary(await _read_again(queries, execution)))
+            shown = StreamEvent("execution", summary(await _read_again(queries, execution)))
             yield shown.text()
             seen = after
             for number, line in log_entries(await queries.logs(execution.id, after)):
                 seen = number
-                yield Event("log", log_json(number, line), number).text()
+                yield StreamEvent("log", log_json(number, line), number).text()
             async for event in self._events(queue):
                 if not await admission.holds():
                     yield b": the credentials are not valid any more\n\n"
@@ -178,7 +178,7 @@ class Streams:
             if watch.leave(queue):
                 self._watches.pop(execution.id, None)
 
-    async def _events(self, queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event | None]:
+    async def _events(self, queue: asyncio.Queue[StreamEvent | None]) -> AsyncIterator[StreamEvent | None]:
         """Events until the execution ends or this process stops; None after a while without one."""
         closed = asyncio.create_task(self.until_closed())
         try:

@@ -122,7 +122,7 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _beside_the_first(roles: tuple[str, ...]) -> dict[str, str]:
-    """Of many equal processes the first listens: a port has one owner."""
+    """Only the first of several equal processes listens, because a port has one owner."""
     return {"roles": ",".join(role for role in roles if role != "api")} if "api" in roles else {}
 
 

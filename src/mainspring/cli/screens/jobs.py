@@ -11,7 +11,7 @@ from ...core.render.masking import masked
 from ...core.views.job import JobTotals, JobView, job_of
 from ...model.job import JobSpec
 from ...model.limits import Limit
-from ...model.policies import CatchUp, Missed, Retention, Retry, as_catch_up
+from ...model.policies import CatchUp, MissedRule, Retention, Retry, as_catch_up
 from ...model.values.reading import duration_text
 from ...model.windows import window_words
 from .output import (
@@ -184,7 +184,7 @@ def after_text(spec: JobSpec) -> str | None:
     return f"{names}{when}; {failed}"
 
 
-def missed_text(rule: Missed | CatchUp) -> str:
+def missed_text(rule: MissedRule | CatchUp) -> str:
     """What becomes of missed ticks.
 
     >>> missed_text("latest"), missed_text(CatchUp("all", max_age="7d", pace="10s"))

@@ -30,7 +30,7 @@ from ...model.policies import (
     MAX_OVERLAP,
     CatchUp,
     FailedParent,
-    Missed,
+    MissedRule,
     Overlap,
     Retention,
     Retry,
@@ -61,7 +61,7 @@ from .option_values import (
 from .tenant_options import TenantProvider, check_tenant_context, check_tenants
 
 Duration: TypeAlias = float | str | timedelta
-Check: TypeAlias = Callable[[str, Any], Any]
+ValueCheck: TypeAlias = Callable[[str, Any], Any]
 """Takes the name of the field and a given value; returns the value to store, or raises `InvalidValue`."""
 
 
@@ -82,8 +82,8 @@ class JobOptions(TypedDict, total=False):
     non_retryable: Iterable[type[BaseException] | str]
     overlap: Overlap | None
     overlap_limit: int | None
-    missed: Missed | CatchUp | Mapping[str, Any] | None
-    missed_while_paused: Missed | CatchUp | Mapping[str, Any]
+    missed: MissedRule | CatchUp | Mapping[str, Any] | None
+    missed_while_paused: MissedRule | CatchUp | Mapping[str, Any]
     grace: Duration | None
     window: str | Offset | Limited | Mapping[str, Any] | None
     hours: Hours | str | Mapping[str, Any] | None
@@ -119,7 +119,7 @@ class HttpField(msgspec.Struct, frozen=True, kw_only=True):
     option: str
     json: Any
     meaning: str
-    read: Check = lambda field, value: value
+    read: ValueCheck = lambda field, value: value
     """Turns the value of the field into the value of the option."""
     same_value: bool = True
     """Whether an error about the option's value is an error about the field's value too."""
@@ -133,7 +133,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """What it does: the words of the documentation and of the OpenAPI document."""
     see: str = ""
     """Further reading, which only the documentation shows."""
-    check: Check | None = None
+    check: ValueCheck | None = None
     """None: the option is read together with others, in `job_specs`."""
     json: Any = None
     """Its type in JSON, built from types, `Annotated[..., Meta(...)]` and the structs of the model. None: HTTP has no
@@ -193,7 +193,7 @@ def _code(value: Any) -> str:
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 
-def _option(name: str, meaning: str, check: Check | None, json: Any = None, **rest: Any) -> Option:
+def _option(name: str, meaning: str, check: ValueCheck | None, json: Any = None, **rest: Any) -> Option:
     return Option(name=name, meaning=meaning, check=check, json=json, **{"field": name, **rest})
 
 
@@ -248,7 +248,7 @@ class PingAddresses(TypedDict, total=False):
 
 
 _RETRY: Any = RetryPreset | Retry
-_MISSED: Any = Missed | CatchUp
+_MISSED: Any = MissedRule | CatchUp
 
 # --- the table ------------------------------------------------------------------------------------------------
 

@@ -320,7 +320,7 @@ class Runner:
 
 
 def _enter(run: Run) -> None:
-    """Called in the task or thread of the handler. Nobody else uses it, so nothing has to be restored."""
+    """Called in the handler's own task or thread, so nothing has to be restored."""
     run.entered = True
     current_context.set(run.context)
     if run.trace is not None:

@@ -31,7 +31,7 @@ PAGE = 1_000
 SHOWN_IN_AUDIT = 20
 
 
-Check: TypeAlias = Callable[[Job], None]
+JobCheck: TypeAlias = Callable[[Job], None]
 """Raises an error when the caller may not change this job."""
 
 
@@ -155,7 +155,7 @@ class Calendars:
             raise CalendarNotFound(name, [view.name for view in await self.all()])
         return _view(entry)
 
-    async def set(self, name: str, entries: Any, *, by: str, check: Check | None = None) -> CalendarView:
+    async def set(self, name: str, entries: Any, *, by: str, check: JobCheck | None = None) -> CalendarView:
         """What an operator sets stays until it is reverted, whatever code declares."""
         identifier("calendar", name)
         wanted = encode_calendar(calendar(name, entries))
@@ -168,7 +168,7 @@ class Calendars:
             if await self._write(name, entry, body, self._audit("set", name, by, now, entry, body)):
                 return await self.get(name)
 
-    async def revert(self, name: str, *, by: str, check: Check | None = None) -> CalendarView:
+    async def revert(self, name: str, *, by: str, check: JobCheck | None = None) -> CalendarView:
         """Back to what code declares."""
         await self._check_jobs(name, check)
         while True:
@@ -216,7 +216,7 @@ class Calendars:
                     yield job
             after = page[-1].name
 
-    async def _check_jobs(self, name: str, check: Check | None) -> None:
+    async def _check_jobs(self, name: str, check: JobCheck | None) -> None:
         if check is not None:
             async for job in self._naming(name):
                 check(job)

@@ -121,7 +121,7 @@ class Readings:
 
     # --- live and ended executions ------------------------------------------------------------------------
     async def _oldest_running(self) -> dict[str, Micros]:
-        """When the oldest attempt under way began, by job. Of several thousand at once the newest are read."""
+        """When the oldest running attempt began, by job. If several thousand run, only the newest are read."""
         oldest: dict[str, Micros] = {}
         before = None
         for _ in range(RUNNING_PAGES):

@@ -118,7 +118,7 @@ class MissedLedger:
         return MissedPage([_runs(entry) for entry in found], cursor)
 
     async def all(self, wanted: MissedFilter) -> list[MissedRuns]:
-        """Of the last 30 days, the newest first."""
+        """The missed runs of the last 30 days, newest first."""
         found: list[MissedRuns] = []
         after: str | None = None
         while True:

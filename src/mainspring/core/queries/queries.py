@@ -250,7 +250,7 @@ def _filter(field: str, text: str | None) -> str | None:
 
 
 def _not_kept(id: str, seen: ExecutionRow | None) -> ExecutionRow:
-    """What is gone though it was there: its job keeps no successes, and only successes are deleted at once."""
+    """An execution that existed and is gone: its job keeps no successes, and only successes are deleted at once."""
     if seen is None or not seen.readable or seen.rules.keep_success:
         raise ExecutionNotFound(id)
     return msgspec.structs.replace(seen, state=State.COMPLETED, reason="not kept")

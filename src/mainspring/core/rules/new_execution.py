@@ -144,7 +144,7 @@ def _made_blank(job: Job, trigger: str) -> ExecutionRow:
 
 
 def policy_of(job: Job, trigger: str) -> str:
-    """What is caught up, or follows from another job, waits for its turn: it does not stop what runs."""
+    """Catch-up runs and dependents wait for their turn: they do not cancel the running execution."""
     if trigger not in IN_TURN or job.spec.overlap != "cancel_running":
         return job.policy
     return encode_policy(msgspec.structs.replace(job.spec.run_policy(), overlap="queue"))

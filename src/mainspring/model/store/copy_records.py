@@ -12,7 +12,7 @@ from .entries import Entry
 from .messages import Audit, LogLine
 
 RecordKind: TypeAlias = Literal["incarnations", "executions", "audits", "entries", "jobs"]
-Place: TypeAlias = tuple[str, str, str]
+EntryId: TypeAlias = tuple[str, str, str]
 """Kind, scope and key of an entry."""
 
 
@@ -62,7 +62,7 @@ def entry_key(kind: str, scope: str, key: str) -> str:
     return f"{kind}\0{escaped}\0{key}"
 
 
-def place_of(key: str) -> Place:
+def place_of(key: str) -> EntryId:
     """Kind, scope and key of the entry with this record key; an empty key gives a place before all others.
 
     >>> place_of(key_of(Entry(kind="window", scope="nightly", key="007")))

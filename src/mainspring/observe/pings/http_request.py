@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ...version import VERSION
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -54,7 +54,7 @@ def _secured(plain: socket.socket, host: str) -> socket.socket:
     return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IPAddress) -> bool:
     """Whether the address is public; an IPv4 address embedded in an IPv6 one is checked too.
 
     >>> is_public(ipaddress.ip_address("::ffff:127.0.0.1"))

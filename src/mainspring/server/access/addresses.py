@@ -16,7 +16,7 @@ import msgspec
 
 from ...model.values.access import network
 
-Address: TypeAlias = IPv4Address | IPv6Address
+IPAddress: TypeAlias = IPv4Address | IPv6Address
 Headers: TypeAlias = Iterable[tuple[str, str]]
 
 UNIX = "unix"
@@ -60,7 +60,7 @@ class Networks:
     def __bool__(self) -> bool:
         return self.unix or bool(self._networks)
 
-    def __contains__(self, address: Address | None) -> bool:
+    def __contains__(self, address: IPAddress | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
 
 
@@ -70,7 +70,7 @@ class Client(msgspec.Struct, frozen=True):
     `direct` means: from this machine, without a proxy in between. `key` is what failed logins are counted by.
     """
 
-    address: Address | None
+    address: IPAddress | None
     direct: bool
     key: str
 
@@ -92,7 +92,7 @@ def client_of(peer: str | None, headers: Headers, proxies: Networks, header: str
     return _walk(hops, proxies, address, peer)
 
 
-def _walk(hops: list[Address | None], proxies: Networks, address: Address | None, peer: str | None) -> Client:
+def _walk(hops: list[IPAddress | None], proxies: Networks, address: IPAddress | None, peer: str | None) -> Client:
     """From right to left: each listed hop vouches for the one before it."""
     if not hops or len(hops) > MOST_HOPS:
         return Client(None, False, _key(address, peer))
@@ -106,12 +106,12 @@ def _walk(hops: list[Address | None], proxies: Networks, address: Address | None
     return Client(_unless_loopback(last_known), False, _key(last_known, peer))
 
 
-def _unless_loopback(address: Address | None) -> Address | None:
+def _unless_loopback(address: IPAddress | None) -> IPAddress | None:
     """A loopback address that was passed on is that of another machine, or of a proxy on this one."""
     return None if address is None or address.is_loopback else address
 
 
-def _key(address: Address | None, peer: str | None) -> str:
+def _key(address: IPAddress | None, peer: str | None) -> str:
     """One host owns a whole /64 of IPv6: it must not get a fresh count for each of its addresses."""
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address) >> 64 << 64, 64)))
@@ -121,7 +121,7 @@ def _key(address: Address | None, peer: str | None) -> str:
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
-def _hops(header: str, values: list[str]) -> list[Address | None]:
+def _hops(header: str, values: list[str]) -> list[IPAddress | None]:
     """An element that is empty says nothing about a hop."""
     if header == "forwarded":
         return [_forwarded_for(element) for value in values for element in _elements(value)]
@@ -143,14 +143,14 @@ def _elements(value: str) -> list[str]:
     return [part.strip() for part in reversed(parts) if part.strip()]
 
 
-def _forwarded_for(element: str) -> Address | None:
+def _forwarded_for(element: str) -> IPAddress | None:
     found: list[str] = _FOR.findall(element)
     if len(found) != 1:
         return None
     return parse_address(re.sub(r"\\(.)", r"\1", found[0].strip('"')))
 
 
-def parse_address(text: str | None) -> Address | None:
+def parse_address(text: str | None) -> IPAddress | None:
     """An address as sockets and proxies write it, with or without a port; None for anything else.
 
     >>> parse_address("[2001:db8::7]:8080"), parse_address("::ffff:10.1.2.3"), parse_address("unknown")

@@ -26,7 +26,7 @@ from .tokens import TokenSource, TokenVerifier
 LOG = logging.getLogger("mainspring.access")
 
 MOST_CHARACTERS = 16_384
-"""Of a credential: longer ones are not looked at."""
+"""The longest credential, in characters; longer ones are refused unread."""
 
 
 class Guard:
@@ -71,7 +71,7 @@ class Guard:
 
     # --- credentials --------------------------------------------------------------------------------------
     async def admit(self, connection: HTTPConnection, needed: Role) -> Principal:
-        """Who asks, if they have the role."""
+        """The principal of this request, if it has the role."""
         client = self.client(connection)
         self._check_address(client)
         principal = await self._principal(connection, client)

@@ -37,7 +37,7 @@ class TriggerWindow(Strict):
     end: Instant
 
 
-class Trigger(Strict):
+class TriggerRequest(Strict):
     model_config = ConfigDict(json_schema_extra={"examples": [{"params": {"url": "http://localhost/once"}}]})
 
     params: Params | None = None

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.render.entities import ExecutionJson, JobJson, execution_json
-from ..models.commands import Cancel, Empty, Pause, Trigger
+from ..models.commands import Cancel, Empty, Pause, TriggerRequest
 from ..request import Commanding, TraceParent, Wait, ended, json, seconds
 from ..responses import answers
 from .jobs import JobId
@@ -65,10 +65,10 @@ async def revert_job(call: Commanding, id: JobId, body: Empty | None = None) -> 
 
 @router.post("/trigger", operation_id="trigger_job", status_code=202, responses=_RUN)
 async def trigger_job(
-    call: Commanding, id: JobId, body: Trigger | None = None, wait: Wait = None, traceparent: TraceParent = None
+    call: Commanding, id: JobId, body: TriggerRequest | None = None, wait: Wait = None, traceparent: TraceParent = None
 ) -> Response:
     """Run it now, with other parameters or another window if given. Its next scheduled time stays as it is."""
-    given, patience = body or Trigger(), seconds(wait)
+    given, patience = body or TriggerRequest(), seconds(wait)
     window = None if given.window is None else (given.window.begin, given.window.end)
 
     async def work(execution_id: str | None) -> Answer:

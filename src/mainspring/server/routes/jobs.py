@@ -123,7 +123,7 @@ async def get_job(call: Viewing, id: JobId) -> Response:
 
 @router.put("/{id}", operation_id="update_job", responses=answers({200: (JobJson, "The job as it is now.")}, 404, 412))
 async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
-    """Change what is named and leave the rest. Of a job that code declares, the change survives deploys."""
+    """Change the named fields and leave the rest. A change to a job that code declares survives deploys."""
     with named_as_given():
         view = await call.steering.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
     return respond(json(call.rendered(view), headers=etag(view)))

@@ -18,14 +18,14 @@ RECHECK_AFTER = 5.0  # seconds after which the wait lines of a key are checked, 
 _STEP = 1_000_000  # how much one execution of weight 1 adds to the tag of its share
 _NEARLY = 1e-6  # rounding error of sums: a token that lacks no more than this counts as whole
 
-Kind: TypeAlias = Literal["slot", "token"]
+WaitKind: TypeAlias = Literal["slot", "token"]
 
 
 class Wait(NamedTuple):
     """What a parked row waits for: a slot or a token of this key."""
 
     key: str
-    kind: Kind
+    kind: WaitKind
 
 
 class Bucket(NamedTuple):

@@ -12,7 +12,7 @@ from .event_loops import PerLoop
 from .listeners import Listeners
 
 
-class Opened(Protocol):
+class OpenConnections(Protocol):
     """What a store holds while it is open. `listener` receives the wake-ups that the `announcers` of other processes
     send: it has `start()` and `hears`, they have `announce(topics)`."""
 
@@ -22,7 +22,7 @@ class Opened(Protocol):
     async def close(self) -> None: ...
 
 
-OpenedT = TypeVar("OpenedT", bound=Opened)
+OpenedT = TypeVar("OpenedT", bound=OpenConnections)
 
 
 class NetworkedStore(ABC, Generic[OpenedT]):

@@ -11,7 +11,7 @@ from ...model.store.messages import JobFacts, JobOrder, JobQuery, JobsFound
 from ...model.time.instants import Micros
 
 NO_LIVE = LiveCounts()
-Key: TypeAlias = str | Micros | None
+SortValue: TypeAlias = str | Micros | None
 
 
 def find_jobs(
@@ -61,7 +61,7 @@ def _meets(facts: JobFacts, job: Job, live: LiveCounts, last: State | None) -> b
     )
 
 
-def _key(order: JobOrder, job: Job, stats: JobStats) -> Key:
+def _key(order: JobOrder, job: Job, stats: JobStats) -> SortValue:
     match order:
         case "name":
             return job.name
@@ -77,7 +77,7 @@ def _key(order: JobOrder, job: Job, stats: JobStats) -> Key:
             return job.updated
 
 
-def _in_order(keys: Mapping[str, Key], backwards: bool) -> list[str]:
+def _in_order(keys: Mapping[str, SortValue], backwards: bool) -> list[str]:
     """Equal values by name; jobs without a value come last in both directions."""
     names = sorted(keys)
     valued = [name for name in names if keys[name] is not None]

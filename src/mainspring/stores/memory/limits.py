@@ -10,8 +10,8 @@ from ...model.limits import Limit, decode_limits
 from ...model.time.instants import Micros
 from ..common.limits import (
     Bucket,
-    Kind,
     Wait,
+    WaitKind,
     after_taking,
     anchored,
     is_full,
@@ -26,7 +26,7 @@ from ..common.limits import (
 )
 from .wait_lines import WaitLines
 
-_KINDS: tuple[Kind, ...] = ("slot", "token")
+_KINDS: tuple[WaitKind, ...] = ("slot", "token")
 
 
 class Limits:

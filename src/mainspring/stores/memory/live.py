@@ -22,7 +22,7 @@ from ..common.limits import next_tag
 from ..common.rows import claimed, deferred, picked
 from .limits import Limits
 from .sorted_queue import SortedQueue
-from .wait_lines import Place
+from .wait_lines import QueuePlace
 
 Share: TypeAlias = tuple[str, str, bool, int, str]
 """Queue, handler, whether alone, priority and the name of the share."""
@@ -52,7 +52,7 @@ class LiveTable:
         self._unique: dict[str, str] = {}
         self._overlap: dict[str, str] = {}
         self._future: SortedQueue[tuple[Micros, str]] = SortedQueue()
-        self._ready: dict[Lane, SortedQueue[Place]] = {}
+        self._ready: dict[Lane, SortedQueue[QueuePlace]] = {}
         self._deferred: set[str] = set()
         self._shares = Shares()
         self.limits = Limits()
@@ -230,7 +230,7 @@ class LiveTable:
         holders = (self.unique_holder(row.running_unique_key), self.overlap_holder(row.running_overlap_key))
         return next((holder for holder in holders if holder not in (None, row.id)), None)
 
-    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, SortedQueue[Place]]]:
+    def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, SortedQueue[QueuePlace]]]:
         for key, ready in self._ready.items():
             wanted = request.queues is None or key.queue in request.queues
             if wanted and key.alone == alone and key.handler in request.handlers:

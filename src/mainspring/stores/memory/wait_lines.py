@@ -9,7 +9,7 @@ from ...model.limits import Limit
 from ..common.limits import Wait, limit_with, next_tag, numbers_in, wait_of
 from .sorted_queue import SortedQueue
 
-Place: TypeAlias = tuple[int, int, str]
+QueuePlace: TypeAlias = tuple[int, int, str]
 """Negated priority, place (or tag) and id of a row: plain sorting gives the order of the line (or lane)."""
 
 
@@ -26,13 +26,13 @@ class _Standing(NamedTuple):
     """Where a row is parked, or was until it was woken."""
 
     line: WaitLine
-    place: Place
+    place: QueuePlace
     share: str
 
 
 class WaitLines:
     def __init__(self) -> None:
-        self._lines: dict[Wait, dict[WaitLine, SortedQueue[Place]]] = {}
+        self._lines: dict[Wait, dict[WaitLine, SortedQueue[QueuePlace]]] = {}
         self._shares: dict[tuple[WaitLine, int, str], SortedQueue[tuple[int, str]]] = {}
         self._parked: dict[str, _Standing] = {}
         self._woken: dict[str, _Standing] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from ...model.store.copy_records import Place
+from ...model.store.copy_records import EntryId
 from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.store.messages import Audit, LockRow
 from ...model.time.instants import seconds_to_micros
@@ -92,7 +92,7 @@ async def entries(db: Database, kind: EntryKind, scope: str, keys: Sequence[str]
     return [_entry(row) for row in await db.rows("entries", kind, storable(scope), wanted, repeat=True)]
 
 
-async def entries_after(db: Database, place: Place, limit: int) -> list[Entry]:
+async def entries_after(db: Database, place: EntryId, limit: int) -> list[Entry]:
     return [_entry(row) for row in await db.rows("entries_after", *map(storable, place), limit, repeat=True)]
 
 

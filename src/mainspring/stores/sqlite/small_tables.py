@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...model.store.copy_records import Place
+from ...model.store.copy_records import EntryId
 from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.store.messages import Audit, LockRow, WorkerInfo
 from ...model.time.instants import seconds_to_micros
@@ -119,7 +119,7 @@ def entries(tx: Transaction, kind: EntryKind, scope: str, keys: Sequence[str]) -
     return [_entry(row) for rows in found for row in rows]
 
 
-def entries_after(tx: Transaction, place: Place, limit: int) -> list[Entry]:
+def entries_after(tx: Transaction, place: EntryId, limit: int) -> list[Entry]:
     return [_entry(row) for row in tx.rows("entries_after", *place, limit)]
 
 

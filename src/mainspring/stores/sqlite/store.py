@@ -160,7 +160,7 @@ class SqliteStore:
     logs = _lists(execution_lists.logs)
 
     async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
-        return await _run(self.threads.writer(), insert.Add(executions, audit))
+        return await _run(self.threads.writer(), insert.InsertCall(executions, audit))
 
     def add_in(self, connection: Any, executions: Iterable[ExecutionRow]) -> list[Added]:
         return caller_transaction.add_in(self.path, self._clock, connection, list(executions))

@@ -78,7 +78,7 @@ async def _delete(db: Database, name: str, seen_version: int, *, purge: bool, au
 # --- batches --------------------------------------------------------------------------------------------------------
 
 
-class Attempt(msgspec.Struct):
+class JobWriteAttempt(msgspec.Struct):
     """One write in progress. The executions in `known` exist already; `new` ones come with this write."""
 
     write: JobWrite
@@ -112,7 +112,7 @@ class Attempt(msgspec.Struct):
 async def _write_batch(db: Database, writes: Sequence[JobWrite]) -> list[JobWritten]:
     """No job comes twice."""
     known = await store_pending(db, writes) if any(write.executions for write in writes) else frozenset()
-    attempts = [Attempt(write, ObjectId(), known) for write in writes]
+    attempts = [JobWriteAttempt(write, ObjectId(), known) for write in writes]
     await _try_together(db, [one for one in attempts if one.write.seen_version is not None and one.needs_outbox])
     gate = asyncio.Semaphore(_AT_ONCE)
     await asyncio.gather(*(_try_alone(db, one, gate) for one in attempts if not one.won))
@@ -122,7 +122,7 @@ async def _write_batch(db: Database, writes: Sequence[JobWrite]) -> list[JobWrit
     return [await _answer(db, one, added) if one.won else JobWritten(won=False) for one in attempts]
 
 
-async def _answer(db: Database, one: Attempt, added: Mapping[str, Added]) -> JobWritten:
+async def _answer(db: Database, one: JobWriteAttempt, added: Mapping[str, Added]) -> JobWritten:
     outcomes = []
     for execution in one.write.executions:
         duplicate = execution.id in one.known
@@ -131,7 +131,7 @@ async def _answer(db: Database, one: Attempt, added: Mapping[str, Added]) -> Job
     return JobWritten(won=True, added=tuple(outcomes))
 
 
-async def _try_together(db: Database, batch: Sequence[Attempt]) -> None:
+async def _try_together(db: Database, batch: Sequence[JobWriteAttempt]) -> None:
     """Marks the writes that won, and those that have lost for good. Those without a mark are undecided."""
     if len(batch) < 2:
         return
@@ -151,7 +151,7 @@ async def _try_together(db: Database, batch: Sequence[Attempt]) -> None:
         one.lost = doc.get("id") == one.write.job.id and doc["version"] > (one.write.seen_version or 0) and not one.won
 
 
-async def _update(db: Database, batch: Sequence[Attempt]) -> int:
+async def _update(db: Database, batch: Sequence[JobWriteAttempt]) -> int:
     """One update for jobs that exist, in which each compares its own id and version; returns how many matched."""
     same = [
         {"$eq": ["$id", value_by_id({one.name: one.write.job.id for one in batch})]},
@@ -171,7 +171,7 @@ async def _update(db: Database, batch: Sequence[Attempt]) -> int:
 # --- single writes --------------------------------------------------------------------------------------------------
 
 
-async def _try_alone(db: Database, one: Attempt, gate: asyncio.Semaphore) -> None:
+async def _try_alone(db: Database, one: JobWriteAttempt, gate: asyncio.Semaphore) -> None:
     async with gate:
         one.won = not one.lost and await _win(db, one)
         if not one.won and one.new:
@@ -179,7 +179,7 @@ async def _try_alone(db: Database, one: Attempt, gate: asyncio.Semaphore) -> Non
             await delete_lost(db, job.name, job.id, one.new, one.write.seen_version or 0)
 
 
-async def _win(db: Database, one: Attempt) -> bool:
+async def _win(db: Database, one: JobWriteAttempt) -> bool:
     """An unfinished outbox is finished first: it belongs to the version that this write has seen."""
     write, unsure = one.write, False
     for _ in range(_TRIES):
@@ -204,7 +204,7 @@ async def _win(db: Database, one: Attempt) -> bool:
     raise PyMongoError(f"job {one.name!r} is being written by other processes all the time")
 
 
-async def _send(db: Database, one: Attempt) -> bool:
+async def _send(db: Database, one: JobWriteAttempt) -> bool:
     if one.write.seen_version is not None:
         return await _update(db, [one]) == 1
     try:

@@ -20,7 +20,7 @@ from ..documents import lane_name, ready_lane
 _SHARES_AT_ONCE = 1_000
 
 
-class Order(NamedTuple):
+class TurnOrder(NamedTuple):
     """Which field names the line that rows are in, which one holds their turn there, and the index of both."""
 
     line: str
@@ -28,8 +28,8 @@ class Order(NamedTuple):
     index_name: str
 
 
-READY = Order("ready", "tag", "ready")
-PARKED = Order("wait_line", "place", "wait_lines")
+READY = TurnOrder("ready", "tag", "ready")
+PARKED = TurnOrder("wait_line", "place", "wait_lines")
 
 
 class Entrant(NamedTuple):
@@ -65,7 +65,7 @@ async def tags_of_new(db: Database, executions: Iterable[ExecutionRow]) -> dict[
     return await next_turns(db, READY, sorted(entrants)) if entrants else {}
 
 
-async def next_turns(db: Database, order: Order, entrants: Sequence[Entrant]) -> dict[str, int]:
+async def next_turns(db: Database, order: TurnOrder, entrants: Sequence[Entrant]) -> dict[str, int]:
     """The turns of these rows by id. They enter one after another."""
     await db.learn_limits()
     levels: dict[Level, set[str]] = {}
@@ -88,13 +88,13 @@ async def next_turns(db: Database, order: Order, entrants: Sequence[Entrant]) ->
     return turns
 
 
-async def _smallest(db: Database, order: Order, level: Level) -> int | None:
+async def _smallest(db: Database, order: TurnOrder, level: Level) -> int | None:
     rows = {order.line: level[0], "priority": level[1]}
     found = await db.executions.find_one(rows, {"_id": 0, order.turn: 1}, sort=[(order.turn, 1)], hint=order.index_name)
     return None if found is None else int(found[order.turn])
 
 
-async def _greatest(db: Database, order: Order, level: Level, shares: Sequence[str]) -> list[tuple[str, int]]:
+async def _greatest(db: Database, order: TurnOrder, level: Level, shares: Sequence[str]) -> list[tuple[str, int]]:
     """The greatest turn of each share, skipping along the index from share to share."""
     found: list[tuple[str, int]] = []
     for start in range(0, len(shares), _SHARES_AT_ONCE):

@@ -16,7 +16,7 @@ from ....model.execution import State
 from ....model.limits import Limit
 from ....model.store.messages import Change
 from ....model.time.instants import Micros
-from ...common.limits import Kind, Wait, keys_of
+from ...common.limits import Wait, WaitKind, keys_of
 from ..connection.bulk import value_by_id
 from ..connection.database import Database
 from ..connection.errors import repeated
@@ -26,7 +26,7 @@ from .turns import READY, SHARE_FIELDS, next_turns, ready_entrant
 from .wait_lines import is_fair, limit_of, waited, wake_lines
 
 _PROMOTED_AT_ONCE = 1_000
-_KINDS: tuple[Kind, ...] = ("slot", "token")
+_KINDS: tuple[WaitKind, ...] = ("slot", "token")
 
 
 async def promote(db: Database, now: Micros) -> None:

@@ -24,7 +24,7 @@ from ..executions.rows import as_json
 _MISSING = frozenset({"3F000", "42883", "42P01"})  # no such schema, function, table
 _ALLOWED = "a connection of psycopg, asyncpg, SQLAlchemy (also a session) or Django"
 
-Run: TypeAlias = Callable[[Any, str, str], Any]
+RunStatement: TypeAlias = Callable[[Any, str, str], Any]
 """Runs `SELECT schema.enqueue(request)` and returns the text of its answer, or something to await for it."""
 
 
@@ -42,7 +42,7 @@ def add_in(schema: str, connection: Any, executions: Sequence[ExecutionRow]) -> 
         raise _explained(error, schema) from error
 
 
-async def _later(run: Run, connection: Any, schema: str, request: str, kinds: SortedRows) -> list[Added]:
+async def _later(run: RunStatement, connection: Any, schema: str, request: str, kinds: SortedRows) -> list[Added]:
     try:
         return _answer(kinds, await run(connection, schema, request))
     except Exception as error:
@@ -64,7 +64,7 @@ def _explained(error: Exception, schema: str) -> BaseException:
 # --- drivers: each is imported by the caller, not by us -------------------------------------------------------------
 
 
-def _way(connection: Any) -> tuple[Run, bool]:
+def _way(connection: Any) -> tuple[RunStatement, bool]:
     """The function that runs a statement on this connection, and whether it must be awaited."""
     if isinstance(connection, psycopg.AsyncConnection):
         return _psycopg_async, True
@@ -129,7 +129,7 @@ def _first(row: Any) -> Any:
     return next(iter(row.values())) if isinstance(row, dict) else row[0]
 
 
-_WAYS: list[tuple[tuple[str, ...], Run, bool]] = [
+_WAYS: list[tuple[tuple[str, ...], RunStatement, bool]] = [
     (("asyncpg.connection.Connection", "asyncpg.pool.PoolConnectionProxy"), _asyncpg, True),
     (
         (

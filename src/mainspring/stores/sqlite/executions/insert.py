@@ -21,7 +21,7 @@ NO_TAGS: Mapping[int, int] = {}
 _names = msgspec.json.Decoder(list[str]).decode
 
 
-class Add:
+class InsertCall:
     """One call of the store's `add`. The writer runs consecutive calls together."""
 
     def __init__(self, executions: Sequence[ExecutionRow], audits: Sequence[Audit] = ()) -> None:
@@ -33,13 +33,13 @@ class Add:
         return added
 
 
-def add_all(tx: Transaction, calls: Sequence[Add]) -> list[list[Added]]:
+def add_all(tx: Transaction, calls: Sequence[InsertCall]) -> list[list[Added]]:
     """The same result as one call after the other, with shared statements."""
     results = iter(add(tx, [execution for call in calls for execution in call.executions]))
     return [_audited(tx, call, list(islice(results, len(call.executions)))) for call in calls]
 
 
-def _audited(tx: Transaction, call: Add, added: list[Added]) -> list[Added]:
+def _audited(tx: Transaction, call: InsertCall, added: list[Added]) -> list[Added]:
     if call.audits and any(item.outcome in _RECORDED for item in added):
         tx.audit(*call.audits)
     return added

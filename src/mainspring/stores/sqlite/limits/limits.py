@@ -14,8 +14,8 @@ from ....model.limits import Limit, decode_limits
 from ....model.time.instants import Micros
 from ...common.limits import (
     Bucket,
-    Kind,
     Wait,
+    WaitKind,
     after_taking,
     anchored,
     keys_of,
@@ -30,7 +30,7 @@ from ..transaction import Transaction, as_json
 from .waiting_order import lines_of, park, wait_text
 
 LOOKS_AT_ONCE = 200  # keys checked per exchange, so that checks do not hold up a claim
-_KINDS: tuple[Kind, ...] = ("slot", "token")
+_KINDS: tuple[WaitKind, ...] = ("slot", "token")
 
 
 class Limits:

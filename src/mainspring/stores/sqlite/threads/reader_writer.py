@@ -14,7 +14,7 @@ from typing import Any
 
 from ....core.ports import Clock, Topic
 from ...common.listeners import Listeners
-from ..executions.insert import Add, add_all
+from ..executions.insert import InsertCall, add_all
 from ..transaction import Transaction
 from .calls import Post, ThreadCall
 from .connect import Hurry, begin, explained
@@ -118,7 +118,7 @@ class Writer(ConnectionThread):
         """Run all calls in the open transaction. None: one of them failed, and the transaction was rolled back."""
         tx = Transaction(connection, self._clock)
         try:
-            for _, group in groupby(calls, key=lambda call: isinstance(call.work, Add)):
+            for _, group in groupby(calls, key=lambda call: isinstance(call.work, InsertCall)):
                 _serve_group(tx, list(group))
             tx.flush()
             connection.execute("COMMIT")
@@ -154,7 +154,7 @@ class Writer(ConnectionThread):
 
 def _serve_group(tx: Transaction, calls: list[ThreadCall[Any]]) -> None:
     """Consecutive calls: either all enqueues, which share their statements, or none."""
-    enqueues = [call.work for call in calls if isinstance(call.work, Add)]
+    enqueues = [call.work for call in calls if isinstance(call.work, InsertCall)]
     if enqueues:
         tx.tick()
         for call, added in zip(calls, add_all(tx, enqueues), strict=True):
