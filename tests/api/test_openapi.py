@@ -71,16 +71,7 @@ def test_references_lead_somewhere_and_bodies_have_examples(document: dict[str, 
     for reference in _references(document):
         kind, _, name = reference.removeprefix("#/components/").partition("/")
         assert name in document["components"][kind], reference
-    commands = (
-        "JobCreate",
-        "JobUpdate",
-        "Pause",
-        "Cancel",
-        "TriggerRequest",
-        "JobBulk",
-        "ExecutionBulk",
-        "BackfillCreate",
-    )
+    jobs = ("JobCreate", "JobUpdate", "Pause", "Cancel", "TriggerRequest", "JobBulk")
     for name in (*jobs, "ExecutionBulk", "BackfillCreate", *MANAGED):
         assert schemas[name]["examples"], name
         assert schemas[name]["additionalProperties"] is False, name

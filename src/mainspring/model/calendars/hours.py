@@ -1,6 +1,6 @@
 """When a job may run: times of day, weekdays and named calendars, in the job's own zone.
 
-Hours follow the clock on the wall: a range that a clock change repeats is open on both passes, and one that it leaves
+Hours follow the wall clock: a range that a clock change repeats is open on both passes, and one that it leaves
 out is skipped that day. The end of a range is outside. `timetable.py` computes the open hours in real time.
 """
 
