@@ -1,4 +1,4 @@
-"""What an administrator does to the schema of a database: look at its version, bring it up to date, read the SQL."""
+"""Administration of a database's schema: show its version, bring it up to date, print the SQL."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def filter_option(fields: str) -> Callable[[Command], Command]:
     return click.option("--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All that match: {fields}.")
 
 
-_GO_ON = "; after=ID goes on after that one"
+_GO_ON = "; after=ID continues after that one"
 JOB_FILTER = filter_option(f"status, handler, queue, origin, last_status, paused, orphaned or search{_GO_ON}")
 EXECUTION_FILTER = filter_option(f"job, status, tenant, trace_id, parent_id, trigger, since or until{_GO_ON}")
 

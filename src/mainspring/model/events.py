@@ -98,7 +98,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Something in Mainspring itself failed, and it goes on."""
+    """An internal operation of Mainspring failed; the process continues."""
 
     where: str
     error: str

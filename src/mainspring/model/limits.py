@@ -103,7 +103,7 @@ def printable_key(key: str) -> str:
 
 def refilled(level: float, since: int, now: int, rate: float, burst: int) -> float:
     """The level now of a bucket that held `level` tokens at `since` (microseconds). A clock that was set back adds and
-    removes nothing; the bucket fills up again from the next look at it.
+    removes nothing; the bucket fills up again from the next check.
 
     >>> refilled(0.0, since=0, now=500_000, rate=50.0, burst=10)
     10.0

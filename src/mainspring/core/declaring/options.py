@@ -397,13 +397,13 @@ _ENTRIES = (
     ),
     _option(
         "missed",
-        'what becomes of ticks that no scheduler was there for: `"skip"`, `"latest"` or `"all"`, also with limits',
+        'what happens to ticks that no scheduler was there for: `"skip"`, `"latest"` or `"all"`, also with limits',
         check_missed,
         _MISSED,
         see=": a `CatchUp`, see [time](time.md#missed-ticks)",
         default='`"skip"`; of a `once`: `"latest"`',
     ),
-    _option("missed_while_paused", "what becomes of the ticks of a pause: the same choices", check_missed, _MISSED),
+    _option("missed_while_paused", "what happens to the ticks of a pause: the same choices", check_missed, _MISSED),
     _duration(
         "grace",
         "how late a tick still counts as on time",
@@ -428,7 +428,7 @@ _ENTRIES = (
         default="always",
         nullable=True,
     ),
-    _choice("outside", 'what becomes of a tick outside its hours: `"skip"`, or `"wait"` for the next opening', Outside),
+    _choice("outside", 'what happens to a tick outside its hours: `"skip"`, or `"wait"` for the next opening', Outside),
     _switch("enabled", "false: no ticks; it can still be triggered", json=None),
     _switch(
         "schedule_enabled",
@@ -503,7 +503,7 @@ _ENTRIES = (
     ),
     _whole(
         "tenant_concurrency",
-        "how many tenants of one run are at work at once",
+        "how many tenants of one run may run at once",
         1,
         MAX_CONCURRENCY,
         default="no limit",
@@ -554,7 +554,7 @@ _ENTRIES = (
     ),
     _choice(
         "on_failed_parent",
-        'what becomes of it when one of those did not complete: `"skip"`, or `"run"`',
+        'what happens to it when one of those did not complete: `"skip"`, or `"run"`',
         FailedParent,
         needs="after",
     ),

@@ -47,7 +47,7 @@ def _checked_block(number: int, event: Any) -> Block | None:
 
 def _block(event: Any) -> Block | None:
     """None for an event that does not count: cancelled, or marked as free time. Whole days count even so, because
-    holidays are often marked as free: nobody is busy on them."""
+    holidays are often marked as free time."""
     if event.errors:
         raise ValueError(": ".join(filter(None, event.errors[0])))
     for name in _UNSUPPORTED:

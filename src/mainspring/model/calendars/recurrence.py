@@ -100,7 +100,7 @@ def _parts(rule: str) -> dict[str, str]:
 
 
 def _some_day_exists(parts: dict[str, str]) -> bool:
-    """Whether one of the months has one of the days. python-dateutil would look for it up to the year 9999."""
+    """Whether one of the months has one of the days. Without one, python-dateutil would search up to the year 9999."""
     if "BYMONTH" not in parts or "BYMONTHDAY" not in parts:
         return True
     longest = max(_LONGEST_MONTHS[int(month) - 1] for month in parts["BYMONTH"].split(","))

@@ -190,7 +190,7 @@ class MonthlyAt(FixedTime, frozen=True, tag="monthly_at"):
 def cron(expr: str, *, tz: str | tzinfo | None = None, gap: Gap = "at_end", overlap: Overlap = "first") -> Cron:
     """A cron expression of 5 fields, or of 6 with the seconds first; `tz=None` means the zone of the job.
 
-    `gap` says what becomes of a time that the clocks skip (`at_end`, `shift`, `skip`), `overlap` of one that they
+    `gap` says what happens to a time that the clocks skip (`at_end`, `shift`, `skip`), `overlap` of one that they
     repeat (`first`, `second`, `both`). An expression whose minute or hour starts with `*` follows the wall clock.
 
     >>> cron("0 30 3 * * *").describe()

@@ -1,4 +1,4 @@
-"""Log lines written by their own thread, so that a pipe that nobody reads or a full disk holds up no job.
+"""Log lines written by their own thread, so that an unread pipe or a full disk does not block a job.
 
 The queue in between is bounded. Lines that do not fit or cannot be written are dropped and counted; the count is logged
 as soon as a line gets through again. `flush`, and with it the end of the process, waits a moment, not for ever.

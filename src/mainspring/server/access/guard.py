@@ -1,7 +1,7 @@
-"""The guard of one application: looks at every request before its route does, and says who asks or refuses.
+"""The guard of one application: checks every request before its route, and returns its principal or refuses it.
 
 In this order: the address, then the credentials, then the role. Without any authentication configured only requests
-that come straight from this machine are served, as admin; with it, everybody needs credentials.
+that come straight from this machine are served, as admin; with it, every client needs credentials.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Guard:
         return principal
 
     async def still_admits(self, connection: HTTPConnection, needed: Role) -> bool:
-        """Whether who was let in would be let in again: a token may be revoked or expire while an answer goes on.
+        """Whether the principal would still be admitted: a token may be revoked or expire during a long answer.
 
         It is no login, so nothing is counted. A store that does not answer leaves things as they are.
         """

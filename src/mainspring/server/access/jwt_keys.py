@@ -1,7 +1,7 @@
 """The keys JWTs are checked with: a shared secret, a public key in a PEM file, or several in a JWKS file.
 
 A file is read again when it changes. If it cannot be read then, that is logged and the keys known last stay in force: a
-half-written file must not lock everybody out. At start it is an error.
+half-written file must not lock all users out. At start it is an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...model.errors import ConfigurationError
 LOG = logging.getLogger("mainspring.access")
 
 RECHECK_AFTER = 1.0
-"""Seconds between two looks at whether the file has changed."""
+"""Seconds between two checks whether the file has changed."""
 LEAST_RSA_BITS = 2_048
 MOST_BYTES = 1_000_000
 

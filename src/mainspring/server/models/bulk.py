@@ -15,7 +15,9 @@ from .fields import Instant, JobStateName, Name, Reason, Short, StateName, Stric
 MOST_IN_BULK = 1_000
 
 _Ids = Annotated[list[Short], Field(min_length=1, max_length=MOST_IN_BULK)]
-_After = Annotated[Short | None, Field(description="`next` of the answer before: goes on there. With a filter only.")]
+_After = Annotated[
+    Short | None, Field(description="`next` of the previous answer, to continue there; only with a filter.")
+]
 
 
 def _of_filter(schema: dict[str, Any]) -> None:

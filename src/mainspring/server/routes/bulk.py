@@ -1,7 +1,7 @@
 """`/api/v1/bulk/jobs` and `/api/v1/bulk/executions`: one command for many, by ids or by filter.
 
 Each is done or refused on its own, and the answer says which. At most 1,000 at a time; `next` is
-where another request goes on.
+where another request continues.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/bulk", tags=["bulk"])
 
-_DONE = answers({200: (BulkJson, "What became of each.")}, 409, 422)
+_DONE = answers({200: (BulkJson, "The outcome of each.")}, 409, 422)
 
 
 @router.post("/jobs", operation_id="bulk_jobs", responses=_DONE)

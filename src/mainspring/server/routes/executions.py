@@ -135,7 +135,7 @@ async def retry_execution(
     responses=answers({200: (TenantPageJson, "Its tenants.")}, 404),
 )
 async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotated[TenantList, Query()]) -> Response:
-    """What became of each tenant of a parent: those that failed first, those that completed last."""
+    """The outcome of each tenant of a parent: failed ones first, completed ones last."""
     await _found(call, id)
     status = None if wanted.status is None else [state.value for state in wanted.status]
     found = await call.engine.tenants.page(id, status, wanted.limit, wanted.offset)

@@ -153,7 +153,7 @@ async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExe
 
 @router.get("/{id}/stats", operation_id="get_job_stats", responses=answers({200: (JobStatsJson, "Its numbers.")}, 404))
 async def get_job_stats(call: Viewing, id: JobId) -> Response:
-    """What became of its executions over its whole life."""
+    """Statistics of the job's executions since it was created."""
     return respond(json(job_stats_json(await call.engine.queries.job(id))))
 
 

@@ -1,4 +1,4 @@
-"""`/api/v1/jobs/{id}/occurrences/skip|move|restore`: single runs of a schedule; `/windows`: what became of all."""
+"""`/api/v1/jobs/{id}/occurrences/skip|move|restore`: single runs of a schedule; `/windows`: the state of each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) ->
     responses=answers({200: (WindowsJson, "Windows of the range, oldest first.")}, 404),
 )
 async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Query()]) -> Response:
-    """What became of every window that the schedule has asked for so far: done, failed, missing or running. Without a
+    """The state of every window of the schedule so far: done, failed, missing or running. Without a
     range it is all of them, of which there may be 100,000 at most."""
     found = await call.engine.windows.page(
         id, wanted.begin, wanted.end, state=wanted.state, limit=wanted.limit, offset=wanted.offset
