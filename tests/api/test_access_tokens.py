@@ -205,7 +205,7 @@ async def test_made_up_ids_fill_no_memory() -> None:
 
     verifier = TokenVerifier(Empty(), lambda: 0.0, lambda: 0)
     for number in range(MOST_KEPT + 50):
-        await verifier._look(f"{number:016x}")
+        await verifier._cached(f"{number:016x}")
     assert len(verifier._kept) == MOST_KEPT
 
 

@@ -81,7 +81,7 @@ class Watch:
 
     async def _run(self) -> None:
         try:
-            while self._listeners and not await self._look():  # a driver may swallow the cancellation
+            while self._listeners and not await self._poll():  # a driver may swallow the cancellation
                 with suppress(TimeoutError):
                     await self._queries.wait(self.id, POLL_EVERY)
         except MainspringError:
@@ -89,7 +89,7 @@ class Watch:
         finally:
             self._send(None)
 
-    async def _look(self) -> bool:
+    async def _poll(self) -> bool:
         execution = Execution(await self._queries.get(self.id))
         for number, line in log_entries(await self._queries.logs(self.id, self._lines)):
             self._lines = number

@@ -45,7 +45,7 @@ class TokenVerifier:
         if parts is None:
             raise Unproven(_NOT_VALID)
         id, secret = parts
-        kept = await self._look(id)
+        kept = await self._cached(id)
         token = kept.token
         if token is None or not token.proven_by(secret):
             raise Unproven(_NOT_VALID)
@@ -55,7 +55,7 @@ class TokenVerifier:
         await self._note(kept, token)
         return Principal(token.name, token.role, "token", token.id)
 
-    async def _look(self, id: str) -> _CachedToken:
+    async def _cached(self, id: str) -> _CachedToken:
         kept = self._kept.get(id)
         began = self._monotonic()  # what is read was true at this time, however long reading takes
         if kept is None or began - kept.read >= FRESH_FOR:

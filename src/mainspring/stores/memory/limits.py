@@ -112,12 +112,12 @@ class Limits:
                 self._looks[wait] = now
         self._disturbed.clear()
         for wait in sorted(wait for wait, look in self._looks.items() if is_look_due(look, now)):
-            yield from self._look(wait, now)
+            yield from self._recheck(wait, now)
 
     def next_look(self) -> Micros | None:
         return min(self._looks.values(), default=None)
 
-    def _look(self, wait: Wait, now: Micros) -> list[str]:
+    def _recheck(self, wait: Wait, now: Micros) -> list[str]:
         """As many of each line as there is room for, by its numbers."""
         if wait.kind == "token" and wait.key in self._buckets:
             self._buckets[wait.key] = anchored(self._buckets[wait.key], now)

@@ -12,7 +12,7 @@ from ....model.store.messages import Blocked, Change, ClaimRequest, Exchanged
 from ....model.time.instants import Micros, seconds_to_micros
 from ...common.limits import next_slot_check
 from ...common.rows import claimed, deferred, picked
-from ..limits.limits import Limits, look_again
+from ..limits.limits import Limits, recheck_due
 from ..limits.waiting_order import give_tags
 from ..transaction import Transaction, as_json
 from .settle import settle
@@ -55,7 +55,7 @@ def promote(tx: Transaction) -> Micros | None:
     """Make future rows whose time has come ready, and parked rows that have room. Returns the next such instant."""
     next_due = _next_due(tx)
     if next_due is not None and next_due <= tx.now:
-        look_again(tx)
+        recheck_due(tx)
         shared = tx.rows("promoted_shares", tx.now, PROMOTED_AT_ONCE)
         tx.run("promote", tx.now, PROMOTED_AT_ONCE)
         give_tags(tx, shared)

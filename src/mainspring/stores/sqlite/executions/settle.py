@@ -8,7 +8,7 @@ from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change
 from ...common.rows import change_delta, fits, settled
-from ..limits.limits import leave_slots, look_soon
+from ..limits.limits import leave_slots, recheck_soon
 from ..transaction import Transaction, as_json
 from .rows import history_row, live_change
 from .usual_endings import ClaimedRows, move
@@ -67,7 +67,7 @@ class _SettleBatch:
 
     def write(self) -> None:
         if self._waited:
-            look_soon(self._tx, self._waited)
+            recheck_soon(self._tx, self._waited)
         for after in self._changed.values():
             self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:

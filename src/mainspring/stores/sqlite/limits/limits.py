@@ -163,7 +163,7 @@ def leave_slots(tx: Transaction, left: Sequence[tuple[int, str]]) -> None:
         room.wake(Wait(key, "slot"), len(seqs))
 
 
-def look_again(tx: Transaction) -> None:
+def recheck_due(tx: Transaction) -> None:
     """Check the keys whose time has come."""
     limits = Limits(tx)
     for (parked,) in tx.rows("waits_due", tx.now, LOOKS_AT_ONCE, next_slot_check(tx.now)):
@@ -172,7 +172,7 @@ def look_again(tx: Transaction) -> None:
     limits.save()
 
 
-def look_soon(tx: Transaction, seqs: Iterable[int]) -> None:
+def recheck_soon(tx: Transaction, seqs: Iterable[int]) -> None:
     """Called before a change is applied to these pending rows. A parked one leaves its line, a woken one the room it
     was woken for, so their keys are checked in this transaction."""
     for parked in sorted({parked for _, parked, *_ in tx.rows("standing", as_json(list(seqs)))}):

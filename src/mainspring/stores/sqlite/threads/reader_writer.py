@@ -71,11 +71,11 @@ class Writer(ConnectionThread):
     def _serve(self, connection: sqlite3.Connection) -> None:
         if len(self.mailbox):
             self._commit_batch(connection)
-        self._look(connection)
+        self._check_for_commits(connection)
         if self._news and self._listeners and time.monotonic() >= self._wake_again:
             self._spread_news()
 
-    def _look(self, connection: sqlite3.Connection) -> None:
+    def _check_for_commits(self, connection: sqlite3.Connection) -> None:
         """`data_version` moves when another connection has committed, never for commits of this one."""
         try:
             [version] = connection.execute("PRAGMA data_version").fetchone()
