@@ -26,11 +26,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
-from mainspring.model.events import AttemptEnded, Event, Rescued, Skipped, Started, Stopped, Ticked, Trouble
+from mainspring.model.events import AttemptEnded, Rescued, Skipped, Started, Stopped, Ticked, Trouble
 from mainspring.model.execution import State
 
 if TYPE_CHECKING:
-    from mainspring import Mainspring
+    from mainspring import Event, Execution, Mainspring
 
 WORKERS = 2
 COLOURS = {"tick": "dim", "start": "cyan", "done": "green", "retry": "yellow", "skip": "yellow", "FAILED": "bold red"}
@@ -46,7 +46,9 @@ class Story:
     def __call__(self, event: Event) -> None:
         match event:
             case Ticked(execution, late_ms):
-                self.write("tick", execution.job, f"due {_clock(execution.due)}, found {max(late_ms, 0):.0f} ms later")
+                self.write(
+                    "tick", execution.job, f"due {_clock(execution.start_at)}, found {max(late_ms, 0):.0f} ms later"
+                )
             case Started(execution):
                 self.write("start", execution.job, f"by {execution.trigger}, try {execution.attempt}", "tries")
             case AttemptEnded():
@@ -63,7 +65,7 @@ class Story:
             case _:
                 pass
 
-    def _ended(self, event: AttemptEnded) -> None:
+    def _ended(self, event: AttemptEnded[Execution]) -> None:
         job, took = event.execution.job, f"{event.duration_ms:.0f} ms"
         match event.state:
             case State.COMPLETED:
@@ -90,8 +92,8 @@ class Story:
         )
 
 
-def _clock(micros: int) -> str:
-    return f"{datetime.fromtimestamp(micros / 1e6):%H:%M:%S}"
+def _clock(at: datetime) -> str:
+    return f"{at.astimezone():%H:%M:%S}"
 
 
 async def show(app: Mainspring, story: Story, screen: Console, seconds: float | None, store: str) -> None:

@@ -17,6 +17,7 @@ from .core.commands.tenant_retries import TenantRun
 from .core.declaring.context import ExecutionCancelled, JobContext
 from .core.locks import LockTaken
 from .core.tenants.context import current_tenant
+from .core.views.events import Event
 from .core.views.execution import Attempt, Execution
 from .core.views.job import JobView
 from .core.views.records import Backfill
@@ -59,6 +60,7 @@ __all__ = [
     "CommandRefused",
     "ConfigurationError",
     "DuplicateRegistration",
+    "Event",
     "Execution",
     "ExecutionCancelled",
     "ExecutionNotFound",

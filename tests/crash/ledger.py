@@ -64,13 +64,13 @@ class Ledger:
         """What the process itself says happened."""
         match event:
             case AttemptEnded(execution, state, tried=True):
-                self.write("accepted", id=execution.id, token=execution.token, state=state.value)
+                self.write("accepted", id=execution.id, token=row_of(execution).token, state=state.value)
             case Fenced(execution, write):
-                self.write("fenced", id=execution.id, token=execution.token, write=write)
+                self.write("fenced", id=execution.id, token=row_of(execution).token, write=write)
             case Rescued(execution, _, state):
-                self.write("rescued", id=execution.id, token=execution.token, state=state.value)
+                self.write("rescued", id=execution.id, token=row_of(execution).token, state=state.value)
             case Ticked(execution):
-                self.write("ticked", id=execution.id, job=execution.job, tick=execution.tick)
+                self.write("ticked", id=execution.id, job=execution.job, tick=row_of(execution).tick)
             case Stopping():
                 self.write("stopping")
             case Trouble(where, error):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, assert_type
 
-from mainspring import Execution, JobContext, Mainspring, Retry, Unique, every
+from mainspring import Event, Execution, JobContext, Mainspring, Retry, Unique, every
+from mainspring.model.events import AttemptEnded, Missed, Started
+from mainspring.observe.logs.lines import LogLines
+from mainspring.observe.metrics.statsd import StatsD
 
 app = Mainspring("sqlite:///jobs.db", timezone="Europe/Istanbul", concurrency=4, lease="30s", roles=["worker"])
 
@@ -90,6 +94,26 @@ def blocking() -> None:
     with app.sync.lock("import", ttl=5) as lock, app.sync.track("import") as ctx:
         lock.check()
         ctx.progress(1, 2)
+
+
+def watch(event: Event) -> None:
+    match event:
+        case Started(execution=execution, at=at):
+            assert_type(execution, Execution)
+            assert_type(at, datetime)
+        case AttemptEnded():
+            print(event.execution.params, event.error)
+        case _:
+            pass
+    if isinstance(event, Missed):
+        assert_type(event.first, datetime)
+
+
+def observing(seen: list[object]) -> None:
+    app.observe(watch)
+    app.observe(seen.append)
+    app.observe(StatsD("127.0.0.1:8125"))
+    Mainspring("sqlite:///jobs.db", observers=[watch, LogLines()])
 
 
 async def calling(ctx: JobContext) -> None:

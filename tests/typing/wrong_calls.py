@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mainspring import JobContext, Mainspring, every
+from mainspring import Event, JobContext, Mainspring, every
+from mainspring.model.events import Started
 
 app = Mainspring("sqlite:///jobs.db")
 Mainspring("sqlite:///jobs.db", concurency=4)  # wrong: a misspelt setting
@@ -64,6 +65,18 @@ def blocking() -> None:
     app.sync.enqueue("add", {"first": 1}, prio=5)  # wrong: an unknown option
     app.sync.backfills.pause()  # wrong: a missing parameter
     app.sync.run()  # wrong: not an async method of the application
+
+
+def watch(event: Event) -> None:
+    if isinstance(event, Started):
+        print(event.execution.params_json)  # wrong: an execution is not a stored row
+        print(event.at + 1)  # wrong: an instant is a datetime
+
+
+def watch_numbers(event: int) -> None: ...
+
+
+app.observe(watch_numbers)  # wrong: an observer takes events
 
 
 def calling() -> None:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from ..config.settings import Settings
 from ..core.ports import Clock, LockBackend, Store
+from ..core.views.events import adapted
 from ..model.errors import ConfigurationError, InvalidValue
 from ..model.store.messages import Audit
 from ..model.time.instants import Micros
@@ -52,7 +53,7 @@ def observers_of(given: Any) -> tuple[Callable[[Any], None], ...]:
     for observer in observers:
         if not callable(observer):
             raise InvalidValue("observers", presentable(observer), "callables that take an event")
-    return observers
+    return tuple(adapted(observer) for observer in observers)
 
 
 def logger_of(given: Any) -> logging.Logger | None:

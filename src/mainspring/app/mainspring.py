@@ -17,6 +17,7 @@ from ..core.declaring.registrar import Registrar
 from ..core.locks import Lock
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
+from ..core.views.events import Observer
 from ..core.views.execution import Execution, executions_of, row_of
 from ..core.views.job import JobView
 from ..core.views.records import AuditRecord, Backfill, LogEntry, WorkerView, audit_record, log_entries, worker_view
@@ -52,7 +53,7 @@ class Mainspring:
         *,
         jobs: Sequence[str] = (),
         resources: Mapping[str, Any] | None = None,
-        observers: Iterable[Callable[[Any], None]] = (),
+        observers: Iterable[Observer] = (),
         tenant_context: Callable[..., Any] | None = None,
         logger: logging.Logger | None = None,
         tracer_provider: Any = None,
@@ -65,7 +66,7 @@ class Mainspring:
         - `database`: an address (`sqlite:///file.db`, `memory://`), the path of a SQLite file, or a store
         - `jobs`: names of modules that declare jobs
         - `resources`: what handlers find in `ctx.resources`
-        - `observers`: callables that receive every event of this process
+        - `observers`: callables that receive every `Event` of this process
         - `tenant_context`: makes the context manager that is entered around the handler for a tenant
         - `logger`: receives the log lines instead of the logger `mainspring`
         - `tracer_provider`: an OpenTelemetry provider to use instead of the global one
@@ -131,8 +132,8 @@ class Mainspring:
         """Give every handler a resource (a pool, an HTTP client) as `ctx.resources.name`."""
         self._runtime.resources[name] = resource
 
-    def observe(self, observer: Callable[[Any], None]) -> None:
-        """Call the observer with every event of this process."""
+    def observe(self, observer: Observer) -> None:
+        """Call the observer with every event of this process: see `Event` and docs/observability.md."""
         self._runtime.observe(observer)
 
     # --- lifecycle ----------------------------------------------------------------------------------------

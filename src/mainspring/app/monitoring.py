@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal
 
 from ..core.monitoring.missed_runs import MissedRuns, missed_filter
-from ..core.monitoring.watchdog import Late
+from ..core.monitoring.watchdog import LateJob
 from ..model.values.reading import choice, duration
 from ..observe.metrics.alert_rules import SLACK, RecentDurations, rule_groups, rules_file
 from ..observe.metrics.grafana import dashboard
@@ -26,7 +26,7 @@ class AppMonitoring:
         """What `/metrics` answers, in the text format of Prometheus."""
         return await self._runtime.metrics_page()
 
-    async def late(self) -> list[Late]:
+    async def late(self) -> list[LateJob]:
         """The jobs whose time and grace are over although no scheduler ran them.
 
         Missed ticks that no watcher has found yet are recorded and emitted as `Missed` events: this is what a watching

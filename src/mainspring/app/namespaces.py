@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, Unpack
 
-from ..core.access.api_tokens import NewToken, Token
+from ..core.access.api_tokens import NewToken, TokenView
 from ..core.commands.templates import Template
 from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.options import JobOptions
@@ -184,7 +184,7 @@ class AppTokens:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    async def all(self) -> list[Token]:
+    async def all(self) -> list[TokenView]:
         """Every API token, also those that have expired or were revoked, oldest first; without their secrets."""
         return await (await self._runtime.engine()).tokens.all()
 
@@ -192,7 +192,7 @@ class AppTokens:
         """Create an API token. Its text is in the answer and stored nowhere. `expires` is a duration."""
         return await (await self._runtime.engine()).tokens.create(name, role, expires=expires, by=by)
 
-    async def revoke(self, ref: str, *, by: str = "system") -> Token:
+    async def revoke(self, ref: str, *, by: str = "system") -> TokenView:
         """Revoke a token by its id or its name; running servers follow within seconds."""
         return await (await self._runtime.engine()).tokens.revoke(ref, by=by)
 

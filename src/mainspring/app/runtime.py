@@ -18,6 +18,7 @@ from ..core.access.api_tokens import Token
 from ..core.declaring.registry import Registry, module_names
 from ..core.engine.node import Node
 from ..core.ports import Clock, Store
+from ..core.views.events import Observer
 from ..model.errors import ConfigurationError
 from ..observe.dispatch import Dispatcher
 from ..observe.logs.lines import LogLines
@@ -48,7 +49,7 @@ class Runtime:
         *,
         jobs: Sequence[str],
         resources: Mapping[str, Any] | None,
-        observers: Iterable[Callable[[Any], None]],
+        observers: Iterable[Observer],
         tenant_context: Callable[..., Any] | None,
         logger: logging.Logger | None,
         tracer_provider: Any,
@@ -80,7 +81,7 @@ class Runtime:
         self._import_modules()
         return tuple(name for name, _ in self._declarations.jobs(self.settings))
 
-    def observe(self, observer: Callable[[Any], None]) -> None:
+    def observe(self, observer: Observer) -> None:
         self.emit.add(*observers_of([observer]))
 
     def _import_modules(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Unpack, overload
 
 from ..config.settings import SettingsOptions
-from ..core.access.api_tokens import NewToken, Token
+from ..core.access.api_tokens import NewToken, TokenView
 from ..core.commands.bulk import BulkResult
 from ..core.commands.templates import Template
 from ..core.commands.tenant_retries import TenantRun
@@ -15,7 +15,7 @@ from ..core.declaring.options import JobOptions
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import Lock
 from ..core.monitoring.missed_runs import MissedRuns
-from ..core.monitoring.watchdog import Late
+from ..core.monitoring.watchdog import LateJob
 from ..core.monitoring.why import Reason
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
@@ -387,7 +387,7 @@ class SyncTokens:
     def __init__(self, target: AppTokens, caller: Caller) -> None:
         self._target, self._caller = target, caller
 
-    def all(self) -> list[Token]:
+    def all(self) -> list[TokenView]:
         """Every API token, also those that have expired or were revoked, oldest first; without their secrets."""
         return self._caller.call(self._target.all())
 
@@ -395,7 +395,7 @@ class SyncTokens:
         """Create an API token. Its text is in the answer and stored nowhere. `expires` is a duration."""
         return self._caller.call(self._target.create(name, role, expires=expires, by=by))
 
-    def revoke(self, ref: str, *, by: str = "system") -> Token:
+    def revoke(self, ref: str, *, by: str = "system") -> TokenView:
         """Revoke a token by its id or its name; running servers follow within seconds."""
         return self._caller.call(self._target.revoke(ref, by=by))
 
@@ -459,7 +459,7 @@ class SyncMonitoring:
         """What `/metrics` answers, in the text format of Prometheus."""
         return self._caller.call(self._target.metrics_page())
 
-    def late(self) -> list[Late]:
+    def late(self) -> list[LateJob]:
         """The jobs whose time and grace are over although no scheduler ran them.
 
         Missed ticks that no watcher has found yet are recorded and emitted as `Missed` events: this is what a watching

@@ -35,7 +35,7 @@ async def cancel_all(store: Store, executions: list[ExecutionRow], reason: str, 
     return sum(ended) + sum(asked)
 
 
-def cancelled(execution: ExecutionRow, change: Change) -> AttemptEnded:
+def cancelled(execution: ExecutionRow, change: Change) -> AttemptEnded[ExecutionRow]:
     """The event of an execution that this change has ended while no worker ran it."""
     tried = execution.state is State.WAITING
     return AttemptEnded(

@@ -1,8 +1,12 @@
-"""Typed events that core emits to observers. Logs and metrics are made from them."""
+"""Typed events that core emits to observers. Logs and metrics are made from them.
+
+Core and the built-in observers handle stored rows and microseconds: `RowEvent`. Observers of users receive the same
+classes with the public values in place of the rows, and aware datetimes: see `mainspring.Event`.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import msgspec
 
@@ -10,27 +14,40 @@ from .backfill import BackfillRow
 from .execution import ExecutionRow, State
 from .time.instants import Micros
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class Enqueued(msgspec.Struct, frozen=True, gc=False):
+    E = TypeVar("E", default=Any)
+    B = TypeVar("B", default=Any)
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    E = TypeVar("E")  # the execution: a row, or what users hold of it
+    B = TypeVar("B")  # the backfill, likewise
+    T = TypeVar("T")  # an instant: microseconds, or a datetime
+
+
+class Enqueued(msgspec.Struct, Generic[E], frozen=True, gc=False):
     """An execution was created without a tick: enqueued, triggered, retried by an operator, or for a backfill, a tenant
     or a job that comes after another; its `trigger` says which. Emitted only if an observer wants it."""
 
-    execution: ExecutionRow
+    execution: E
 
 
-class Started(msgspec.Struct, frozen=True, gc=False):
+class Started(msgspec.Struct, Generic[E, T], frozen=True, gc=False):
     """An attempt of an execution begins in this process."""
 
-    execution: ExecutionRow
-    at: Micros
+    execution: E
+    at: T
 
 
-class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
+class AttemptEnded(msgspec.Struct, Generic[E], frozen=True, gc=False):
     """An attempt ended and the store accepted its ending; `state` is the new state of the execution. Also emitted for a
     parent whose children have ended, and for an execution that was cancelled before or between its attempts: then
     `tried` is false, and there is no duration."""
 
-    execution: ExecutionRow
+    execution: E
     state: State
     attempt: int
     duration_ms: float
@@ -41,36 +58,36 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     tried: bool = True
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class Skipped(msgspec.Struct, Generic[E], frozen=True):
     """An execution was recorded as skipped. Windows that a backfill skips have no event of their own: `BackfillEnded`
     has their number."""
 
-    execution: ExecutionRow
+    execution: E
     reason: str
     holder: str | None = None
 
 
-class Ticked(msgspec.Struct, frozen=True):
+class Ticked(msgspec.Struct, Generic[E], frozen=True):
     """A scheduler of this process materialised a tick, `late_ms` after its time."""
 
-    execution: ExecutionRow
+    execution: E
     late_ms: float
 
 
-class Rescued(msgspec.Struct, frozen=True):
+class Rescued(msgspec.Struct, Generic[E], frozen=True):
     """An execution was taken back from a worker whose lease ran out."""
 
-    execution: ExecutionRow
+    execution: E
     silent_ms: float
     state: State
     reason: str | None = None
     retry_in: float | None = None
 
 
-class Fenced(msgspec.Struct, frozen=True):
+class Fenced(msgspec.Struct, Generic[E], frozen=True):
     """A write was refused because the execution belongs to another worker by now."""
 
-    execution: ExecutionRow
+    execution: E
     write: str
 
 
@@ -123,50 +140,50 @@ class ClockJumped(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class OutsideHours(msgspec.Struct, frozen=True):
+class OutsideHours(msgspec.Struct, Generic[T], frozen=True):
     """The first tick that came while its job is closed: it waits for the opening, or is skipped. `until` is None
     when the job does not open within years."""
 
     job: str
-    until: Micros | None
+    until: T | None
     by: str
     waits: bool
 
 
-class Missed(msgspec.Struct, frozen=True):
+class Missed(msgspec.Struct, Generic[T], frozen=True):
     """Ticks whose time and grace are over although no scheduler materialised them. A watcher reports them once.
 
     `exact` is false when there were too many to count; `schedulers` is the number of live schedulers.
     """
 
     job: str
-    first: Micros
-    last: Micros
+    first: T
+    last: T
     count: int
     exact: bool
     schedulers: int
 
 
-class BackfillBegan(msgspec.Struct, frozen=True):
+class BackfillBegan(msgspec.Struct, Generic[B], frozen=True):
     """A backfill was created in this process."""
 
-    backfill: BackfillRow
+    backfill: B
 
 
-class BackfillEnded(msgspec.Struct, frozen=True):
+class BackfillEnded(msgspec.Struct, Generic[B], frozen=True):
     """A backfill has ended; this process made its last step."""
 
-    backfill: BackfillRow
+    backfill: B
 
 
-Event: TypeAlias = (
-    Enqueued
-    | Started
-    | AttemptEnded
-    | Skipped
-    | Ticked
-    | Rescued
-    | Fenced
+RowEvent: TypeAlias = (
+    Enqueued[ExecutionRow]
+    | Started[ExecutionRow, Micros]
+    | AttemptEnded[ExecutionRow]
+    | Skipped[ExecutionRow]
+    | Ticked[ExecutionRow]
+    | Rescued[ExecutionRow]
+    | Fenced[ExecutionRow]
     | Running
     | Stopping
     | Stopped
@@ -174,8 +191,8 @@ Event: TypeAlias = (
     | Pruned
     | SkewNoticed
     | ClockJumped
-    | OutsideHours
-    | Missed
-    | BackfillBegan
-    | BackfillEnded
+    | OutsideHours[Micros]
+    | Missed[Micros]
+    | BackfillBegan[BackfillRow]
+    | BackfillEnded[BackfillRow]
 )

@@ -20,6 +20,7 @@ PUBLIC = [
     "CommandRefused",
     "ConfigurationError",
     "DuplicateRegistration",
+    "Event",
     "Execution",
     "ExecutionCancelled",
     "ExecutionNotFound",

@@ -12,10 +12,10 @@ import pytest
 from mainspring.model.events import (
     AttemptEnded,
     ClockJumped,
-    Event,
     Fenced,
     Pruned,
     Rescued,
+    RowEvent,
     Running,
     SkewNoticed,
     Skipped,
@@ -41,7 +41,7 @@ class Records(logging.Handler):
         self.records.append(record)
 
 
-def lines(event: Event, level: int = logging.DEBUG) -> list[logging.LogRecord]:
+def lines(event: RowEvent, level: int = logging.DEBUG) -> list[logging.LogRecord]:
     logger = logging.Logger("mainspring", level)
     handler = Records()
     logger.addHandler(handler)
@@ -49,7 +49,7 @@ def lines(event: Event, level: int = logging.DEBUG) -> list[logging.LogRecord]:
     return handler.records
 
 
-def one(event: Event) -> Any:
+def one(event: RowEvent) -> Any:
     (record,) = lines(event)
     return record
 
@@ -60,7 +60,7 @@ def ended(state: State, **fields: Any) -> AttemptEnded:
 
 @pytest.mark.req("OBS-1")
 def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_and_tenant() -> None:
-    events: list[Event] = [
+    events: list[RowEvent] = [
         Started(RUN, 0),
         ended(State.COMPLETED, reason="completed"),
         ended(State.FAILED, error="ValueError: no", reason="failed"),
@@ -101,7 +101,7 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         (ClockJumped(-7200.0), "WARNING", "clock_jump"),
     ],
 )
-def test_levels_and_names(event: Event, level: str, name: str) -> None:
+def test_levels_and_names(event: RowEvent, level: str, name: str) -> None:
     record = one(event)
     assert (record.levelname, record.event) == (level, name)
     assert record.getMessage().startswith(name)

@@ -11,10 +11,10 @@ from mainspring import InvalidValue, JobContext, Mainspring
 from mainspring.model.events import (
     AttemptEnded,
     Enqueued,
-    Event,
     Fenced,
     Missed,
     Rescued,
+    RowEvent,
     Skipped,
     Started,
     Stopped,
@@ -67,7 +67,7 @@ def ended(state: State, reason: str = "") -> AttemptEnded:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_an_event_is_worth(statsd: StatsD, daemon: socket.socket, event: Event, metrics: list[str]) -> None:
+def test_what_an_event_is_worth(statsd: StatsD, daemon: socket.socket, event: RowEvent, metrics: list[str]) -> None:
     statsd(event)
     assert daemon.recv(2_000).decode().splitlines() == [f"mainspring.shop_crawl__all.{metric}" for metric in metrics]
     assert statsd.hears(type(event))

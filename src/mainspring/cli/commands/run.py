@@ -17,7 +17,7 @@ from ...app.mainspring import Mainspring
 from ...app.process import uses_uvloop
 from ...config.settings import SETTINGS as ALL_SETTINGS
 from ...model.errors import MainspringError, nearest
-from ...model.events import Event, Running
+from ...model.events import Running
 from ...model.values.reading import duration
 from ...observe.logs.setup import already_configured, configure_logging
 from ..load import load_app
@@ -150,7 +150,7 @@ class OrphanWatch:
         self._app = app
         self._task: asyncio.Task[None] | None = None
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: object) -> None:
         if isinstance(event, Running):
             self._task = asyncio.get_running_loop().create_task(self._report())
 

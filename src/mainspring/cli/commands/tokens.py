@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.access.api_tokens import NewToken, Token, token_json
+from ...core.access.api_tokens import NewToken, TokenView, token_json
 from ...core.render.entities import instant_text
-from ...model.time.instants import Micros, to_micros
 from ...model.values.access import Role
 from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import moment, note, now, without_distance
+from ..screens.output import moment, note, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
 
@@ -34,7 +33,7 @@ def create_token(session: ClientSession, name: str, role: str, expires: str | No
         return await app.tokens.create(name, role, expires=expires, by=operator()), app.settings.api_tokens
 
     made, taken = session.call(work)
-    shape = {"token": made.text.reveal(), **token_json(made.token, _micros())}
+    shape = {"token": made.text.reveal(), **token_json(made.token)}
     session.show(shape, lambda: click.echo(made.text.reveal()))
     if not session.wants_json:
         end = "until it is revoked" if made.token.expires_at is None else f"until {instant_text(made.token.expires_at)}"
@@ -48,7 +47,7 @@ def create_token(session: ClientSession, name: str, role: str, expires: str | No
 def list_tokens(session: ClientSession) -> None:
     """Every token, also expired and revoked ones, without the secret."""
     found = session.call(lambda app: app.tokens.all())
-    session.show([token_json(item, _micros()) for item in found], lambda: _print_tokens(found))
+    session.show([token_json(item) for item in found], lambda: _print_tokens(found))
 
 
 @token.command("revoke")
@@ -57,10 +56,10 @@ def list_tokens(session: ClientSession) -> None:
 def revoke_token(session: ClientSession, token_id: str) -> None:
     """Revoke a token, by its id or its name. Running servers refuse it within seconds."""
     revoked = session.call(lambda app: app.tokens.revoke(token_id, by=operator()))
-    session.show(token_json(revoked, _micros()), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
+    session.show(token_json(revoked), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
 
 
-def _print_tokens(found: Sequence[Token]) -> None:
+def _print_tokens(found: Sequence[TokenView]) -> None:
     if not found:
         click.echo("There are no tokens. Create one with: mainspring token create NAME --role operator")
         return
@@ -68,14 +67,10 @@ def _print_tokens(found: Sequence[Token]) -> None:
         Column("ID", lambda token: token.id),
         Column("NAME", lambda token: token.name, "cut"),
         Column("ROLE", lambda token: token.role.value),
-        Column("STATUS", lambda token: token.state(_micros())),
+        Column("STATUS", lambda token: token.status),
         Column("EXPIRES", lambda token: moment(token.expires_at), "keep", without_distance),
         Column("LAST USED", lambda token: moment(token.last_used_at), "drop", without_distance),
         Column("CREATED", lambda token: moment(token.created_at), "drop", without_distance),
         Column("BY", lambda token: token.created_by, "drop"),
     ]
     print_table(columns, found)
-
-
-def _micros() -> Micros:
-    return to_micros(now())

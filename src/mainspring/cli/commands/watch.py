@@ -13,7 +13,7 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.monitoring.missed_runs import REASONS, MissedRuns
-from ...core.monitoring.watchdog import Late
+from ...core.monitoring.watchdog import LateJob
 from ...core.render.entities import instant_text, missed_json
 from ...model.errors import StoreError
 from ...model.values.reading import duration
@@ -83,7 +83,7 @@ async def _keep_watching(app: Mainspring, seconds: float) -> bool:
     return content
 
 
-def late_shape(one: Late) -> dict[str, Any]:
+def late_shape(one: LateJob) -> dict[str, Any]:
     return {
         "job": one.job,
         "first_missed": instant_text(one.first_at),
@@ -106,7 +106,7 @@ _HISTORY = [
 ]
 
 
-def _print(found: Sequence[Late]) -> None:
+def _print(found: Sequence[LateJob]) -> None:
     if found:
         print_table(_COLUMNS, found)
     else:

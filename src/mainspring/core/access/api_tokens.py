@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,8 @@ from ..render.entities import Instant, JsonForm, rendered
 
 PAGE = 1_000
 LONGEST_LIFE = 10 * 366 * 86_400.0
+
+TokenStatus: TypeAlias = Literal["active", "expired", "revoked"]
 
 _TEXT = re.compile(r"mainspring_([0-9a-f]{16})_([0-9a-f]{64})")
 
@@ -60,32 +62,45 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         """Compares in constant time, so that the duration reveals nothing about the secret."""
         return hmac.compare_digest(self.digest, digest_of(secret))
 
-    def state(self, now: Micros) -> str:
+    def state(self, now: Micros) -> TokenStatus:
         if self.revoked is not None:
             return "revoked"
         return "expired" if self.expires is not None and self.expires <= now else "active"
 
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created)
+    def view(self, now: Micros) -> TokenView:
+        return TokenView(
+            id=self.id,
+            name=self.name,
+            role=self.role,
+            status=self.state(now),
+            created_at=to_datetime(self.created),
+            created_by=self.created_by,
+            expires_at=maybe_datetime(self.expires),
+            last_used_at=maybe_datetime(self.last_used),
+            revoked_at=maybe_datetime(self.revoked),
+            revoked_by=self.revoked_by,
+        )
 
-    @property
-    def expires_at(self) -> datetime | None:
-        return maybe_datetime(self.expires)
 
-    @property
-    def last_used_at(self) -> datetime | None:
-        return maybe_datetime(self.last_used)
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """An API token as users see it, without its digest. `last_used_at` is accurate to about a minute."""
 
-    @property
-    def revoked_at(self) -> datetime | None:
-        return maybe_datetime(self.revoked)
+    id: str
+    name: str
+    role: Role
+    status: TokenStatus
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    revoked_by: str | None
 
 
 class NewToken(msgspec.Struct, frozen=True):
     """A token that was just created, with its text, which is never available again."""
 
-    token: Token
+    token: TokenView
     text: Secret
 
 
@@ -119,22 +134,18 @@ class Tokens:
         audit = self._audit("create", token, by, now, after=_summary(token))
         if not await self._write(token, 0, audit):
             raise StoreError(f"the id {id} of the new token is taken; try again")
-        return NewToken(token, Secret(f"mainspring_{id}_{secret}"))
+        return NewToken(token.view(now), Secret(f"mainspring_{id}_{secret}"))
 
-    async def all(self) -> list[Token]:
+    async def all(self) -> list[TokenView]:
         """Every token, including expired and revoked ones, oldest first."""
-        tokens: list[Token] = []
-        after = ""
-        while page := await self._store.list_entries("token", "", after=after, limit=PAGE):
-            tokens += [token for entry in page if (token := _decoded(entry)) is not None]
-            after = page[-1].key
-        return sorted(tokens, key=lambda token: (token.created, token.id))
+        tokens, now = await self._all(), await self._store.now()
+        return [token.view(now) for token in tokens]
 
     async def find(self, id: str) -> Token | None:
         entries = await self._store.entries("token", "", [id])
         return _decoded(entries[0]) if entries else None
 
-    async def revoke(self, ref: str, *, by: str) -> Token:
+    async def revoke(self, ref: str, *, by: str) -> TokenView:
         """Revoke a token by id, or by a name that only one active token has."""
         words("by", by)
         while True:
@@ -145,26 +156,34 @@ class Tokens:
             revoked = msgspec.structs.replace(token, revoked=now, revoked_by=by)
             audit = self._audit("revoke", token, by, now, before=_summary(token), after=_summary(revoked))
             if await self._write(revoked, token.version, audit):
-                return revoked
+                return revoked.view(now)
 
-    async def revoke_id(self, id: str, *, by: str) -> Token:
+    async def revoke_id(self, id: str, *, by: str) -> TokenView:
         """Revoke a token by id only."""
         if await self.find(id) is None:
             raise TokenNotFound(id)
         return await self.revoke(id, by=by)
 
     async def used(self, token: Token) -> Token:
-        """ProgressReport that it was used now. Lost to any other write of the entry, which may be its end."""
+        """Record that it was used now. Gives way to any other write of the entry, such as its revocation."""
         noted = msgspec.structs.replace(token, last_used=await self._store.now())
         won = await self._write(noted, token.version, None)
         return msgspec.structs.replace(noted, version=token.version + 1) if won else token
 
     # --- inside -------------------------------------------------------------------------------------------
+    async def _all(self) -> list[Token]:
+        tokens: list[Token] = []
+        after = ""
+        while page := await self._store.list_entries("token", "", after=after, limit=PAGE):
+            tokens += [token for entry in page if (token := _decoded(entry)) is not None]
+            after = page[-1].key
+        return sorted(tokens, key=lambda token: (token.created, token.id))
+
     async def _named(self, ref: str, now: Micros) -> Token:
         found = await self.find(ref)
         if found is not None:
             return found
-        same = [token for token in await self.all() if token.name == ref]
+        same = [token for token in await self._all() if token.name == ref]
         active = [token for token in same if token.state(now) == "active"] or same
         if not active:
             raise TokenNotFound(ref)
@@ -186,7 +205,7 @@ class TokenJson(JsonForm):
     id: str
     name: str
     role: Role
-    status: Literal["active", "expired", "revoked"]
+    status: TokenStatus
     created_at: Instant
     created_by: str
     expires_at: Instant | None
@@ -195,9 +214,8 @@ class TokenJson(JsonForm):
     revoked_by: str | None
 
 
-def token_json(token: Token, now: Micros) -> dict[str, Any]:
-    """The JSON form of a token, without its digest."""
-    return rendered(TokenJson, token, status=token.state(now))
+def token_json(token: TokenView) -> dict[str, Any]:
+    return rendered(TokenJson, token)
 
 
 def _life(expires: Any) -> float:
@@ -218,7 +236,7 @@ def _summary(token: Token) -> str:
     fields = {
         "name": token.name,
         "role": token.role,
-        "expires": token.expires_at,
-        "revoked": token.revoked_at,
+        "expires": maybe_datetime(token.expires),
+        "revoked": maybe_datetime(token.revoked),
     }
     return msgspec.json.encode({name: value for name, value in fields.items() if value}).decode()

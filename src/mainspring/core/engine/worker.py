@@ -27,7 +27,7 @@ from ...model.errors import StoreError
 from ...model.events import AttemptEnded, Fenced, Started
 from ...model.execution import ExecutionRow, Outcome, State
 from ...model.store.messages import Blocked, Change, ClaimRequest, Exchanged, HeartbeatReply
-from ...model.time.instants import SECOND
+from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import Chance
 from ..cancelling import cancel_all, is_superseded, of_stopped_jobs
 from ..declaring.registry import Registry
@@ -515,7 +515,7 @@ class Worker:
             await asyncio.sleep(FIRST_PAUSE)
 
 
-def attempt_ended(execution: ExecutionRow, outcome: Outcome, change: Change) -> AttemptEnded:
+def attempt_ended(execution: ExecutionRow, outcome: Outcome, change: Change) -> AttemptEnded[ExecutionRow]:
     return AttemptEnded(
         execution=execution,
         state=change.to,
@@ -528,11 +528,11 @@ def attempt_ended(execution: ExecutionRow, outcome: Outcome, change: Change) -> 
     )
 
 
-def _completed_event(ending: _Ending) -> AttemptEnded:
+def _completed_event(ending: _Ending) -> AttemptEnded[ExecutionRow]:
     execution, outcome = ending.run.execution, ending.outcome
     took = (outcome.ended - outcome.started) / 1000
     return AttemptEnded(execution, ending.change.to, execution.failures + 1, took, reason="completed")
 
 
-def _start_event(run: Run) -> Started:
+def _start_event(run: Run) -> Started[ExecutionRow, Micros]:
     return Started(run.execution, run.started)

@@ -45,16 +45,21 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool = True
 
     @property
-    def first_at(self) -> datetime:
-        return to_datetime(self.first)
-
-    @property
-    def last_at(self) -> datetime:
-        return to_datetime(self.last)
-
-    @property
     def key(self) -> str:
         return entry_key(self.id, self.first)
+
+    def view(self) -> LateJob:
+        return LateJob(self.job, to_datetime(self.first), to_datetime(self.last), self.count, self.exact)
+
+
+class LateJob(msgspec.Struct, frozen=True):
+    """A job that should have run, and its missed ticks. `exact` is false when there were too many to count."""
+
+    job: str
+    first_at: datetime
+    last_at: datetime
+    count: int
+    exact: bool
 
 
 class Watchdog:
@@ -63,7 +68,7 @@ class Watchdog:
         self.ledger = MissedLedger(store)
         self._expiry = EntryExpiry(store, clock, KIND, _expired)
 
-    async def look(self) -> list[Late]:
+    async def look(self) -> list[LateJob]:
         """Every job that is late now. Missed ticks that are not in the ledger yet are entered and reported."""
         page = await self._store.due_jobs(MOST)
         calendars = await self._calendars.of(page.jobs)
@@ -72,7 +77,7 @@ class Watchdog:
         if found:
             await self._report(found, page.now)
         await self._expiry.now_and_then()
-        return [each for _, each in found]
+        return [each.view() for _, each in found]
 
     async def _report(self, found: Sequence[tuple[Job, Late]], now: Micros) -> None:
         keys = [late.key for _, late in found]
@@ -130,7 +135,7 @@ def _happens(job: Job, calendars: Mapping[str, Calendar]) -> bool:
     return hours is None or (hours.keeps(job.next_run) and hours.run_at(job.next_run) == job.next_run)
 
 
-def _event(job: Job, late: Late, entry: MissedEntry, schedulers: int) -> Missed:
+def _event(job: Job, late: Late, entry: MissedEntry, schedulers: int) -> Missed[Micros]:
     """What is new since the last confirmed report."""
     last, count = entry.reported()
     if last is None:

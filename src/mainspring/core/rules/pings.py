@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from ...model.errors import InvalidValue
 from ...model.events import AttemptEnded, Rescued, Started
 from ...model.execution import ExecutionRow, State
+from ...model.time.instants import Micros
 
 WHEN = ("success", "failure", "start")
 LONGEST = 1_000
@@ -30,7 +31,7 @@ def check_ping(value: Any) -> dict[str, str]:
     return {when: _address(url) for when, url in given.items()}
 
 
-def address_of(event: Started | AttemptEnded | Rescued) -> str | None:
+def address_of(event: Started[ExecutionRow, Micros] | AttemptEnded[ExecutionRow] | Rescued[ExecutionRow]) -> str | None:
     """The address for this event. An attempt that will be retried has neither succeeded nor failed."""
     execution = event.execution
     if not names_addresses(execution):

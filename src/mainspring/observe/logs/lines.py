@@ -17,12 +17,12 @@ from ...model.events import (
     BackfillEnded,
     ClockJumped,
     Enqueued,
-    Event,
     Fenced,
     Missed,
     OutsideHours,
     Pruned,
     Rescued,
+    RowEvent,
     Running,
     SkewNoticed,
     Skipped,
@@ -33,7 +33,7 @@ from ...model.events import (
     Trouble,
 )
 from ...model.execution import ExecutionRow, State
-from ...model.time.instants import to_datetime
+from ...model.time.instants import Micros, to_datetime
 from .context import fields_of_execution as _of
 from .formats import message
 
@@ -51,6 +51,8 @@ class LogLines:
     LogLines('billing.jobs')
     """
 
+    takes_rows = True
+
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger(NAME)
 
@@ -63,7 +65,7 @@ class LogLines:
     def wants_any(self, kind: type, executions: Sequence[ExecutionRow]) -> bool:
         return self._logger.isEnabledFor(DEBUG if kind is Enqueued else INFO)
 
-    def __call__(self, event: Event, /) -> None:
+    def __call__(self, event: RowEvent, /) -> None:
         match event:
             case Enqueued():
                 self._line(DEBUG, "job_enqueued", _of(event.execution))
@@ -113,7 +115,7 @@ class LogLines:
         if self._logger.isEnabledFor(INFO):
             self._record(INFO, "stopping", fields, f"stopping: {words}")
 
-    def _ended(self, event: AttemptEnded) -> None:
+    def _ended(self, event: AttemptEnded[ExecutionRow]) -> None:
         level, name = _ending(event)
         if not self._logger.isEnabledFor(level):
             return
@@ -128,7 +130,7 @@ class LogLines:
         else:
             self._line(level, name, fields, error=event.error, reason=event.reason, retry_in=event.retry_in)
 
-    def _skipped(self, event: Skipped) -> None:
+    def _skipped(self, event: Skipped[ExecutionRow]) -> None:
         missed = event.execution.metadata if event.reason == "missed" else {}
         details = {"missed_" + key: missed[key] for key in ("count", "from", "to") if key in missed}
         self._line(
@@ -140,7 +142,7 @@ class LogLines:
             **details,
         )
 
-    def _rescued(self, event: Rescued) -> None:
+    def _rescued(self, event: Rescued[ExecutionRow]) -> None:
         fields = _of(event.execution)
         age = round(event.silent_ms, 1)
         self._line(
@@ -152,7 +154,7 @@ class LogLines:
         elif event.state is State.PENDING:
             self._line(WARNING, "job_retry", fields, error=error, reason="worker_lost", retry_in=event.retry_in)
 
-    def _missed(self, event: Missed) -> None:
+    def _missed(self, event: Missed[Micros]) -> None:
         times = {"from": to_datetime(event.first).isoformat(), "to": to_datetime(event.last).isoformat()}
         fields = {"job": event.job, "missed_count": event.count, **{f"missed_{key}": at for key, at in times.items()}}
         self._line(ERROR, "job_missed", fields, exact=None if event.exact else False, schedulers=event.schedulers)
@@ -184,7 +186,7 @@ class LogLines:
         logger.handle(record)
 
 
-def _ending(event: AttemptEnded) -> tuple[int, str]:
+def _ending(event: AttemptEnded[ExecutionRow]) -> tuple[int, str]:
     match event.state:
         case State.FAILED:
             return ERROR, "job_failed"
@@ -200,7 +202,7 @@ def _ending(event: AttemptEnded) -> tuple[int, str]:
             return INFO, "job_end"
 
 
-def _reason(event: AttemptEnded) -> str | None:
+def _reason(event: AttemptEnded[ExecutionRow]) -> str | None:
     """The reason of an ending, if it says more than the state."""
     return None if event.reason == event.state.value else event.reason
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...model.events import AttemptEnded, Fenced, Missed, Rescued, Skipped, Started
 from ...model.execution import ExecutionRow, State
+from ...model.time.instants import Micros
 
 DURATIONS = (0.01, 0.1, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
 LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0)
@@ -109,7 +110,9 @@ class ProcessCounts:
             counts = self.jobs.get(name) or self._new(name)
             (counts.lateness if started else counts.durations).observe_all(values)
 
-    def _rare(self, event: Skipped | Rescued | Fenced | Missed) -> None:
+    def _rare(
+        self, event: Skipped[ExecutionRow] | Rescued[ExecutionRow] | Fenced[ExecutionRow] | Missed[Micros]
+    ) -> None:
         if isinstance(event, Missed):
             (self.jobs.get(event.job) or self._new(event.job)).missed += event.count
             return

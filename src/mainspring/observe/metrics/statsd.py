@@ -13,8 +13,8 @@ import socket
 from functools import lru_cache
 
 from ...model.errors import InvalidValue
-from ...model.events import AttemptEnded, Enqueued, Event, Fenced, Missed, Rescued, Skipped, Started, Ticked
-from ...model.execution import State
+from ...model.events import AttemptEnded, Enqueued, Fenced, Missed, Rescued, RowEvent, Skipped, Started, Ticked
+from ...model.execution import ExecutionRow, State
 
 _log = logging.getLogger("mainspring.observe")
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%]+)\]|(?P<name>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
@@ -29,6 +29,8 @@ class StatsD:
     Timers, in milliseconds: `duration` of an attempt, and `late`, how long after its time a tick was materialised.
     """
 
+    takes_rows = True
+
     def __init__(self, address: str, *, prefix: str = "mainspring", tags: bool = False) -> None:
         self._prefix, self._tags = prefix, tags
         self._socket = _connected(address)
@@ -37,7 +39,7 @@ class StatsD:
     def hears(self, kind: type) -> bool:
         return kind in _KINDS
 
-    def __call__(self, event: Event, /) -> None:
+    def __call__(self, event: RowEvent, /) -> None:
         if type(event) not in _KINDS:
             return
         try:
@@ -50,7 +52,7 @@ class StatsD:
         if self._socket is not None:
             self._socket.close()
 
-    def lines(self, event: Event) -> list[str]:
+    def lines(self, event: RowEvent) -> list[str]:
         """The metrics of this event, one on each line."""
         match event:
             case AttemptEnded():
@@ -70,7 +72,7 @@ class StatsD:
             case _:
                 return []
 
-    def _ending(self, event: AttemptEnded) -> str | None:
+    def _ending(self, event: AttemptEnded[ExecutionRow]) -> str | None:
         if event.state is State.PENDING:
             return None if event.reason in ("snoozed", "handed_back") else "retried"
         return event.state.value if event.state.final else None

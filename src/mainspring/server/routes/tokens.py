@@ -23,8 +23,7 @@ TokenId = Annotated[str, Path(max_length=100, description="The id of the token."
 @router.get("", operation_id="list_tokens", responses=answers({200: (TokensJson, "Tokens without secrets.")}))
 async def list_tokens(call: Administering, wanted: Annotated[TokenList, Query()]) -> Response:
     """Every token there is or was, oldest first, without its secret."""
-    tokens, now = await call.engine.tokens.all(), await call.engine.queries.now()
-    return respond(json(listed((token_json(token, now) for token in tokens), wanted)))
+    return respond(json(listed((token_json(token) for token in await call.engine.tokens.all()), wanted)))
 
 
 @router.post(
@@ -41,16 +40,16 @@ async def create_token(call: AdminPosting, body: TokenCreate) -> Response:
     async def work(_: str | None) -> Answer:
         nonlocal made
         made = await call.engine.tokens.create(body.name, body.role.value, expires=body.expires, by=call.by)
-        return json({**token_json(made.token, made.token.created), "token": None}, 201)
+        return json({**token_json(made.token), "token": None}, 201)
 
     answer = await call.once(work)
     if made is None:
         return answer
-    return respond(json({**token_json(made.token, made.token.created), "token": made.text.reveal()}, 201))
+    return respond(json({**token_json(made.token), "token": made.text.reveal()}, 201))
 
 
 @router.delete("/{id}", operation_id="revoke_token", responses=answers({200: (TokenJson, "It is revoked.")}, 404, 409))
 async def revoke_token(call: Administering, id: TokenId) -> Response:
     """End a token. Running servers follow within seconds. What is known of it stays in the list."""
     revoked = await call.engine.tokens.revoke_id(id, by=call.by)
-    return respond(json(token_json(revoked, await call.engine.queries.now())))
+    return respond(json(token_json(revoked)))

@@ -9,15 +9,14 @@ import pytest
 
 from mainspring import Mainspring, every
 from mainspring.model.events import Missed
-from mainspring.model.time.instants import to_micros
 from mainspring.testing.clock import FakeClock
 from tests.support import ON_A_FAKE_CLOCK, Nodes, Seen, until
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def at(**distance: float) -> int:
-    return to_micros(START + timedelta(**distance))
+def at(**distance: float) -> datetime:
+    return START + timedelta(**distance)
 
 
 class Absent:
@@ -44,14 +43,14 @@ async def test_missed_ticks_are_told_once_over_any_number_of_watchers(nodes: Nod
         assert await one.monitoring.late() == []  # its grace of a minute is not over
         absent.clock.advance("21m")
         (late,) = await one.monitoring.late()
-        assert (late.job, late.first, late.last, late.count) == ("tick", at(minutes=10), at(minutes=30), 3)
+        assert (late.job, late.first_at, late.last_at, late.count) == ("tick", at(minutes=10), at(minutes=30), 3)
         assert [late] == await other.monitoring.late()
         (event,) = heard.of(Missed) + heard_too.of(Missed)
         assert event == Missed("tick", at(minutes=10), at(minutes=30), 3, True, 0)
 
         absent.clock.advance("20m")
         (late,) = await other.monitoring.late()
-        assert (late.first, late.last, late.count) == (at(minutes=10), at(minutes=50), 5)
+        assert (late.first_at, late.last_at, late.count) == (at(minutes=10), at(minutes=50), 5)
         await one.monitoring.late()
         assert heard_too.of(Missed) == [Missed("tick", at(minutes=40), at(minutes=50), 2, True, 0)]
         assert heard.of(Missed) == [event]
@@ -92,7 +91,7 @@ async def test_what_a_watcher_had_no_time_to_report_is_reported_by_the_next(memo
         assert [event.count for event in heard.of(Missed)] == [1, 1, 1]
         (stretch,) = await watcher.monitoring.missed_runs("tick")
         assert (stretch.job, stretch.count) == ("tick", 3)
-        assert (stretch.first_at, stretch.last_at) == (START + timedelta(minutes=10), START + timedelta(minutes=30))
+        assert (stretch.first_at, stretch.last_at) == (at(minutes=10), at(minutes=30))
         assert await watcher.monitoring.missed_runs("other") == []
     finally:
         await watcher.close()
@@ -157,7 +156,7 @@ async def test_a_paused_job_is_not_late_and_a_moved_run_may_be(memory_nodes: Nod
         await app.move_occurrence("tick", START + timedelta(hours=1), to=START + timedelta(minutes=30))
         absent.clock.advance("40m")
         (late,) = await app.monitoring.late()
-        assert (late.first, late.count) == (at(minutes=30), 1)
+        assert (late.first_at, late.count) == (at(minutes=30), 1)
         await app.pause("tick")
         absent.clock.advance("5h")
         assert await app.monitoring.late() == []

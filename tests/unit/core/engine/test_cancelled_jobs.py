@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mainspring import Mainspring, Unique
-from mainspring.model.events import AttemptEnded, Event
+from mainspring.model.events import AttemptEnded
 from mainspring.model.execution import State
 from mainspring.observe.metrics.process_counters import ProcessCounts
 from mainspring.testing import harness
@@ -24,7 +24,7 @@ class Told:
         self.cancelled: list[AttemptEnded] = []
         self.counts = ProcessCounts(10)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: object) -> None:
         self.counts(event)
         if isinstance(event, AttemptEnded) and event.state is State.CANCELLED:
             self.cancelled.append(event)
