@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mainspring import Execution, JobContext, Mainspring, Retry, State
-from mainspring.app.adapters import make_store
+from mainspring.app.adapters import SystemClock, make_store
 from mainspring.core.ports import Store
 from mainspring.core.views.execution import row_of
 from mainspring.model.errors import StoreError
@@ -54,7 +54,7 @@ def without_log_lines(caplog: pytest.LogCaptureFixture) -> None:
 async def forgetful(database: str) -> AsyncIterator[tuple[Mainspring, ForgetfulStore, list[tuple[str, int]]]]:
     """An application that fails on the first run of each execution, its store, and the runs there were."""
     plain = Mainspring(database, **FAST)
-    store = ForgetfulStore(make_store(plain.settings, plain.clock))
+    store = ForgetfulStore(make_store(plain.settings, SystemClock()))
     app = Mainspring(store, **FAST)  # type: ignore[arg-type]
     runs: list[tuple[str, int]] = []
 
