@@ -10,10 +10,10 @@ from mainspring.core.ports import Clock, Store, Topic, Unsubscribe
 from mainspring.redis.announcing_store import AnnouncingStore
 from mainspring.redis.wakeups import RedisWakeups
 from mainspring.stores.memory import MemoryStore
-from mainspring.testing.conformance.cancelling import Cancelling
-from mainspring.testing.conformance.insert import Inserts
+from mainspring.testing.conformance.executions.cancelling import Cancelling
+from mainspring.testing.conformance.executions.insert import Inserts
+from mainspring.testing.conformance.executions.settling import Settling
 from mainspring.testing.conformance.jobs import JobDeletion, JobWrites
-from mainspring.testing.conformance.settling import Settling
 from mainspring.testing.conformance.wakeups import WakeUps
 from tests.valkey_server import valkey
 

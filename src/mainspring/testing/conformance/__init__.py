@@ -15,25 +15,25 @@ Tests are coroutine methods; the project's conftest runs them. Time is a FakeClo
 from __future__ import annotations
 
 from .base import StoreSuite
-from .cancelling import Cancelling, StoppedJobs
-from .claiming import Claiming, ClaimOrder, ExclusiveExecutions, FutureWork
-from .content import Content
 from .copying import Copying
 from .entries import ReadingEntries, WritingEntries
-from .equivalence import Equivalence
-from .execution_lists import Children, ExecutionLists
-from .fencing import Fencing, Heartbeats, ProgressReports, Rescue
+from .equivalence.equivalence import Equivalence
+from .executions.cancelling import Cancelling, StoppedJobs
+from .executions.claiming import Claiming, ClaimOrder, ExclusiveExecutions, FutureWork
+from .executions.content import Content
+from .executions.fencing import Fencing, Heartbeats, ProgressReports, Rescue
+from .executions.insert import Inserts, OverlapKeys, UniqueKeys
+from .executions.lists import Children, ExecutionLists
+from .executions.settling import KeepingFinished, Settling
+from .executions.staging import FreedKeys, Staging
 from .housekeeping import AuditTrail, Retention, Workers
-from .insert import Inserts, OverlapKeys, UniqueKeys
 from .job_lists import JobLists
 from .jobs import JobDeletion, JobReads, JobWrites
-from .limits import ConcurrencyLimits, RateLimits
+from .limits.limits import ConcurrencyLimits, RateLimits
+from .limits.shares import Shares
+from .limits.wait_lines import WaitLines
 from .locks import Locks, StoreLocks
-from .settling import KeepingFinished, Settling
-from .shares import Shares
-from .staging import FreedKeys, Staging
 from .statistics import LiveCounting, Numbers, Statistics
-from .wait_lines import WaitLines
 from .wakeups import WakeUps
 
 __all__ = ["StoreConformance", "StoreSuite"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...model.store.entries import Entry, EntryWrite
 from .base import StoreSuite, World
-from .content import TEXTS
+from .executions.content import TEXTS
 
 KEYS = ("", " ", "A", "Z", "a", "a ", "aa", "ab", "b", "é", "\u0130", "漢", "\uffff", "\U0001f40d", "\U0010ffff")
 """In code point order. The empty key lies before every page and is never listed."""

@@ -10,14 +10,7 @@ import pytest
 from mainspring import Event, Execution, Mainspring
 from mainspring.app.adapters import observers_of
 from mainspring.core.views.events import _VIEWS, event_view
-from mainspring.model.events import (
-    AttemptEnded,
-    Missed,
-    OutsideHours,
-    RowEvent,
-    SkewNoticed,
-    Started,
-)
+from mainspring.model.events import AttemptEnded, Missed, OutsideHours, RowEvent, SkewNoticed, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.dispatch import Dispatcher
 from mainspring.observe.logs.lines import LogLines

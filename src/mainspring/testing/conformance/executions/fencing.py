@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import ExecutionRow, State
-from ...model.store.messages import CancelRequest, Exchanged, LogLine, ProgressReport
-from .base import LEASE, StoreSuite, World, ids
+from ....model.execution import ExecutionRow, State
+from ....model.store.messages import CancelRequest, Exchanged, LogLine, ProgressReport
+from ..base import LEASE, StoreSuite, World, ids
 
 
 async def lost(world: World) -> tuple[ExecutionRow, ExecutionRow]:

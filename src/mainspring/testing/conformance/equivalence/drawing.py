@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from ...model.execution import FINAL, State
-from ...model.limits import Limit
+from ....model.execution import FINAL, State
+from ....model.limits import Limit
 from .steps import (
     Add,
     Advance,

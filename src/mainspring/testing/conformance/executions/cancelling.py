@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import ExecutionRow, State
-from ...model.store.messages import Audit, CancelRequest
-from .base import StoreSuite, World, ids
+from ....model.execution import ExecutionRow, State
+from ....model.store.messages import Audit, CancelRequest
+from ..base import StoreSuite, World, ids
 
 
 def request(row: ExecutionRow, at: int = 5, reason: str = "asked", audit: Audit | None = None) -> CancelRequest:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ...model.execution import ExecutionRow, State
-from ...model.limits import Limit
-from .base import StoreSuite, World, ids
+from ....model.execution import ExecutionRow, State
+from ....model.limits import Limit
+from ..base import StoreSuite, World, ids
 from .limits import LOOK, add_limited, at_once, parked
 
 

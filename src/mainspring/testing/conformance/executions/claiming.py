@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from ...model.execution import ExecutionRow, State
-from ...model.store.messages import Exchanged
-from .base import LEASE, StoreSuite, World, as_claimed, ids
+from ....model.execution import ExecutionRow, State
+from ....model.store.messages import Exchanged
+from ..base import LEASE, StoreSuite, World, as_claimed, ids
 
 
 class Claiming(StoreSuite):

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from ...model.execution import ExecutionRow, State
-from .base import StoreSuite, World, ids
+from ....model.execution import ExecutionRow, State
+from ..base import StoreSuite, World, ids
 
 
 async def add_shares(world: World, names: str, **fields: Any) -> list[ExecutionRow]:

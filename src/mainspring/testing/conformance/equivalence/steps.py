@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from ...core.ports import Store
-from ...model.execution import AttemptRecord, ExecutionRow, State
-from ...model.job import Job, JobSpec, encode_spec
-from ...model.limits import Limit, encode_limits
-from ...model.store.entries import Entry, EntryWrite
-from ...model.store.messages import (
+from ....core.ports import Store
+from ....model.execution import AttemptRecord, ExecutionRow, State
+from ....model.job import Job, JobSpec, encode_spec
+from ....model.limits import Limit, encode_limits
+from ....model.store.entries import Entry, EntryWrite
+from ....model.store.messages import (
     Audit,
     CancelRequest,
     Change,
@@ -30,9 +30,9 @@ from ...model.store.messages import (
     PruneRule,
     WorkerInfo,
 )
-from ...model.time.instants import seconds_to_micros
-from ...model.triggers import encode_trigger, every
-from ..clock import FakeClock
+from ....model.time.instants import seconds_to_micros
+from ....model.triggers import encode_trigger, every
+from ...clock import FakeClock
 
 LEASE = 29.999_999
 LOCK_TTL = 59.999_999

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ...model.execution import ExecutionRow, State
-from .base import StoreSuite, World, ids
+from ....model.execution import ExecutionRow, State
+from ..base import StoreSuite, World, ids
 
 HALF_STEP = 2.5
 

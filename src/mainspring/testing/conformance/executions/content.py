@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from ...model.execution import State
-from ...model.store.messages import LogLine, ProgressReport
-from ...model.time.instants import to_datetime, to_micros
-from .base import StoreSuite, World
+from ....model.execution import State
+from ....model.store.messages import LogLine, ProgressReport
+from ....model.time.instants import to_datetime, to_micros
+from ..base import StoreSuite, World
 
 TEXTS = (
     "",

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import State
-from ...model.store.messages import Added
-from .base import StoreSuite, World, ids
+from ....model.execution import State
+from ....model.store.messages import Added
+from ..base import StoreSuite, World, ids
 
 
 class Inserts(StoreSuite):

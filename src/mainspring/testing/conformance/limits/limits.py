@@ -26,11 +26,11 @@ from typing import Any
 
 import pytest
 
-from ...model.execution import ExecutionRow, State
-from ...model.limits import Limit, encode_limits
-from ...model.store.copy_records import ExecutionRecord
-from ...model.store.messages import ExecutionQuery
-from .base import LEASE, StoreSuite, World, ids
+from ....model.execution import ExecutionRow, State
+from ....model.limits import Limit, encode_limits
+from ....model.store.copy_records import ExecutionRecord
+from ....model.store.messages import ExecutionQuery
+from ..base import LEASE, StoreSuite, World, ids
 
 LOOK = 5.0  # seconds after which a key is checked in any case
 

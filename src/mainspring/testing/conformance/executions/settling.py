@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import FINAL, AttemptRecord, State
-from ...model.store.messages import LogLine, ProgressReport
-from .base import StoreSuite, World, ids
+from ....model.execution import FINAL, AttemptRecord, State
+from ....model.store.messages import LogLine, ProgressReport
+from ..base import StoreSuite, World, ids
 
 KEEP_NO_SUCCESS = '{"keep_success":false}'
 

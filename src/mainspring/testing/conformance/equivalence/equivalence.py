@@ -16,12 +16,12 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...core.ports import Store
-from ...model.execution import ExecutionRow, State
-from ...model.store.messages import Blocked, Exchanged, ExecutionQuery, HeartbeatReply
-from ...stores.memory import MemoryStore
-from ..clock import FakeClock
-from .base import StoreSuite
+from ....core.ports import Store
+from ....model.execution import ExecutionRow, State
+from ....model.store.messages import Blocked, Exchanged, ExecutionQuery, HeartbeatReply
+from ....stores.memory import MemoryStore
+from ...clock import FakeClock
+from ..base import StoreSuite
 from .drawing import Drawing
 from .steps import Exchange, Script, Side, Step
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ...model.execution import ExecutionRow, State
-from ...model.store.messages import ExecutionQuery
-from .base import StoreSuite, World, ids
+from ....model.execution import ExecutionRow, State
+from ....model.store.messages import ExecutionQuery
+from ..base import StoreSuite, World, ids
 
 
 async def mixture(world: World) -> list[ExecutionRow]:
