@@ -61,10 +61,12 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.req("DEV-1")
 def test_right_calls_are_accepted(findings: Findings) -> None:
     assert findings[RIGHT] == {}
 
 
+@pytest.mark.req("DEV-1")
 def test_wrong_calls_are_reported(findings: Findings) -> None:
     lines = WRONG.read_text(encoding="utf-8").splitlines()
     marked = {number for number, line in enumerate(lines, 1) if "# wrong:" in line}
