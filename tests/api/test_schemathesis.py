@@ -39,8 +39,8 @@ ACCEPTED = ["2xx", "400", "404", "409", "412", "422"]
 """Answers to requests that fit the document: it cannot say what exists, in which state it is and which keys were used.
 That a 400 is given for a good reason only is checked by `only_rules_refuse`."""
 REJECTED = ["400", "401", "403", "404", "405", "406", "409", "413", "415", "422", "428", "429"]
-"""Answers to requests that do not fit it. A text that is too long may make the body larger than 1 MiB: that is a 413, as
-every operation with a body documents."""
+"""Answers to requests that do not fit it. A text that is too long may make the body larger than 1 MiB: that is a
+413, as every operation with a body documents."""
 READ_BY_CORE = (
     *("schedule", "timezone", "window", "resume_at"),
     *("interval_minutes", "interval_type", "overlap_limit"),  # one bounds the other, or needs it
