@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.admin import copy as copying
+from mainspring.admin import schema
 from mainspring.model.errors import InvalidValue, SchemaMismatch, StoreError
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.clock import FakeClock
@@ -92,6 +94,26 @@ async def test_a_newer_schema_is_refused_with_both_versions(path: Path) -> None:
     with connected(path) as connection, connection:
         connection.execute("UPDATE mainspring_meta SET value = 999 WHERE key = 'schema'")
     await refused(path, r"schema is at 999, this release needs \d+; update", SchemaMismatch)
+
+
+@pytest.mark.req("OPS-8")
+async def test_a_new_file_belongs_to_its_owner_alone_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        (tmp_path / "shared.db").touch(0o640)
+        (tmp_path / "linked.db").symlink_to(tmp_path / "target.db")
+        for name, mode in (("new.db", 0o600), ("shared.db", 0o640), ("linked.db", 0o600)):
+            async with opened(tmp_path / name) as store:
+                await store.add([execution(1)])
+                real = (tmp_path / name).resolve()
+                files = [real, real.with_name(f"{real.name}-wal"), real.with_name(f"{real.name}-shm")]
+                assert [file.stat().st_mode & 0o777 for file in files] == [mode] * 3
+        source, target = (f"sqlite:///{tmp_path / name}" for name in ("migrated.db", "copied.db"))
+        await schema.migrate(source)
+        await copying.copy(source, target, lambda *_: None)
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("[cm]*.db")} == {0o600}
+    finally:
+        os.umask(old)
 
 
 @pytest.mark.parametrize("path", [":memory:", "", "file::memory:?cache=shared"])

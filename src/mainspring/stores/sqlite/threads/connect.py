@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TypeAlias, TypeVar
 from ....model.errors import InvalidValue, StoreError
 
 T = TypeVar("T")
+_creating = threading.Lock()
 
 Hurry: TypeAlias = Callable[[], Exception | None]
 """Called while waiting for a lock: the reason to stop waiting, or None."""
@@ -22,6 +24,7 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.0002, 0.002
 _CACHE_KIB = 32_768
 _CHECKPOINT_PAGES = 4_000  # fold the log back every 16 MiB: fewer and larger writes than the default of 4 MiB
 _LOG_LIMIT = 64 * 1024 * 1024
+_MODE = 0o600  # parameters and results are nobody else's; SQLite gives the log and its index the mode of the file
 _NOT_WRITABLE = "the file or its directory cannot be written; change its permissions or give another path"
 
 
@@ -45,6 +48,7 @@ def no_hurry() -> None:
 
 def connect(path: str, synchronous: str, patience: float, hurry: Hurry = no_hurry) -> sqlite3.Connection:
     """Open the file in write-ahead-log mode. Errors are translated."""
+    _create(path)
     try:
         connection = sqlite3.connect(path, isolation_level=None, timeout=0.0, cached_statements=512)
     except sqlite3.Error as error:
@@ -55,6 +59,18 @@ def connect(path: str, synchronous: str, patience: float, hurry: Hurry = no_hurr
         connection.close()
         raise
     return connection
+
+
+def _create(path: str) -> None:
+    """Create a missing file, for its owner alone; an existing one keeps its mode.
+
+    One thread at a time: closing a file drops the locks that other threads of the process hold on it.
+    """
+    with _creating:
+        try:
+            os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE))
+        except OSError:
+            return  # it exists, or SQLite says why it cannot
 
 
 def _prepare(connection: sqlite3.Connection, path: str, synchronous: str) -> None:
