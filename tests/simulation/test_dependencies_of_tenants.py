@@ -73,7 +73,8 @@ class World:
             assert parent.job in self.listed, "what comes after finds its list"
             known = await rosters.create(self.store, parent, EVERYBODY, "w", now)
         async for names in rosters.names_of(self.store, parent.id, known):
-            await self.store.add([Tenants(parent, None).child(name, now) for name in names])
+            tenants = Tenants(parent, None)
+            await self.store.add([tenants.child(place, name, now) for place, name in enumerate(names)])
 
     async def follow_once(self, store: Any) -> None:
         await do_follow_ups(store, self.clock.now(), unheard)

@@ -58,7 +58,8 @@ class TenantRuns:
     async def page(
         self, id: str, status: str | Iterable[str] | None = None, limit: int = 100, offset: int = 0
     ) -> TenantPage:
-        """Failed tenants come first, completed ones last. An execution that is no parent has none."""
+        """Failed tenants come first, completed ones last, each in the order of the parent's list. An execution that is
+        no parent has none."""
         whole("limit", limit, 1, MAX_PAGE)
         whole("offset", offset, 0, MAX_OFFSET)
         wanted = states_of(status)
@@ -71,7 +72,11 @@ class TenantRuns:
                 offset = max(0, offset - count)
                 continue
             query = ExecutionQuery(
-                parent_id=parent.id, states=frozenset({state}), limit=limit - len(items), offset=offset
+                parent_id=parent.id,
+                states=frozenset({state}),
+                limit=limit - len(items),
+                offset=offset,
+                oldest_first=True,
             )
             items += [run_of(each) for each in await self._store.find(query) if each.tenant is not None]
             offset = 0
@@ -96,13 +101,15 @@ class TenantRuns:
         return await self._runs.retry(parent, by, seen, as_id, tenants)
 
     async def _unfinished(self, parent: ExecutionRow) -> list[str]:
-        """Every tenant of an ended parent has a record, unless retention has deleted it."""
-        query = ExecutionQuery(parent_id=parent.id, states=FINAL - {State.COMPLETED}, limit=PAGE)
+        """In the order of the parent's list. Every tenant of an ended parent has a record, unless retention has deleted
+        it."""
+        left = FINAL - {State.COMPLETED}
+        query = ExecutionQuery(parent_id=parent.id, states=left, limit=PAGE, oldest_first=True)
         names: list[str] = []
         while page := await self._store.find(query):
             names += [each.tenant for each in page if each.tenant is not None]
-            query = msgspec.structs.replace(query, before=page[-1].id)
-        return sorted(names)
+            query = msgspec.structs.replace(query, after=page[-1].id)
+        return names
 
 
 def run_of(execution: ExecutionRow) -> TenantRun:

@@ -16,7 +16,6 @@ import msgspec
 from ...model.execution import FINAL, State
 from ...model.job import Job
 from ...model.store.messages import ExecutionQuery
-from ...model.values.ids import tenant_id
 from ..ports import Store
 from ..tenants import rosters
 from .joins import Join, ParentEnding
@@ -136,9 +135,9 @@ async def _newest_for(
             return single
         if not run.tenants:
             return single or run
-        part = await store.execution(tenant_id(run.id, tenant))
-        if part is not None:
-            return msgspec.structs.replace(run, state=part.state, tenants=False)
+        parts = await store.find(ExecutionQuery(parent_id=run.id, tenant=tenant, limit=1))
+        if parts:
+            return msgspec.structs.replace(run, state=parts[0].state, tenants=False)
     whole = next((run for run in runs if not run.some), None)
     if single is not None or whole is None:
         return single
@@ -147,17 +146,18 @@ async def _newest_for(
 
 
 async def _names(store: Store, parent: ParentEnding) -> list[str]:
-    """In roster order. The roster is removed a day after the end; the executions stay longer."""
+    """In roster order, which is that of the executions' ids. The roster is removed a day after the end; the executions
+    stay longer."""
     known = await rosters.stored(store, parent.id)
     if known is None:
-        return sorted([name async for name in _children(store, parent, FINAL)])
+        return [name async for name in _children(store, parent, FINAL)]
     return [name async for some in rosters.names_of(store, parent.id, known) for name in some]
 
 
 async def _children(store: Store, parent: ParentEnding, states: frozenset[State]) -> AsyncIterator[str]:
-    before: str | None = None
-    while page := await store.find(ExecutionQuery(parent_id=parent.id, states=states, limit=PAGE, before=before)):
+    query = ExecutionQuery(parent_id=parent.id, states=states, limit=PAGE, oldest_first=True)
+    while page := await store.find(query):
         for child in page:
             if child.tenant is not None:
                 yield child.tenant
-        before = page[-1].id
+        query = msgspec.structs.replace(query, after=page[-1].id)

@@ -77,12 +77,11 @@ async def _stop_children(store: Store, parent: ExecutionRow, now: Micros, emit: 
     known = await rosters.forbid(store, parent, now)
     if sum((await store.children(parent.id)).values()) < known.total:
         tenants = Tenants(parent, None)
-        async for some in rosters.names_of(store, parent.id, known):
-            for start in range(0, len(some), PAGE):
-                rows = [tenants.never_started(name, reason, now) for name in some[start : start + PAGE]]
-                for row, added in zip(rows, await store.add(rows), strict=True):
-                    if added.outcome == "added":
-                        emit(AttemptEnded(row, row.state, row.attempt, 0.0, reason=reason, tried=False))
+        async for batch in rosters.batches_of(store, parent.id, known, PAGE):
+            rows = [tenants.never_started(position, name, reason, now) for position, name in batch]
+            for row, added in zip(rows, await store.add(rows), strict=True):
+                if added.outcome == "added":
+                    emit(AttemptEnded(row, row.state, row.attempt, 0.0, reason=reason, tried=False))
     missed = 1
     while missed:
         missed = await _cancel_live(store, parent.id, reason, emit)

@@ -1,8 +1,8 @@
 """A parent's attempt: list the tenants, and add one execution for each of them.
 
-The list is stored before the first execution, and the id of a tenant's execution follows from parent and tenant. So an
-attempt may stop anywhere: the next one finds the list, adds what is missing, and adds nothing twice. Two attempts at
-once, one of which has lost its lease, do no harm either.
+The list is stored before the first execution, and the id of a tenant's execution follows from the parent and the
+tenant's place in the list. So an attempt may stop anywhere: the next one finds the list, adds what is missing, and adds
+nothing twice. Two attempts at once, one of which has lost its lease, do no harm either.
 """
 
 from __future__ import annotations
@@ -78,12 +78,11 @@ class FanOuts:
                 self._store, parent, names, f"{parent.token:06d}-{parent.owner}", self._clock.now()
             )
         tenants = Tenants(parent, await self._job(parent))
-        async for some in rosters.names_of(self._store, parent.id, known):
-            for start in range(0, len(some), BATCH):
-                context.check()
-                now = self._clock.now()
-                children = [tenants.child(name, now) for name in some[start : start + BATCH]]
-                emit_enqueued(self._emit, children, await self._store.add(children))
+        async for batch in rosters.batches_of(self._store, parent.id, known, BATCH):
+            context.check()
+            now = self._clock.now()
+            children = [tenants.child(position, name, now) for position, name in batch]
+            emit_enqueued(self._emit, children, await self._store.add(children))
         return known.total
 
     async def _names(self, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
@@ -152,22 +151,21 @@ class Tenants:
             metadata_json=parent.metadata_json,
         )
 
-    def child(self, tenant: str, now: Micros) -> ExecutionRow:
+    def child(self, position: int, tenant: str, now: Micros) -> ExecutionRow:
         """A pending execution. Its share is its tenant, and it has the limits of its job."""
-        made = msgspec.structs.replace(
-            self._template, id=tenant_id(self._parent.id, tenant), tenant=tenant, share=tenant, created=now, due=now
-        )
+        id = tenant_id(self._parent.id, tenant, position)
+        made = msgspec.structs.replace(self._template, id=id, tenant=tenant, share=tenant, created=now, due=now)
         if self._job is not None:
             made = with_limits(self._job, made)
         if self._limit is not None:
             made = msgspec.structs.replace(made, limits=added_limit(made.limits, self._limit))
         return made
 
-    def never_started(self, tenant: str, reason: str, now: Micros) -> ExecutionRow:
+    def never_started(self, position: int, tenant: str, reason: str, now: Micros) -> ExecutionRow:
         """A cancelled execution, which takes the id that a pending one would have."""
         return msgspec.structs.replace(
             self._template,
-            id=tenant_id(self._parent.id, tenant),
+            id=tenant_id(self._parent.id, tenant, position),
             tenant=tenant,
             share=tenant,
             created=now,

@@ -16,7 +16,6 @@ import msgspec
 from ...model.execution import ExecutionRow
 from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.time.instants import SECOND, Micros
-from ...model.values.ids import tenant_id
 from ..ports import Store
 
 KIND: EntryKind = "tenants"
@@ -49,10 +48,8 @@ async def stored(store: Store, parent_id: str) -> RosterHeader | None:
 
 
 async def create(store: Store, parent: ExecutionRow, names: Sequence[str], by: str, now: Micros) -> RosterHeader:
-    """The list of this parent: these names, or those of another process that was first. They are stored in the order of
-    the ids of their executions: inserts in that order append to every index, which halves the cost of ten thousand."""
-    ordered = sorted(names, key=lambda name: tenant_id(parent.id, name))
-    await store.write_entries([_opened(parent, now), *_chunks(parent.id, ordered, by)])
+    """The list of this parent: these names in their order, or those of another process that was first."""
+    await store.write_entries([_opened(parent, now), *_chunks(parent.id, names, by)])
     mine = RosterHeader(by, len(names))
     if (await store.write_entries([_header(parent.id, mine)]))[0]:
         return mine
@@ -61,11 +58,23 @@ async def create(store: Store, parent: ExecutionRow, names: Sequence[str], by: s
 
 
 async def names_of(store: Store, parent_id: str, known: RosterHeader) -> AsyncIterator[list[str]]:
-    """The names, a thousand at a time."""
+    """The names in their order, a thousand at a time."""
     for number in range(-(-known.total // CHUNK)):
         found = await store.entries(KIND, parent_id, [_chunk_key(known.by, number)])
         if found:
             yield msgspec.json.decode(found[0].body, type=list[str])
+
+
+async def batches_of(
+    store: Store, parent_id: str, known: RosterHeader, size: int
+) -> AsyncIterator[list[tuple[int, str]]]:
+    """The names with their positions in the list, in batches of at most this size."""
+    position = 0
+    async for names in names_of(store, parent_id, known):
+        numbered = list(enumerate(names, position))
+        position += len(names)
+        for start in range(0, len(numbered), size):
+            yield numbered[start : start + size]
 
 
 async def open_parents(store: Store) -> list[tuple[str, OpenParent]]:

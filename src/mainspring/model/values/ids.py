@@ -99,11 +99,13 @@ def follow_up_id(cause_id: str, *parts: str) -> str:
     return _format(int(cause_id.replace("-", "")[:12], 16), _hash(cause_id, *parts), version=8)
 
 
-def tenant_id(parent_id: str, tenant: str) -> str:
-    """The id of a tenant's part in a parent. It comes right before that of the parent: the newest execution of a job is
-    then the parent itself, and lists that begin with the newest name it first."""
+def tenant_id(parent_id: str, tenant: str, position: int) -> str:
+    """The id of a tenant's part in a parent: by its position in the parent's list of tenants, because executions that
+    are ready at the same time are claimed in the order of their ids. It comes right before that of the parent: the
+    newest execution of a job is then the parent itself, and lists that begin with the newest name it first."""
     millis = int(parent_id.replace("-", "")[:12], 16)
-    return _format(max(millis - 1, 0), _hash(parent_id, "tenant", tenant), version=8)
+    high, low = divmod(position, 256)  # the digit between them is the variant of the UUID
+    return _format(max(millis - 1, 0), f"{high:03x}0{low:02x}{_hash(parent_id, 'tenant', tenant)}"[:20], version=8)
 
 
 def _hash(*parts: str) -> str:

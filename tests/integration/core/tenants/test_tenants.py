@@ -93,6 +93,34 @@ async def test_the_handler_runs_once_for_each_tenant(nodes: Nodes) -> None:
     assert [event.state for event in final] == [State.COMPLETED]
 
 
+@pytest.mark.req("TEN-1")
+@pytest.mark.parametrize("limits", [{}, {"tenant_concurrency": 2}], ids=["free", "limited"])
+async def test_tenants_start_in_the_order_of_their_list(nodes: Nodes, limits: dict[str, Any]) -> None:
+    app = nodes.app(concurrency=1)
+    started: list[str] = []
+    listed = [f"{word}-{number}" for number in range(6) for word in ("zeta", "acme", "mid")]
+    broken = ["zeta-1", "acme-2", "zeta-5", "mid-5"]
+
+    @app.job("nightly", tenants=lambda: listed, **limits)
+    async def nightly(ctx: JobContext) -> None:
+        started.append(ctx.tenant or "")
+        if ctx.trigger != "retry" and ctx.tenant in broken:
+            raise NonRetryable("broken")
+
+    async with app:
+        parent = await run_job(app)
+        assert (parent.state, started) == (State.PARTIAL, listed)
+        expected = [*broken, *(each for each in listed if each not in broken)]
+        assert [each.tenant for each in await app.tenants.runs(parent)] == expected, "the failed ones first"
+        started.clear()
+        await ended(app, await app.tenants.retry_failed(parent))
+        assert started == broken
+        started.clear()
+        chosen = ["zeta-3", "mid-0", "acme-5", "mid-4"]
+        await run_job(app, tenants=chosen)
+        assert started == chosen
+
+
 @pytest.mark.req("TEN-2", "TEN-3", "TEN-4")
 async def test_a_tenant_that_fails_stops_nobody_and_is_run_again_alone(nodes: Nodes) -> None:
     app = nodes.app(concurrency=1)

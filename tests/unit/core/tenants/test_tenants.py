@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from mainspring import InvalidValue, Limit, Mainspring, Retry, State
 from mainspring.core.declaring.job_specs import edited_fields
-from mainspring.core.declaring.tenant_options import context_wanted, tenant_names
+from mainspring.core.declaring.tenant_options import MAX_TENANTS, context_wanted, tenant_names
 from mainspring.core.rules import new_execution, transitions
 from mainspring.core.rules.retention import sparing_tenants
 from mainspring.core.rules.window_ledger import is_entered
@@ -109,13 +110,16 @@ def test_names_keep_their_order_and_are_unique(names: list[str]) -> None:
             tenant_names([*names, name])
 
 
-@given(st.integers(0, 2**44), st.lists(NAMES, unique=True, max_size=30), st.integers())
-def test_ids_of_tenants_are_their_own_and_come_right_before_their_parent(at: int, names: list[str], seed: int) -> None:
+@given(st.integers(0, 2**44), st.lists(NAMES, unique=True, max_size=9), st.integers(0, MAX_TENANTS), st.integers())
+def test_ids_of_tenants_are_in_the_order_of_the_list_right_before_their_parent(
+    at: int, names: list[str], first: int, seed: int
+) -> None:
     parent = random_id(at * 1000 + 1000, Random(seed))
-    ids = [tenant_id(parent, name) for name in names]
-    assert len(set(ids)) == len(names)
-    assert ids == [tenant_id(parent, name) for name in names]
-    assert all(id < parent for id in ids)
+    ids = [tenant_id(parent, name, position) for position, name in enumerate(names, first)]
+    assert ids == sorted(set(ids), key=lambda id: UUID(id).int)
+    assert len(ids) == len(names)
+    assert ids == [tenant_id(parent, name, position) for position, name in enumerate(names, first)]
+    assert all(id < parent and UUID(id).version == 8 for id in ids)
 
 
 @pytest.mark.req("TEN-1", "TEN-3", "WIN-1")
@@ -126,7 +130,7 @@ def test_an_execution_of_a_tenant() -> None:
     )
     parent = parent_of(job, tick=5, window=(1, 2), traceparent=f"00-{'a' * 32}-{'b' * 16}-01", flow="f")
     assert (parent.fans_out, parent.limits, parent.overlap_key) == (True, None, "job-1")
-    child = Tenants(parent, job).child("a", 9)
+    child = Tenants(parent, job).child(0, "a", 9)
     assert child.rules == msgspec.structs.replace(
         parent.rules, fan_out=None, fail_fast=True, max_attempts=3, retry=Retry("tenant"), overlap="allow"
     )
@@ -141,7 +145,7 @@ def test_an_execution_of_a_tenant() -> None:
     ]
     assert not child.fans_out
     assert not is_entered(child), "the ending of a window is that of the parent"
-    over = Tenants(parent, None).never_started("a", "why", 9)
+    over = Tenants(parent, None).never_started(0, "a", "why", 9)
     assert (over.id, over.state, over.reason, over.finished) == (child.id, State.CANCELLED, "why", 9)
 
 
@@ -149,7 +153,7 @@ def test_a_tenant_of_a_window_is_no_child_of_the_backfill() -> None:
     job = job_of(tenants=["a"])
     parent = parent_of(job, trigger="backfill", parent_id="backfill-1")
     assert parent.from_backfill
-    assert not Tenants(parent, job).child("a", 9).from_backfill
+    assert not Tenants(parent, job).child(0, "a", 9).from_backfill
 
 
 @pytest.mark.req("EXE-2")
