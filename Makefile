@@ -7,6 +7,7 @@
 #   make unit | typing | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
 #   make crash-full            96 kills of busy workers, on all databases at length
+#   make chaos [SECONDS=360]   everything at once on each database, while processes and servers are killed and frozen
 #   make flow-full             1,000 seeds of fan-out and hand-over under crashes, and the long chain of jobs in full
 #   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
 #   make copy-check [ROWS=100000]  that many executions moved from store to store and back: nothing may change
@@ -37,7 +38,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
-        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full copy-check bench bench-quick bench-api
+        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -116,6 +117,9 @@ flow-full: $(INSTALLED)
 
 crash-full: $(INSTALLED)
 	@CRASH_FULL=1 $(RUN) -m pytest -q -o timeout=3600 tests/crash/test_kills.py $(ARGS)
+
+chaos: $(INSTALLED)
+	@CHAOS_SECONDS=$(if $(filter command line,$(origin SECONDS)),$(SECONDS),360) $(RUN) -m pytest -q -o timeout=3600 tests/crash/test_chaos.py $(ARGS)
 
 plans: $(INSTALLED)
 	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/stores/postgres/test_plans.py $(ARGS)

@@ -104,6 +104,20 @@ class Postgres:
         """As a crash ends it: the processes of its connections end themselves."""
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """The whole server stands still, with the process of each connection."""
+        self._signal_all(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        for child in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), number)
+
     def remove(self) -> None:
         self._end(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
