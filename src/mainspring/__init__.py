@@ -40,6 +40,7 @@ from .model.errors import (
     RetryAfter,
     SchemaMismatch,
     StoreError,
+    StoreUnavailable,
 )
 from .model.execution import State
 from .model.job import JobState
@@ -85,6 +86,7 @@ __all__ = [
     "SchemaMismatch",
     "State",
     "StoreError",
+    "StoreUnavailable",
     "TenantRun",
     "Unique",
     "Window",

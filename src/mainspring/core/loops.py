@@ -7,11 +7,14 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ..model.events import Trouble
+from ..model.errors import StoreUnavailable
+from ..model.events import Recovered, StoreLost, Trouble
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 3.0
 """Seconds. A loop that only polls notices this late that a database is back; five are promised."""
+MOST_KINDS = 20
+"""Different errors that are emitted while something fails all the time."""
 
 Emit = Callable[[object], None]
 Item = TypeVar("Item")
@@ -32,11 +35,39 @@ def one_by_one(
     return done
 
 
-def trouble(where: str, error: Exception, repeated: str | None = None) -> Trouble:
-    """The event of an error, with its traceback unless the same text was emitted just before: while a server is away,
-    the first of a hundred tries says where."""
-    words = f"{type(error).__name__}: {error}"
-    return Trouble(where, words, None if words == repeated else "".join(traceback.format_exception(error)))
+def trouble(where: str, error: Exception) -> Trouble | StoreLost:
+    """The event of an error, with its traceback."""
+    if isinstance(error, StoreUnavailable):
+        return StoreLost(where, str(error), "".join(traceback.format_exception(error)))
+    return Trouble(where, f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+
+
+class Outage:
+    """The errors of something that is tried again and again. One event says that it fails, and one that it works again,
+    however many tries there are in between. Other errors meanwhile are emitted once each."""
+
+    def __init__(self, where: str, emit: Emit) -> None:
+        self._where, self._emit = where, emit
+        self._since: float | None = None
+        self._emitted: set[str] = set()
+
+    def failed(self, error: Exception, now: float) -> None:
+        """`now` is a monotonic time."""
+        if self._since is None:
+            self._since = now
+        kind = type(error).__name__ if isinstance(error, StoreUnavailable) else f"{type(error).__name__}: {error}"
+        if kind not in self._emitted and len(self._emitted) < MOST_KINDS:
+            self._emitted.add(kind)
+            self._emit(trouble(self._where, error))
+
+    def worked(self, now: float) -> None:
+        if self._since is not None:
+            self._emit(Recovered(self._where, now - self._since))
+            self._since, self._emitted = None, set()
+
+
+class NothingAsked(float):
+    """The delay that a step returns which did not ask the store: whether the store is back is not known then."""
 
 
 def inside_event_loop() -> bool:
@@ -58,12 +89,15 @@ async def stop_all(loops: Sequence[Loop], timeout: float) -> None:
 
 
 class Loop:
-    """Runs `step` until stopped. A step returns how many seconds to sleep; `wake` ends the sleep early."""
+    """Runs `step` until stopped. A step returns how many seconds to sleep; `wake` ends the sleep early. Loops that do
+    the same work share an `outage`."""
 
-    def __init__(self, name: str, step: Callable[[], Awaitable[float]], emit: Emit) -> None:
+    def __init__(
+        self, name: str, step: Callable[[], Awaitable[float]], emit: Emit, outage: Outage | None = None
+    ) -> None:
         self.name = name
         self._step = step
-        self._emit = emit
+        self._outage = outage or Outage(name, emit)
         self._woken = False
         self._asleep: asyncio.Future[None] | None = None
         self._stopping = False
@@ -95,16 +129,17 @@ class Loop:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause, last_error = FIRST_PAUSE, None
+        pause = FIRST_PAUSE
+        clock = asyncio.get_running_loop().time
         while not self._stopping:
             self._woken = False
             try:
                 delay = await self._step()
-                pause, last_error = FIRST_PAUSE, None
+                pause = FIRST_PAUSE
+                if not isinstance(delay, NothingAsked):
+                    self._outage.worked(clock())
             except Exception as error:
-                event = trouble(self.name, error, last_error)
-                self._emit(event)
-                last_error = event.error
+                self._outage.failed(error, clock())
                 delay, pause = pause, min(pause * 2, LONGEST_PAUSE)
             await self._sleep(delay)
 

@@ -156,6 +156,11 @@ class StoreError(MainspringError):
     """The store could not do what was asked."""
 
 
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or does not answer, or another process holds its file. The same call may succeed
+    later."""
+
+
 class LockUnavailable(MainspringError):
     """The lock backend did not confirm the request, so no lock is held.
 

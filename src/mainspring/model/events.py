@@ -122,6 +122,36 @@ class Trouble(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
+class StoreLost(msgspec.Struct, frozen=True):
+    """A loop of this process cannot reach the store. It goes on trying, and emits `Recovered` when it succeeds."""
+
+    where: str
+    error: str
+    traceback: str | None = None
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """A loop works again, so many seconds after its first error."""
+
+    where: str
+    seconds: float
+
+
+class WaitingForStore(msgspec.Struct, frozen=True):
+    """This process starts, and waits up to so many seconds for a server that cannot be reached yet."""
+
+    address: str
+    seconds: float
+    error: str | None = None
+
+
+class StoreReached(msgspec.Struct, frozen=True):
+    """The server that this process waited for has answered, after so many seconds."""
+
+    address: str
+    seconds: float
+
+
 class Pruned(msgspec.Struct, frozen=True):
     """Jobs that no running process declares were removed at startup: see the setting `prune`."""
 
@@ -188,6 +218,10 @@ RowEvent: TypeAlias = (
     | Stopping
     | Stopped
     | Trouble
+    | StoreLost
+    | Recovered
+    | WaitingForStore
+    | StoreReached
     | Pruned
     | SkewNoticed
     | ClockJumped

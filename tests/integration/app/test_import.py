@@ -45,6 +45,7 @@ PUBLIC = [
     "SchemaMismatch",
     "State",
     "StoreError",
+    "StoreUnavailable",
     "TenantRun",
     "Unique",
     "Window",

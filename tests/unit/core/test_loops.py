@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.core.loops import Loop
-from mainspring.model.events import Trouble
+from mainspring.core.loops import Loop, NothingAsked, Outage
+from mainspring.model.errors import StoreUnavailable
+from mainspring.model.events import Recovered, StoreLost, Trouble
 
 
 class Recorded(Loop):
@@ -36,16 +37,38 @@ async def test_a_loop_that_fails_tries_again_within_three_seconds_and_forgets_it
     loop = Recorded([*failing, 7.0, ConnectionError("gone again"), 5.0])
     await loop._run()
     assert loop.slept == [0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0, 3.0, 3.0, 7.0, 0.1, 5.0, 0]
-    assert [isinstance(event, Trouble) for event in loop.told] == [True] * 10
+    assert [type(event) for event in loop.told] == [Trouble, Recovered, Trouble, Recovered]
 
 
-@pytest.mark.req("OBS-7")
-async def test_trouble_that_goes_on_is_told_with_its_traceback_once() -> None:
+@pytest.mark.req("OBS-7", "OPS-9")
+async def test_trouble_that_goes_on_is_told_once_for_each_kind_with_its_traceback() -> None:
     gone, full = [ConnectionError("gone")] * 3, OSError("disk full")
-    loop = Recorded([*gone, full, full, 7.0, full])
+    loop = Recorded([*gone, full, *gone, full, 7.0, full, 7.0])
     await loop._run()
-    assert [event.traceback is not None for event in loop.told if isinstance(event, Trouble)] == [
-        *(True, False, False),
-        *(True, False),
-        True,  # it had worked meanwhile
-    ]
+    told = [event for event in loop.told if isinstance(event, Trouble)]
+    assert [event.error for event in told] == ["ConnectionError: gone", "OSError: disk full", "OSError: disk full"]
+    assert all(event.traceback is not None and event.error in event.traceback for event in told)
+    assert [type(event) for event in loop.told] == [Trouble, Trouble, Recovered, Trouble, Recovered]
+
+
+@pytest.mark.req("OPS-9")
+async def test_a_store_that_is_away_is_lost_once_and_back_once_whatever_it_says_meanwhile() -> None:
+    away = [StoreUnavailable(f"refused, try {number}") for number in range(9)]
+    loop = Recorded([*away[:4], NothingAsked(1.0), *away[4:], 7.0, 7.0])
+    await loop._run()
+    lost, back = loop.told
+    assert isinstance(lost, StoreLost)
+    assert (lost.where, lost.error) == ("recorded", "refused, try 0")
+    assert isinstance(back, Recovered)
+
+
+@pytest.mark.req("OPS-9")
+def test_an_outage_counts_from_its_first_error() -> None:
+    told: list[object] = []
+    outage = Outage("worker", told.append)
+    outage.worked(1.0)
+    outage.failed(StoreUnavailable("gone"), 3.0)
+    outage.failed(StoreUnavailable("gone"), 5.0)
+    outage.worked(15.5)
+    outage.worked(16.0)
+    assert told[1:] == [Recovered("worker", 12.5)]

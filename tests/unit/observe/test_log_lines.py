@@ -14,6 +14,7 @@ from mainspring.model.events import (
     ClockJumped,
     Fenced,
     Pruned,
+    Recovered,
     Rescued,
     RowEvent,
     Running,
@@ -22,8 +23,11 @@ from mainspring.model.events import (
     Started,
     Stopped,
     Stopping,
+    StoreLost,
+    StoreReached,
     Ticked,
     Trouble,
+    WaitingForStore,
 )
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.observe.logs.formats import ConsoleFormatter, JsonFormatter, message
@@ -96,6 +100,9 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         (Stopping("w1", 2, 30.0), "INFO", "stopping"),
         (Stopped("w1", 0), "INFO", "stopped"),
         (Trouble("scheduler", "OSError: disk full"), "ERROR", "trouble"),
+        (Recovered("scheduler", 12.5), "WARNING", "recovered"),
+        (WaitingForStore("postgresql://db/jobs", 60.0, "refused"), "WARNING", "waiting_for_database"),
+        (StoreReached("postgresql://db/jobs", 12.5), "INFO", "database_reached"),
         (Pruned(("crawl",)), "WARNING", "jobs_pruned"),
         (SkewNoticed(2.5), "WARNING", "clock_skew"),
         (ClockJumped(-7200.0), "WARNING", "clock_jump"),
@@ -105,6 +112,18 @@ def test_levels_and_names(event: RowEvent, level: str, name: str) -> None:
     record = one(event)
     assert (record.levelname, record.event) == (level, name)
     assert record.getMessage().startswith(name)
+
+
+@pytest.mark.req("OPS-9")
+def test_a_lost_store_is_one_line_and_its_traceback_is_for_debugging() -> None:
+    lost = StoreLost("worker", "refused", "Traceback ...")
+    [line] = lines(lost, logging.INFO)
+    assert (line.levelname, line.getMessage(), line.exc_text) == (
+        "WARNING",
+        "store_lost where=worker error=refused",
+        None,
+    )
+    assert [(each.levelname, each.exc_text) for each in lines(lost)] == [("WARNING", None), ("DEBUG", "Traceback ...")]
 
 
 @pytest.mark.req("OBS-1")

@@ -20,7 +20,7 @@ from functools import partial
 
 import msgspec
 
-from ...model.errors import InvalidValue, nearest
+from ...model.errors import InvalidValue, StoreUnavailable, nearest
 from ...model.events import Trouble
 from ...model.job import Job, JobSpec, effective_spec, encode_spec
 from ...model.store.entries import Entry, EntryWrite
@@ -249,6 +249,8 @@ class LinkUpkeep:
         for step in (partial(self._restore, jobs), partial(self._remove_useless, now)):
             try:
                 await step()
+            except StoreUnavailable:
+                raise
             except Exception as error:
                 self._emit(trouble("links between jobs", error))
 

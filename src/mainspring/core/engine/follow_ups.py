@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...model.errors import StoreError
+from ...model.errors import StoreError, StoreUnavailable
 from ...model.execution import ExecutionRow
 from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros
@@ -88,6 +88,8 @@ class FollowUps:
         if fresh:
             try:
                 done += await self._done(fresh, now)
+            except StoreUnavailable:
+                raise
             except Exception as error:
                 if self._size > 1:
                     self._size //= 2
@@ -98,6 +100,8 @@ class FollowUps:
             if self._failing[execution.id].again <= now:
                 try:
                     done += await self._done([execution], now)
+                except StoreUnavailable:
+                    raise
                 except Exception as error:
                     self._failed(execution, error, now)
         return done
@@ -163,6 +167,8 @@ async def _move_on(store: Store, backfill: str, emit: Emit) -> None:
     """Start the next windows as soon as one has ended. If this fails, the driver's own loop does it later."""
     try:
         await drive(store, backfill, emit)
+    except StoreUnavailable:
+        return
     except Exception as error:
         emit(trouble(f"backfill {backfill}", error))
 

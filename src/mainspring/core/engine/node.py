@@ -17,7 +17,7 @@ from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.values.ids import Chance, random_id
 from ..backfills.driver import BackfillDriver
 from ..declaring.registry import Registry
-from ..loops import Emit
+from ..loops import Emit, Outage
 from ..ports import Store, Topic, Tracing
 from ..store_clock import StoreClock
 from ..tenants.fan_out import FanOuts
@@ -108,8 +108,10 @@ class Node:
             emit,
             self.janitor,
         )
+        self._outage = Outage("heartbeat", emit)
+        self._event_loop = asyncio.get_running_loop()
         self._heartbeat = heartbeat(
-            send or store.heartbeat, self.leases, time, settings.heartbeat, self._on_beat, self.worker.on_cut_off
+            send or self._send_beat, self.leases, time, settings.heartbeat, self._on_beat, self.worker.on_cut_off
         )
         self._unsubscribe: Callable[[], None] | None = None
         self._known = asyncio.Event()
@@ -182,7 +184,17 @@ class Node:
         except Exception:
             return  # the row expires
 
+    def _send_beat(self, request: HeartbeatRequest) -> HeartbeatReply:
+        """In the thread of the heartbeat. Its errors are emitted on the event loop, as all events are."""
+        try:
+            return self._store.heartbeat(request)
+        except Exception as error:
+            if not self._event_loop.is_closed():
+                self._event_loop.call_soon_threadsafe(self._outage.failed, error, self._time.monotonic())
+            raise
+
     def _on_beat(self, reply: HeartbeatReply) -> None:
+        self._outage.worked(self._time.monotonic())
         self._time.observe(reply.now)
         self._known.set()
         self.worker.on_beat(reply)

@@ -32,7 +32,7 @@ from ...model.values.ids import Chance
 from ..cancelling import cancel_all, is_superseded, of_stopped_jobs
 from ..declaring.registry import Registry
 from ..emitting import emit_many_of
-from ..loops import FIRST_PAUSE, Emit, Loop, trouble
+from ..loops import FIRST_PAUSE, Emit, Loop, NothingAsked, Outage, trouble
 from ..ports import Clock, Store, Topic
 from ..rules import transitions
 from .heartbeat import Leases
@@ -121,8 +121,9 @@ class Worker:
         self._last_cancel_check = float("-inf")
         self._idle = asyncio.Event()
         self._idle.set()
-        self._main_loop = Loop("worker", self._exchange, emit)
-        self._more_loops = [Loop("worker", self._exchange_more, emit) for _ in range(EXCHANGES - 1)]
+        outage = Outage("worker", emit)
+        self._main_loop = Loop("worker", self._exchange, emit, outage)
+        self._more_loops = [Loop("worker", self._exchange_more, emit, outage) for _ in range(EXCHANGES - 1)]
         self._report_loop = Loop("notes", self._report, emit)
 
     @property
@@ -153,11 +154,11 @@ class Worker:
     # --- claim and settle: one exchange -------------------------------------------------------------------
     async def _exchange(self) -> float:
         if self._under_way and not self._worth_another():
-            return self._settings.poll_interval  # woken when the other exchange is back
+            return NothingAsked(self._settings.poll_interval)  # woken when the other exchange is back
         endings, self._endings = self._endings, []
         claim = self._claim_request()
         if not endings and claim is None:
-            return self._settings.poll_interval
+            return NothingAsked(self._settings.poll_interval)
         reply = await self._send(endings, claim)
         self._settle(endings, reply.applied)
         if claim is not None:
@@ -169,7 +170,7 @@ class Worker:
     async def _exchange_more(self) -> float:
         """Beside the main loop, when so much has ended that it should not wait for the exchange under way."""
         if not (self._under_way and self._worth_another()):
-            return UNTIL_WOKEN
+            return NothingAsked(UNTIL_WOKEN)
         try:
             await self._exchange()
         finally:
@@ -412,7 +413,7 @@ class Worker:
     # --- reports of running handlers ----------------------------------------------------------------------
     async def _report(self) -> float:
         if not self._held:
-            return self._settings.poll_interval if self._draining else REPORT_INTERVAL * 4
+            return NothingAsked(self._settings.poll_interval if self._draining else REPORT_INTERVAL * 4)
         self._notice_vanished()
         self._return_stale()
         await self._check_cancels()

@@ -7,6 +7,7 @@ its live tenants. `check_open_parents` is the safety net for everything that was
 
 from __future__ import annotations
 
+from ...model.errors import StoreUnavailable
 from ...model.events import AttemptEnded
 from ...model.execution import LIVE, ExecutionRow, State
 from ...model.store.messages import ExecutionQuery
@@ -105,6 +106,8 @@ async def check_open_parents(store: Store, now: Micros, emit: Emit) -> int:
     for parent_id, known in await rosters.open_parents(store):
         try:
             ended += await _check(store, parent_id, known.at, now, emit)
+        except StoreUnavailable:
+            raise
         except Exception as error:
             emit(trouble(f"tenants of {parent_id}", error))
     return ended

@@ -18,6 +18,7 @@ from ...model.events import (
     Missed,
     OutsideHours,
     Pruned,
+    Recovered,
     Rescued,
     RowEvent,
     Running,
@@ -26,8 +27,11 @@ from ...model.events import (
     Started,
     Stopped,
     Stopping,
+    StoreLost,
+    StoreReached,
     Ticked,
     Trouble,
+    WaitingForStore,
 )
 from ...model.time.instants import maybe_datetime, to_datetime
 from .execution import Execution
@@ -45,6 +49,10 @@ Event: TypeAlias = (
     | Stopping
     | Stopped
     | Trouble
+    | StoreLost
+    | Recovered
+    | WaitingForStore
+    | StoreReached
     | Pruned
     | SkewNoticed
     | ClockJumped

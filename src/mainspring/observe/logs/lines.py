@@ -21,6 +21,7 @@ from ...model.events import (
     Missed,
     OutsideHours,
     Pruned,
+    Recovered,
     Rescued,
     RowEvent,
     Running,
@@ -29,8 +30,11 @@ from ...model.events import (
     Started,
     Stopped,
     Stopping,
+    StoreLost,
+    StoreReached,
     Ticked,
     Trouble,
+    WaitingForStore,
 )
 from ...model.execution import ExecutionRow, State
 from ...model.time.instants import Micros, to_datetime
@@ -90,6 +94,16 @@ class LogLines:
                 self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
             case Trouble():
                 self._line(ERROR, "trouble", {"where": event.where}, event.traceback, error=event.error)
+            case StoreLost():
+                self._line(WARNING, "store_lost", {"where": event.where}, error=event.error)
+                self._line(DEBUG, "store_lost", {"where": event.where}, event.traceback, error=event.error)
+            case Recovered():
+                self._line(WARNING, "recovered", {"where": event.where}, after_s=round(event.seconds, 1))
+            case WaitingForStore():
+                place = {"database": event.address}
+                self._line(WARNING, "waiting_for_database", place, up_to_s=event.seconds, error=event.error)
+            case StoreReached():
+                self._line(INFO, "database_reached", {"database": event.address}, after_s=round(event.seconds, 1))
             case Pruned():
                 self._line(WARNING, "jobs_pruned", {"jobs": ",".join(event.jobs)})
             case BackfillBegan():

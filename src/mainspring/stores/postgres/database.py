@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from ...model.errors import MainspringError, StoreError
+from ...model.errors import MainspringError, StoreError, StoreUnavailable
 from ...model.execution import ExecutionRow
 from .connection.pool import Connections, Row, Source
 from .executions.rows import executions
@@ -26,6 +27,7 @@ _LONGEST_PAUSE = 0.25
 _TRY_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
 _HELD = "55P03"  # the statement did not get a lock in time
 _HELD_PATIENCE = 60.0
+_FULL = "53300"  # all connections are in use
 _REMEDIES = {
     "28": "check user and password in the address",
     "3D": "create the database first, or name another one in the address",
@@ -37,6 +39,20 @@ _REMEDIES = {
     "55P03": "find out which transaction holds the key, and end it",
     "57014": "find out what holds it up, or raise statement_timeout",
 }
+
+
+_STATES_OF_REFUSALS = {
+    "password authentication failed": "28P01",
+    "no password supplied": "28P01",
+    "authentication failed": "28000",
+    "no pg_hba.conf entry": "28000",
+    "role .* (does not exist|is not permitted to log in)": "28000",
+    "database .* does not exist": "3D000",
+    "permission denied for database": "42501",
+    "too many (clients|connections)": "53300",
+    "remaining connection slots are reserved": "53300",
+}
+"""A server that refuses a connection says why, but the driver does not pass on the SQLSTATE."""
 
 
 class KeyHeld(StoreError):
@@ -93,6 +109,8 @@ class Database:
 def state_of(error: BaseException) -> str | None:
     """The SQLSTATE of an error, whichever driver raised it."""
     state = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
+    if state is None and type(error).__name__ == "OperationalError":
+        state = next((found for words, found in _STATES_OF_REFUSALS.items() if re.search(words, str(error))), None)
     return state if isinstance(state, str) else None
 
 
@@ -114,8 +132,8 @@ def explained(error: BaseException, name: str = "PostgreSQL") -> BaseException:
         return error
     text = " ".join(str(error).split()) or type(error).__name__
     if is_lost(error):
-        return StoreError(f"{name} cannot be reached: {text}")
-    kind = KeyHeld if state == _HELD else StoreError
+        return StoreUnavailable(f"{name} cannot be reached: {text}")
+    kind = {_HELD: KeyHeld, _FULL: StoreUnavailable}.get(state or "", StoreError)
     remedy = _REMEDIES.get(state or "") or _REMEDIES.get((state or "")[:2])
     return kind(f"{name}: {text}" + (f"; {remedy}" if remedy else ""))
 

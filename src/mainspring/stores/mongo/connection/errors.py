@@ -25,7 +25,7 @@ from pymongo.errors import (
     ServerSelectionTimeoutError,
 )
 
-from ....model.errors import MainspringError, StoreError
+from ....model.errors import MainspringError, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -126,7 +126,8 @@ def explained(error: Exception, name: str) -> MainspringError:
         return error
     remedy = _remedy(error)
     problem = f"{name}: {_first_line(error)}"
-    return StoreError(f"{problem}; {remedy}" if remedy else problem)
+    kind = StoreUnavailable if is_unreachable(error) else StoreError
+    return kind(f"{problem}; {remedy}" if remedy else problem)
 
 
 def _first_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from ....model.errors import InvalidValue, StoreError
+from ....model.errors import InvalidValue, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 _creating = threading.Lock()
@@ -132,7 +132,9 @@ def explained(error: Exception, path: str) -> Exception:
     """The error with a message that names the file and the remedy; our own errors stay as they are."""
     if not isinstance(error, sqlite3.Error):
         return error
-    return StoreError(f"{path}: {_reason(getattr(error, 'sqlite_errorcode', None) or 0, path, error)}")
+    extended = getattr(error, "sqlite_errorcode", None) or 0
+    held = is_busy(error) and extended != sqlite3.SQLITE_BUSY_SNAPSHOT
+    return (StoreUnavailable if held else StoreError)(f"{path}: {_reason(extended, path, error)}")
 
 
 def _reason(extended: int, path: str, error: sqlite3.Error) -> str:
