@@ -87,19 +87,14 @@ async def _postgres(url: str, *, migrate: bool) -> SchemaStatus:
 
 
 async def _mongo(url: str, *, migrate: bool) -> SchemaStatus:
-    from pymongo.errors import PyMongoError
-
     from ..stores.mongo import schema
     from ..stores.mongo.connection.database import ServerTime
-    from ..stores.mongo.connection.errors import explained
     from ..stores.mongo.connection.source import MongoSource
 
     source = MongoSource(url, None, None, ServerTime())
     db = source.connect()
     try:
         found = await (schema.migrate if migrate else schema.status)(db)
-    except PyMongoError as error:
-        raise explained(error, source.name) from error
     finally:
         await source.close(db)
     return SchemaStatus(without_password(url), found.prefix, found.current, found.newest, found.pending)

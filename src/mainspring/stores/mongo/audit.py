@@ -7,14 +7,14 @@ trail, and `fold`, move what a crash has left behind.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from pymongo.errors import PyMongoError
-
+from ...model.errors import StoreUnavailable
 from ...model.store.messages import Audit
-from .connection.bulk import insert_missing
-from .connection.database import Collection, Database, StorePart
-from .connection.errors import is_unreachable, repeated
+from .connection.collection import Collection
+from .connection.database import Database, StorePart
+from .connection.errors import repeated
 from .documents import audit_of
 
 _MOVED_AT_ONCE = 500
@@ -27,40 +27,37 @@ class Audits(StorePart):
         wanted |= {} if before is None else {"_id": {"$lt": before}}
         if limit < 1:
             return []
-        return [audit_of(doc) async for doc in self.db.audits.find(wanted).sort("_id", -1).limit(limit)]
+        return [audit_of(doc) for doc in await self.db.audits.find(wanted, sort={"_id": -1}, limit=limit)]
 
     async def prune_audits(self, before: str, limit: int) -> int:
         """In two steps: records never change, so the ids that were found may be deleted later."""
         if limit < 1:
             return 0
         records = self.db.audits
-        found = await records.find({"_id": {"$lt": before}}, {"_id": 1}).sort("_id", 1).limit(limit).to_list()
+        found = await records.find({"_id": {"$lt": before}}, {"_id": 1}, sort={"_id": 1}, limit=limit)
         ids = [doc["_id"] for doc in found]
         return (await repeated(lambda: records.delete_many({"_id": {"$in": ids}}))).deleted_count if ids else 0
 
 
 async def move_out(db: Database, collection: Collection, ids: Sequence[Any]) -> None:
     """Move the records of these documents. The audited steps are done: an unreachable server leaves this for later."""
-    try:
-        found = await collection.find({"_id": {"$in": ids}, "audits": {"$exists": True}}, {"audits": 1}).to_list()
+    with suppress(StoreUnavailable):
+        found = await collection.find({"_id": {"$in": ids}, "audits": {"$exists": True}}, {"audits": 1})
         if found:
             await _move(db, collection, found)
-    except PyMongoError as error:
-        if not is_unreachable(error):
-            raise
 
 
 async def move_all(db: Database) -> None:
     for collection in (db.executions, db.locks, db.entries):
         carrying = {"audits": {"$exists": True}}
-        while found := await collection.find(carrying, {"audits": 1}).limit(_MOVED_AT_ONCE).to_list():
+        while found := await collection.find(carrying, {"audits": 1}, limit=_MOVED_AT_ONCE):
             await _move(db, collection, found)
 
 
 async def _move(db: Database, collection: Collection, found: Sequence[dict[str, Any]]) -> None:
     """Records that were pushed in the meantime stay."""
     records = [record for doc in found for record in doc["audits"]]
-    await insert_missing(db.audits, records)
+    await db.audits.insert_missing(records)
     ids, moved = [doc["_id"] for doc in found], [record["_id"] for record in records]
     await collection.update_many({"_id": {"$in": ids}}, {"$pull": {"audits": {"_id": {"$in": moved}}}})
     await collection.update_many({"_id": {"$in": ids}, "audits": {"$size": 0}}, {"$unset": {"audits": 1}})

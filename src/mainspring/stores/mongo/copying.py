@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from pymongo.errors import DuplicateKeyError
-
 from ...model.errors import StoreError
 from ...model.job import Job, JobStats
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind
@@ -14,8 +12,8 @@ from ...model.store.entries import Entry
 from ...model.store.messages import Audit
 from . import entries
 from .audit import move_all
-from .connection.bulk import insert_missing
 from .connection.database import Database
+from .connection.errors import Refused
 from .documents import (
     Document,
     audit_document,
@@ -41,11 +39,11 @@ class Copying(JobLists):
             case "incarnations":
                 return list(await _incarnations(db, after, limit))
             case "executions":
-                found = db.executions.find({**next_ids, **VISIBLE}).sort("_id", 1).limit(limit)
-                return [await _execution(db, doc) for doc in await found.to_list()]
+                found = await db.executions.find({**next_ids, **VISIBLE}, sort={"_id": 1}, limit=limit)
+                return [await _execution(db, doc) for doc in found]
             case "audits":
                 await move_all(db)
-                return [audit_of(doc) async for doc in db.audits.find(next_ids).sort("_id", 1).limit(limit)]
+                return [audit_of(doc) for doc in await db.audits.find(next_ids, sort={"_id": 1}, limit=limit)]
             case "entries":
                 return list(await entries.entries_after(db, after, limit))
             case "jobs":
@@ -60,7 +58,7 @@ class Copying(JobLists):
                 return await _add_executions(db, cast(Sequence[ExecutionRecord], records))
             case "audits":
                 documents = [audit_document(record) for record in cast(Sequence[Audit], records)]
-                return len(documents) - len(await insert_missing(db.audits, documents))
+                return len(documents) - len(await db.audits.insert_missing(documents))
             case "entries":
                 return await entries.restore(db, cast(Sequence[Entry], records))
             case "jobs":
@@ -74,7 +72,7 @@ async def _incarnations(db: Database, after: str, limit: int) -> list[Incarnatio
     """Those that have given a number or have statistics."""
     chosen: list[Incarnation] = []
     while len(chosen) < limit:
-        page = await db.incarnations.find({"_id": {"$gt": after}}).sort("_id", 1).limit(_PAGE).to_list()
+        page = await db.incarnations.find({"_id": {"$gt": after}}, sort={"_id": 1}, limit=_PAGE)
         if not page:
             break
         exact = await stats(db, [doc["_id"] for doc in page])
@@ -105,7 +103,7 @@ async def _add_incarnation(db: Database, record: Incarnation) -> int:
         fields["stats"] = stats_document(record.stats)
     try:
         await db.incarnations.update_one(empty, {"$set": fields, "$inc": {"folds": 1}}, upsert=True)
-    except DuplicateKeyError:
+    except Refused:
         return 0
     return 1
 
@@ -115,11 +113,11 @@ async def _add_executions(db: Database, records: Sequence[ExecutionRecord]) -> i
     if not records:
         return 0
     await register(db, {record.execution.job_id: record.execution.job for record in records})
-    await insert_missing(
-        db.logs, [log_document(each.execution.id, n, line) for each in records for n, line in each.logs]
+    await db.logs.insert_missing(
+        [log_document(each.execution.id, n, line) for each in records for n, line in each.logs]
     )
     documents = [_execution_document(record) for record in records]
-    refused = await insert_missing(db.executions, documents)
+    refused = await db.executions.insert_missing(documents)
     for n, field in refused.items():
         if field != "_id":
             raise StoreError(f"execution {documents[n]['_id']} cannot be copied: another one holds its key")
@@ -139,4 +137,4 @@ def _execution_document(record: ExecutionRecord) -> Document:
 async def _add_job(db: Database, job: Job) -> int:
     await register(db, {job.id: job.name})
     fields = {name: value for name, value in job_document(job).items() if value is not None}
-    return 1 - len(await insert_missing(db.jobs, [{"_id": job.name, **fields}]))
+    return 1 - len(await db.jobs.insert_missing([{"_id": job.name, **fields}]))

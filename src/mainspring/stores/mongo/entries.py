@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, PyMongoError
 
+from ...model.errors import StoreUnavailable
 from ...model.store.copy_records import entry_key
 from ...model.store.entries import Entry, EntryKind, EntryWrite
 from . import audit
 from .connection.bulk import rounds
 from .connection.database import Database, StorePart
-from .connection.errors import is_unreachable, refused_writes
+from .connection.errors import Refused
 from .documents import audit_document, entry_of
 
 _WRITES_AT_ONCE = 10
@@ -61,7 +62,7 @@ async def entries_after(db: Database, key: str, limit: int) -> list[Entry]:
 async def _page(db: Database, ids: dict[str, Any], limit: int) -> list[Entry]:
     if limit < 1:
         return []
-    return [entry_of(doc) async for doc in db.entries.find({"_id": ids, **_VISIBLE}).sort("_id", 1).limit(limit)]
+    return [entry_of(doc) for doc in await db.entries.find({"_id": ids, **_VISIBLE}, sort={"_id": 1}, limit=limit)]
 
 
 def _id(entry: Entry) -> str:
@@ -95,10 +96,10 @@ async def _refused(db: Database, changes: Sequence[UpdateOne]) -> list[int]:
     if not changes:
         return []
     try:
-        await db.entries.bulk_write(changes, ordered=False)
-        return []
-    except BulkWriteError as error:
-        return list(refused_writes(error))
+        await db.entries.bulk_write(changes)
+    except Refused as refusal:
+        return list(refusal.fields)
+    return []
 
 
 def _expected(write: EntryWrite) -> dict[str, Any]:
@@ -123,11 +124,8 @@ def _change(write: EntryWrite) -> dict[str, Any]:
 
 async def _delete_removed(db: Database, ids: Sequence[str]) -> None:
     """The entries are removed already: an unreachable server leaves this for later."""
-    try:
+    with suppress(StoreUnavailable):
         await db.entries.delete_many({"_id": {"$in": list(ids)}, **_REMOVED})
-    except PyMongoError as error:
-        if not is_unreachable(error):
-            raise
 
 
 async def delete_all_removed(db: Database) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 from bson import ObjectId
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
 
 from ...model.store.messages import Audit, LockRow
 from . import audit as auditing
 from .connection.bulk import appended
 from .connection.database import Database, StorePart, later
+from .connection.errors import Refused
 from .documents import audit_document, lock_of
 
 
@@ -30,7 +30,7 @@ class Locks(StorePart):
         if not (await db.locks.update_one(expired, take)).matched_count:
             try:
                 await db.locks.update_one({"_id": name, "holder": {"$exists": False}}, take, upsert=True)
-            except DuplicateKeyError:  # the lock exists and has not expired
+            except Refused:  # the lock exists and has not expired
                 return None
         counter = await db.meta.find_one_and_update(
             {"_id": "lock_token"}, {"$inc": {"last": 1}}, upsert=True, return_document=ReturnDocument.AFTER
@@ -56,7 +56,7 @@ class Locks(StorePart):
 
     async def locks(self) -> list[LockRow]:
         held = {"expires": {"$gt": await self.db.now()}, "token": {"$exists": True}}
-        return [lock_of(doc) async for doc in self.db.locks.find(held).sort("_id", 1)]
+        return [lock_of(doc) for doc in await self.db.locks.find(held, sort={"_id": 1})]
 
 
 async def _expire(db: Database, name: str, token: int | None, seconds: float, audit: Audit | None) -> bool:

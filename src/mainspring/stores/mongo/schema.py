@@ -166,18 +166,18 @@ async def _apply(db: Database) -> None:
         models = [index.model() for index in INDEXES if index.collection == collection]
         try:
             await getattr(db, collection).create_indexes(models)
-        except OperationFailure as error:
-            if error.code not in _CONFLICTS:
+        except StoreError as error:
+            if not isinstance(error.__cause__, OperationFailure) or error.__cause__.code not in _CONFLICTS:
                 raise
-            raise StoreError(f"{db.name}: {error.details and error.details.get('errmsg')}; {_REPAIR}") from error
+            raise StoreError(f"{error}; {_REPAIR}") from error
     for collection in ("logs", "purges"):  # a transaction can only write to collections that exist
-        await getattr(db, collection).create_index("_id")
+        await getattr(db, collection).create_indexes([IndexModel("_id")])
     await db.meta.update_one({"_id": "schema"}, {"$max": {"version": NEWEST}}, upsert=True)
 
 
 async def _check(db: Database) -> None:
     for collection in _COLLECTIONS:
-        there = {index["name"]: index async for index in await getattr(db, collection).list_indexes()}
+        there = await getattr(db, collection).indexes()
         for index in INDEXES:
             if index.collection == collection:
                 _check_one(db, index, there.get(index.name))

@@ -16,7 +16,6 @@ from ..common.networked import NetworkedStore
 from . import schema
 from .audit import Audits, move_all
 from .connection.database import Database, ServerTime, Time
-from .connection.errors import explains_driver_errors
 from .connection.source import MongoSource
 from .copying import Copying
 from .entries import Entries, delete_all_removed
@@ -39,7 +38,6 @@ from .workers import OwnHeartbeats, SharedHeartbeats, Workers
 _LEFTOVERS_AT_ONCE = 100
 
 
-@explains_driver_errors
 class MongoStore(
     NetworkedStore["Connection"],
     Copying,

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from pymongo.errors import OperationFailure, PyMongoError
-
 from ...core.ports import Topic
+from ...model.errors import StoreError, StoreUnavailable
 from ..common.event_loops import end_task
 from .connection.database import Database
+from .connection.errors import translating
 
 INTERVAL = 0.05  # seconds between two announcements of one process
 POLL = 1.0  # seconds between two reads where there is no change stream
@@ -59,7 +59,7 @@ class Announcer:
             if topics:
                 counted = {"$inc": {topic.value: 1 for topic in sorted(topics)}, "$currentDate": {"at": True}}
                 await self._here().wakeups.update_one({"_id": self._origin}, counted, upsert=True)
-        except PyMongoError:
+        except StoreError:
             pass
         except asyncio.CancelledError:
             self._unsent |= topics
@@ -91,10 +91,11 @@ class WakeupListener:
         pause = 0.1
         while True:
             try:
-                await (self._follow() if await has_transactions(self._here()) else self._poll())
-            except (PyMongoError, OSError, TimeoutError) as error:
+                with translating(self._here().name):
+                    await (self._follow() if await has_transactions(self._here()) else self._poll())
+            except (StoreError, OSError, TimeoutError) as error:
                 pause = 0.1 if self.hears else min(pause * 2, _RETRY_AT_MOST)
-                if isinstance(error, OperationFailure) and not self.hears:
+                if isinstance(error, StoreError) and not isinstance(error, StoreUnavailable) and not self.hears:
                     self._resume = None  # the event to resume after is gone from the oplog
             self.hears = False
             await asyncio.sleep(pause)
@@ -117,7 +118,7 @@ class WakeupListener:
         known: dict[Any, dict[str, Any]] | None = None
         while True:
             async with asyncio.timeout(_PATIENCE):
-                found = {doc.pop("_id"): doc for doc in await self._here().wakeups.find().to_list()}
+                found = {doc.pop("_id"): doc for doc in await self._here().wakeups.find()}
             if known is None:
                 self._wake([Topic.ANY])
             else:
@@ -145,5 +146,5 @@ def _changed(event: dict[str, Any]) -> list[str]:
 
 async def has_transactions(db: Database) -> bool:
     """Replica sets and sharded clusters have transactions and change streams, a single server has neither."""
-    hello = await db.plain.command("hello")
+    hello = await db.hello()
     return "setName" in hello or hello.get("msg") == "isdbgrid"

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from msgspec import to_builtins
 from pymongo import MongoClient, ReturnDocument, WriteConcern
 from pymongo.database import Database as BlockingDatabase
-from pymongo.errors import PyMongoError
 
+from ...model.errors import StoreUnavailable
 from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.time.instants import seconds_to_micros
 from .connection.bulk import CollectionCall, Steps, made, run_async, run_blocking
 from .connection.database import Database, StorePart, Time, later
-from .connection.errors import explained, repeated
+from .connection.errors import repeated
 from .connection.source import Address
 from .documents import worker_of
 from .limits.parking import delete_unused_limits
@@ -31,7 +31,7 @@ _FIELDS = {"token": 1, "cancel_requested": 1, "cancel_reason": 1}
 
 class Workers(StorePart):
     async def workers(self) -> list[WorkerInfo]:
-        return [worker_of(doc) async for doc in self.db.workers.find().sort("_id", 1)]
+        return [worker_of(doc) for doc in await self.db.workers.find(sort={"_id": 1})]
 
     async def remove_worker(self, id: str) -> None:
         db = self.db
@@ -66,11 +66,8 @@ class OwnHeartbeats:
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         prefix = self._address.collections
         with self._lock:
-            try:
-                database = self._database()
-                return run_blocking(_steps(beat, self._time), lambda call: made(call, database, prefix))
-            except PyMongoError as error:
-                raise explained(error, self._address.name) from error
+            database = self._database()
+            return run_blocking(_steps(beat, self._time), lambda call: made(call, database, prefix), self._address.name)
 
     def close(self) -> None:
         with self._lock:
@@ -105,14 +102,11 @@ class SharedHeartbeats:
             return waiting.result(_TIMEOUT_MS / 1000)
         except TimeoutError:
             waiting.cancel()
-            raise
+            raise StoreUnavailable(f"the heartbeat had no answer within {_TIMEOUT_MS / 1000:g} s") from None
 
     async def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         db = self._here()
-        try:
-            return await run_async(_steps(beat, db.time), lambda call: made(call, db.plain, db.prefix))
-        except PyMongoError as error:
-            raise explained(error, db.name) from error
+        return await run_async(_steps(beat, db.time), lambda call: made(call, db.plain, db.prefix), db.name)
 
     def close(self) -> None:
         """The client is the application's."""

@@ -81,7 +81,7 @@ async def test_never_do_more_run_under_a_key_than_its_limit(url: str) -> None:
 
         async def watch() -> None:
             while len(done) < len(rows):
-                async for doc in watcher.db.executions.find({"live": True, "state": "running"}, {"slots": 1}):
+                for doc in await watcher.db.executions.find({"live": True, "state": "running"}, {"slots": 1}):
                     numbers.update(slot["number"] for slot in doc["slots"])
 
         async with asyncio.timeout(120):
@@ -175,7 +175,7 @@ async def test_rechecks_without_parked_rows_and_full_buckets_are_deleted(replica
         first = (await store.exchange([], request())).claimed
         second = (await store.exchange([ending(row) for row in first], request())).claimed
         await store.exchange([ending(row) for row in second], None)
-        assert {doc["_id"] async for doc in store.db.limits.find()} == {"slot:k", "~token:api"}
+        assert {doc["_id"] for doc in await store.db.limits.find()} == {"slot:k", "~token:api"}
         await store.db.limits.update_many({"recheck_at": {"$exists": True}}, {"$set": {"recheck_at": 1, "touched": 1}})
         await store.prune_workers(3600.0)
         assert await store.db.limits.count_documents({}) == 0

@@ -111,7 +111,7 @@ async def test_an_index_that_is_missing_or_differs_is_reported_with_the_remedy(
     replica_set_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with opened(replica_set_url) as store:
-        await store.db.executions.drop_index("unique_key")
+        await store.db.executions.driver.drop_index("unique_key")
     with pytest.raises(
         StoreError, match=r"index 'unique_key' of mainspring\.executions is missing; run `mainspring db"
     ):

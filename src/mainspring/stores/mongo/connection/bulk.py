@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from pymongo.errors import BulkWriteError
 
-from .database import Collection, collection_name
-from .errors import refused_writes, repeated
+from .database import collection_name
+from .errors import translating
 
 T = TypeVar("T")
 
@@ -46,18 +45,6 @@ def rounds(items: Sequence[T], key: Callable[[T], str]) -> list[list[tuple[int, 
     return result
 
 
-async def insert_missing(collection: Collection, documents: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Insert the documents that no unique index refuses. Returns the refused ones: position to the first field of the
-    index."""
-    if not documents:
-        return {}
-    try:
-        await repeated(lambda: collection.insert_many(documents, ordered=False))
-    except BulkWriteError as error:
-        return refused_writes(error)
-    return {}
-
-
 R = TypeVar("R")
 
 
@@ -81,21 +68,24 @@ def made(call: CollectionCall, database: Any, prefix: str, **options: Any) -> An
     return answer.to_list() if call.method == "find" else answer
 
 
-def run_blocking(steps: Steps[R], make: Callable[[CollectionCall], Any]) -> R:
+def run_blocking(steps: Steps[R], make: Callable[[CollectionCall], Any], name: str) -> R:
+    """`name` is the database, for messages."""
     answer: Any = None
     while True:
         try:
             call = steps.send(answer)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        answer = make(call)
+        with translating(name):
+            answer = make(call)
 
 
-async def run_async(steps: Steps[R], make: Callable[[CollectionCall], Awaitable[Any]]) -> R:
+async def run_async(steps: Steps[R], make: Callable[[CollectionCall], Awaitable[Any]], name: str) -> R:
     answer: Any = None
     while True:
         try:
             call = steps.send(answer)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        answer = await make(call)
+        with translating(name):
+            answer = await make(call)

@@ -18,15 +18,13 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
-from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.read_concern import ReadConcern
 
 from ....core.ports import Topic
 from ....model.time.instants import Micros, seconds_to_micros
-from .errors import repeated
-
-Collection = AsyncCollection[dict[str, Any]]
+from .collection import Collection
+from .errors import answered, repeated
 
 COLLECTIONS = (
     *("executions", "jobs", "incarnations", "logs", "audits", "workers", "locks", "limits", "entries", "wakeups"),
@@ -80,19 +78,22 @@ class Database:
         self.limits = self._collection("limits")
         self.entries = self._collection("entries")
         # Change streams set a read concern of their own.
-        self.wakeups = self._collection("wakeups").with_options(write_concern=PRIMARY_ONLY, read_concern=ReadConcern())
+        self.wakeups = self._collection("wakeups", write_concern=PRIMARY_ONLY, read_concern=ReadConcern())
         self.purges = self._collection("purges")
         self.meta = self._collection("meta")
-        self.claims = self.executions.with_options(write_concern=PRIMARY_ONLY)
-        self.buckets = self.limits.with_options(write_concern=PRIMARY_ONLY)
+        self.claims = self._collection("executions", write_concern=PRIMARY_ONLY)
+        self.buckets = self._collection("limits", write_concern=PRIMARY_ONLY)
         self.knows_limits = False  # whether any execution here ever had a share or a limit, as far as is known
         self._recheck_at: float | None = None
 
-    def _collection(self, name: str) -> Collection:
-        return self.plain.get_collection(collection_name(self.prefix, name))
+    def _collection(self, name: str, **options: Any) -> Collection:
+        return Collection(self.plain.get_collection(collection_name(self.prefix, name), **options), self.name)
+
+    async def hello(self) -> dict[str, Any]:
+        return await repeated(lambda: answered(self.name, self.plain.command("hello")))
 
     async def now(self) -> Micros:
-        return self.time.read(await self.plain.command("hello"))
+        return self.time.read(await self.hello())
 
     def expect_recheck(self, delay: Micros | None) -> None:
         """Remember that parked rows have to be rechecked after this delay."""
@@ -109,7 +110,7 @@ class Database:
             self.knows_limits = True
 
     async def close(self) -> None:
-        await self.client.close()
+        await answered(self.name, self.client.close())
 
 
 def collection_name(prefix: str, name: str) -> str:

@@ -1,20 +1,24 @@
-"""The driver's errors: which of them leave the outcome open, which may be repeated, and what they mean to a user.
+"""The driver's errors as the store's own, and the one way in which calls are repeated.
 
-The driver repeats reads itself, and on replica sets single writes, once. A write that needs more than that to learn its
-own outcome puts a stamp into the documents it changes and looks for the stamp afterwards: see `executions.settle` and
-`executions.claim`.
+A call ends in one of four ways: with an answer, `Refused` by a unique index, `StoreUnavailable` (nothing was sent), or
+`Unsure`: the answer got lost, the primary stepped down, or a majority did not confirm in time, so that the write may or
+may not have happened, and may even be rolled back. Work that is `Unsure` is sent again, always in a form that takes
+effect once: either it is idempotent, or it leaves a stamp in the documents it changes, and the caller looks for the
+stamp (`sent`). An answer to the second try confirms what the first one did too: the server waits for a majority even
+when it finds nothing left to do.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from functools import wraps
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from bson.errors import BSONError
 from pymongo.errors import (
     AutoReconnect,
     BulkWriteError,
@@ -23,111 +27,104 @@ from pymongo.errors import (
     OperationFailure,
     PyMongoError,
     ServerSelectionTimeoutError,
+    WriteConcernError,
 )
 
-from ....model.errors import MainspringError, StoreError, StoreUnavailable
+from ....model.errors import StoreError, StoreUnavailable
 
 T = TypeVar("T")
 
+DRIVER_ERRORS = (PyMongoError, BSONError)
+
 _TRIES = 4
-_UPSERT_TRIES = 5
+_REPEATED_FOR = 10.0  # seconds: calls that take long to fail are not repeated as often
 _DUPLICATE_KEY = 11000
 _NOT_AUTHORISED, _AUTHENTICATION_FAILED = 13, 18
+_INTERRUPTED = frozenset(
+    {
+        *(6, 7, 89, 9001),  # the network between members
+        *(91, 189, 10058, 10107, 11600, 11602, 13435, 13436),  # shutdowns, elections
+        *(43, 50, 134, 237, 262, 11601),  # cursors and operations that were ended
+    }
+)
 _TIMEOUTS = re.compile(r" \(configured timeouts: [^)]*\)")
 
 
-# --- lost answers and repeated calls --------------------------------------------------------------------------------
+class Unsure(StoreUnavailable):
+    """The write may or may not have happened."""
 
 
-def is_lost(error: BaseException) -> bool:
-    """Whether the answer got lost or the primary stepped down, so that the write may or may not have happened."""
-    if isinstance(error, ServerSelectionTimeoutError):
-        return False
-    return isinstance(error, AutoReconnect) or (
-        isinstance(error, PyMongoError) and error.has_error_label("RetryableWriteError")
-    )
+class Refused(StoreError):
+    """Unique indexes refused some of the writes, and all others were done. `fields` has the refused ones: position to
+    the first field of the index."""
+
+    fields: Mapping[int, str] = {}
 
 
-def is_unreachable(error: BaseException) -> bool:
-    """Whether the server could not be asked, or did not answer."""
-    return is_lost(error) or isinstance(error, ConnectionFailure)
+# --- translation ----------------------------------------------------------------------------------------------------
 
 
-async def repeated(work: Callable[[], Awaitable[T]]) -> T:
-    """Repeat idempotent work until an answer comes."""
-    for tried in range(_TRIES):
-        try:
-            return await work()
-        except PyMongoError as error:
-            if tried == _TRIES - 1 or not is_lost(error):
-                raise
-            await asyncio.sleep(random.uniform(0.5, 1.0) * 0.05 * 4**tried)
-    raise AssertionError("unreachable")
+@contextmanager
+def translating(name: str) -> Iterator[None]:
+    """Raises the driver's errors as ours. `name` is the database, for messages."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translated(error, name) from error
 
 
-async def upserted(work: Callable[[], Awaitable[T]]) -> T:
-    """Repeat an upsert that raced with another one for the same new document: the document exists now."""
-    for tried in range(_UPSERT_TRIES):
-        try:
-            return await work()
-        except DuplicateKeyError:
-            if tried == _UPSERT_TRIES - 1:
-                raise
-    raise AssertionError("unreachable")
+async def answered(name: str, call: Awaitable[T]) -> T:
+    """The answer to a call of the driver."""
+    with translating(name):
+        return await call
 
 
-# --- unique indexes -------------------------------------------------------------------------------------------------
-
-
-def refused_writes(error: BulkWriteError) -> dict[int, str]:
-    """The writes of a bulk that a unique index refused, by position, each with the first field of that index.
-
-    Raises the error itself if anything else went wrong.
-    """
-    failed = error.details["writeErrors"]
-    if error.details.get("writeConcernErrors") or any(one["code"] != _DUPLICATE_KEY for one in failed):
-        raise error
-    return {one["index"]: duplicate_index(one) for one in failed}
-
-
-def duplicate_index(error: Mapping[str, Any]) -> str:
-    """The first field of the unique index that refused a write."""
-    return str(next(iter(error.get("keyPattern") or {"_id": 1})))
-
-
-# --- errors as users see them ---------------------------------------------------------------------------------------
-
-
-def explains_driver_errors(store: type[T]) -> type[T]:
-    """Class decorator: every public coroutine raises the driver's errors as `explained` ones.
-
-    The store has an attribute `name`, which the messages begin with."""
-    for name in dir(store):
-        method = getattr(store, name)
-        if not name.startswith("_") and inspect.iscoroutinefunction(method):
-            setattr(store, name, _explaining(method))
-    return store
-
-
-def _explaining(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    @wraps(method)
-    async def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await method(self, *args, **kwargs)
-        except PyMongoError as error:
-            raise explained(error, self.name) from error
-
-    return call
-
-
-def explained(error: Exception, name: str) -> MainspringError:
-    """The driver's error as one of ours: what went wrong, and what to do about it."""
-    if isinstance(error, MainspringError):
+def translated(error: Exception, name: str) -> Exception:
+    """The driver's error as one of ours: what went wrong, and what to do about it. Inside the transaction of a caller,
+    errors that make the driver run it again stay as they are."""
+    if _repeats_transaction(error):
         return error
     remedy = _remedy(error)
     problem = f"{name}: {_first_line(error)}"
-    kind = StoreUnavailable if is_unreachable(error) else StoreError
-    return kind(f"{problem}; {remedy}" if remedy else problem)
+    text = f"{problem}; {remedy}" if remedy else problem
+    if refused := _refused(error):
+        refusal = Refused(text)
+        refusal.fields = refused
+        return refusal
+    if _is_unsure(error):
+        return Unsure(text)
+    return StoreUnavailable(text) if isinstance(error, ConnectionFailure) else StoreError(text)
+
+
+def _repeats_transaction(error: Exception) -> bool:
+    return isinstance(error, PyMongoError) and error.has_error_label("TransientTransactionError")
+
+
+def _is_unsure(error: Exception) -> bool:
+    """Server selection fails before anything is sent: if it fails when the driver repeats a call, the driver raises the
+    first error instead."""
+    if isinstance(error, BulkWriteError):
+        parts = error.details.get("writeConcernErrors") or error.details["writeErrors"]
+        return bool(error.details.get("writeConcernErrors")) or any(one["code"] in _INTERRUPTED for one in parts)
+    if isinstance(error, OperationFailure) and error.code in _INTERRUPTED:
+        return True
+    if isinstance(error, ServerSelectionTimeoutError):
+        return False
+    labelled = isinstance(error, PyMongoError) and error.has_error_label("RetryableWriteError")
+    return labelled or isinstance(error, AutoReconnect | WriteConcernError)
+
+
+def _refused(error: Exception) -> dict[int, str]:
+    if isinstance(error, BulkWriteError):
+        failed = error.details["writeErrors"]
+        if error.details.get("writeConcernErrors") or any(one["code"] != _DUPLICATE_KEY for one in failed):
+            return {}
+        return {one["index"]: _first_field(one) for one in failed}
+    return {0: _first_field(error.details or {})} if isinstance(error, DuplicateKeyError) else {}
+
+
+def _first_field(error: Mapping[str, Any]) -> str:
+    return str(next(iter(error.get("keyPattern") or {"_id": 1})))
 
 
 def _first_line(error: Exception) -> str:
@@ -146,3 +143,25 @@ def _remedy(error: Exception) -> str:
             return "grant the user the role readWrite on this database"
         return ""
     return "check that the server runs and can be reached" if isinstance(error, ConnectionFailure) else ""
+
+
+# --- repetition -----------------------------------------------------------------------------------------------------
+
+
+async def sent(work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+    """Send work that takes effect once, until an answer comes. Returns the answer, and whether an earlier one got lost:
+    then the work may have been done before, and this answer is about nothing."""
+    began = time.monotonic()
+    for tried in range(_TRIES):
+        try:
+            return await work(), tried > 0
+        except Unsure:
+            if tried == _TRIES - 1 or time.monotonic() - began > _REPEATED_FOR:
+                raise
+            await asyncio.sleep(random.uniform(0.5, 1.0) * 0.05 * 4**tried)
+    raise AssertionError("unreachable")
+
+
+async def repeated(work: Callable[[], Awaitable[T]]) -> T:
+    """The answer to idempotent work."""
+    return (await sent(work))[0]

@@ -54,7 +54,8 @@ def add_in(
         return made(call, database, source.prefix, **inside)
 
     steps = _add(executions, unregistered)
-    return run_async(steps, make) if isinstance(session, AsyncClientSession) else run_blocking(steps, make)
+    run = run_async if isinstance(session, AsyncClientSession) else run_blocking
+    return run(steps, make, source.name)
 
 
 def _add(executions: Sequence[ExecutionRow], unregistered: dict[str, str]) -> Steps[list[Added]]:

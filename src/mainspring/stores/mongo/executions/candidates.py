@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import msgspec
-from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 
 from ....model.execution import lane
 from ....model.store.messages import ClaimRequest
@@ -17,10 +16,9 @@ from ....model.time.instants import Micros
 from ...common.limits import next_slot_check
 from ...common.rows import Candidate
 from ..connection.database import Database
-from ..documents import ALONE, lane_name
+from ..documents import ALONE, Document, lane_name
 from ..limits.wait_lines import TOKENS
 
-Cursor: TypeAlias = AsyncCommandCursor[dict[str, Any]]
 Lanes: TypeAlias = dict[str, list[Candidate[str]]]
 
 _NAMED_LANES = 200
@@ -64,7 +62,7 @@ async def find_candidates(db: Database, request: ClaimRequest | None, most: int,
     parked ones are asked for only where there have ever been any, which the answer says too."""
     found = Candidates()
     extra = [_next_due(db), *([_next_recheck(db)] if db.knows_limits else []), *([_waiters(db)] if waiters else [])]
-    for doc in await (await _query(db, request, most, extra)).to_list():
+    for doc in await _query(db, request, most, extra):
         _read(found, doc)
     db.expect_recheck(None if found.next_recheck is None else found.next_recheck - found.now)
     if found.limits and not db.knows_limits:
@@ -73,7 +71,7 @@ async def find_candidates(db: Database, request: ClaimRequest | None, most: int,
     return found
 
 
-async def _query(db: Database, request: ClaimRequest | None, most: int, extra: list[dict[str, Any]]) -> Cursor:
+async def _query(db: Database, request: ClaimRequest | None, most: int, extra: list[dict[str, Any]]) -> list[Document]:
     """Lanes come first in the pipeline: only there does the server skip from one to the next."""
     now = [{"$match": {"_id": "schema"}}, {"$project": {"_id": 0, "now": db.time.now(), "limits": 1}}]
     if request is None or not request.handlers or request.queues == frozenset():

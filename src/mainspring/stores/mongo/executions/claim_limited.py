@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import msgspec
 from bson import ObjectId
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, PyMongoError
 
 from ....model.execution import ExecutionRow
 from ....model.limits import Limit, decode_limits
@@ -25,7 +24,7 @@ from ....model.store.messages import Blocked, ClaimRequest
 from ....model.time.instants import Micros
 from ...common.limits import limits_before
 from ..connection.database import Database
-from ..connection.errors import is_lost, refused_writes
+from ..connection.errors import Refused, Unsure
 from ..documents import Document
 from ..limits.buckets import give_back, take_tokens
 from ..limits.capacity import Capacity, read_capacity
@@ -74,8 +73,8 @@ class LimitedClaim(msgspec.Struct):
         """Returns the rows to try again. The first time buckets are assumed to be full, without reading them: rows that
         were woken for their tokens find them, and the others are tried again. This is not done where rows have other
         limits as well, or keys to trade: it would be decided too early which of them get the capacity."""
-        found = self.db.executions.find({"_id": {"$in": ids}, **READY}, _FIELDS)
-        docs = {doc["_id"]: doc async for doc in found}
+        found = await self.db.executions.find({"_id": {"$in": ids}, **READY}, _FIELDS)
+        docs = {doc["_id"]: doc for doc in found}
         rows = [docs[id] for id in ids if id in docs]
         limits = [limit for doc in rows for limit in decode_limits(doc["limits"])]
         simple = len(limits) == len(rows) and not any(doc.get("staged") for doc in rows)
@@ -152,12 +151,11 @@ class LimitedClaim(msgspec.Struct):
         stamp = ObjectId()
         refused: dict[str, str] = {}
         try:
-            await self.db.executions.bulk_write([self._write(row, stamp) for row in chosen], ordered=False)
-        except BulkWriteError as error:
-            refused = {chosen[n].id: field for n, field in refused_writes(error).items()}
-        except PyMongoError as error:
-            if not is_lost(error):
-                raise
+            await self.db.executions.bulk_write([self._write(row, stamp) for row in chosen])
+        except Refused as refusal:
+            refused = {chosen[n].id: field for n, field in refusal.fields.items()}
+        except Unsure:
+            pass  # the stamps tell
         rows = {row.id: row for row in await claimed_by(self.db, [row.id for row in chosen], stamp)}
         return [rows[row.id] for row in chosen if row.id in rows], refused
 

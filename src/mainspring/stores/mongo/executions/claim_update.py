@@ -11,13 +11,12 @@ from typing import Any
 
 from bson import ObjectId
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Blocked, ClaimRequest
 from ...common.rows import BLOCKED_DEFER
 from ..connection.database import Database, later
-from ..connection.errors import is_lost
+from ..connection.errors import Refused, Unsure
 from ..documents import Document, execution_of
 from ..limits.waking import waited_keys, wake_deferred
 from .insert import overlap_holder, unique_holder
@@ -54,15 +53,13 @@ async def claim_plain(db: Database, request: ClaimRequest, ids: Sequence[str]) -
         result = await db.claims.update_many({"_id": {"$in": ids}, **READY}, claim_stages(db, request, stamp))
         if result.modified_count == 0:
             return []
-    except PyMongoError as error:
-        if not is_lost(error):
-            raise
+    except Unsure:
+        pass  # the stamps tell
     return await claimed_by(db, ids, stamp)
 
 
 async def claimed_by(db: Database, ids: Sequence[str], stamp: ObjectId) -> list[ExecutionRow]:
-    found = db.executions.find({"_id": {"$in": list(ids)}, "claim": stamp})
-    return [execution_of(doc) for doc in await found.to_list()]
+    return [execution_of(doc) for doc in await db.executions.find({"_id": {"$in": list(ids)}, "claim": stamp})]
 
 
 # --- staged rows ----------------------------------------------------------------------------------------------------
@@ -77,7 +74,7 @@ async def claim_staged(db: Database, request: ClaimRequest, id: str) -> Executio
                 {"_id": id, **READY}, stages, return_document=ReturnDocument.AFTER
             )
             return None if row is None else execution_of(row)
-        except DuplicateKeyError:
+        except Refused:
             row = await db.executions.find_one({"_id": id, **READY})
         if row is None:
             return None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pymongo.errors import PyMongoError
-
 from ....core.ports import Topic
+from ....model.errors import StoreUnavailable
 from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change, ClaimRequest, Exchanged
 from .. import audit
 from ..connection.database import Database, StorePart
-from ..connection.errors import is_unreachable, repeated
 from .claim import Claimed, claim, ready_candidates
 from .settle import settle
 
@@ -28,9 +26,9 @@ class Exchange(StorePart):
         topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
         try:
             found = await _claim(db, claim, freed)
-            stopped = await repeated(lambda: _cancelled_jobs(db, found.rows)) if found.cancelled else frozenset()
-        except PyMongoError as error:
-            if not done or not is_unreachable(error):
+            stopped = await _cancelled_jobs(db, found.rows) if found.cancelled else frozenset()
+        except StoreUnavailable:
+            if not done:
                 raise
             # The changes are safe, and their sender must know. The next claim meets the problem on its own.
             found, stopped = Claimed(more=claim is not None, now=max(change.at for change in changes)), frozenset()
@@ -61,5 +59,5 @@ async def _cancelled_jobs(db: Database, rows: Sequence[ExecutionRow]) -> frozens
     if not names:
         return frozenset()
     cancelled = {"_id": {"$in": names}, "cancelled": {"$exists": True}}
-    found = await db.jobs.find(cancelled, {"id": 1}).to_list()
+    found = await db.jobs.find(cancelled, {"id": 1})
     return frozenset(doc["id"] for doc in found) & {row.job_id for row in rows}

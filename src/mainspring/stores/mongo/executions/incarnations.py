@@ -36,11 +36,11 @@ async def register(db: Database, names: dict[str, str]) -> None:
         UpdateOne({"_id": job_id}, {"$setOnInsert": {"job": name, "last_number": 0, "folds": 0}}, upsert=True)
         for job_id, name in sorted(names.items())
     ]
-    await repeated(lambda: db.incarnations.bulk_write(writes, ordered=False))
+    await repeated(lambda: db.incarnations.bulk_write(writes))
 
 
 async def ids_of(db: Database, job: str) -> list[str]:
-    return [doc["_id"] async for doc in db.incarnations.find({"job": job}, {"_id": 1})]
+    return [doc["_id"] for doc in await db.incarnations.find({"job": job}, {"_id": 1})]
 
 
 async def draw_numbers(db: Database, wanted: dict[str, tuple[int, int]]) -> dict[str, range]:
@@ -57,6 +57,6 @@ async def draw_numbers(db: Database, wanted: dict[str, tuple[int, int]]) -> dict
     total = {"$add": ["$last_number", count]}
     draw = [{"$set": {"last_number": total, "written": version, "written_number": total}}]
     await repeated(lambda: db.incarnations.update_many(new, draw))
-    found = db.incarnations.find({"_id": {"$in": ids}}, {"written": 1, "written_number": 1})
-    last = {doc["_id"]: doc["written_number"] async for doc in found if doc.get("written") == wanted[doc["_id"]][0]}
+    found = await db.incarnations.find({"_id": {"$in": ids}}, {"written": 1, "written_number": 1})
+    last = {doc["_id"]: doc["written_number"] for doc in found if doc.get("written") == wanted[doc["_id"]][0]}
     return {id: range(int(at) - wanted[id][1] + 1, int(at) + 1) for id, at in last.items()}

@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
-
 from ....core.ports import Topic
+from ....model.errors import StoreError
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added, Audit
 from ...common.rows import in_slot, overlap_choices, skipped_record
 from ..audit import move_out
 from ..connection.database import Database
-from ..connection.errors import duplicate_index, is_lost, refused_writes
+from ..connection.errors import sent
 from ..documents import Document, audit_document, execution_document
 from ..limits.turns import tags_of_new
 from .incarnations import Registering
@@ -71,7 +70,7 @@ def _rivals(executions: Sequence[ExecutionRow]) -> set[int]:
 
 async def _add_together(batch: Batch, executions: list[ExecutionRow]) -> list[Added]:
     documents = [batch.document(_in_first_slot(execution)) for execution in executions]
-    refused, unsure = await _insert(batch.db, documents)
+    refused, unsure = await sent(lambda: batch.db.executions.insert(documents))
     added = [Added(execution.id, "added") for execution in executions]
     for n in sorted(refused):
         if refused[n] == "_id":
@@ -97,22 +96,6 @@ def _in_first_slot(execution: ExecutionRow) -> ExecutionRow:
     return in_slot(execution, overlap_choices(execution)[0]) if several else execution
 
 
-async def _insert(db: Database, documents: list[Document]) -> tuple[dict[int, str], bool]:
-    """The refused documents, each with the field of the index, and whether an answer got lost before, so that a refusal
-    may be due to our own first try."""
-    unsure = False
-    while True:
-        try:
-            await db.executions.insert_many(documents, ordered=False)
-            return {}, unsure
-        except BulkWriteError as error:
-            return refused_writes(error), unsure
-        except PyMongoError as error:
-            if unsure or not is_lost(error):
-                raise
-            unsure = True
-
-
 async def _is_ours(db: Database, doc: Document) -> bool:
     """Whether the row with this id is our own earlier write, whose answer was lost."""
     known = await db.executions.find_one({"_id": doc["_id"]}, {"created": 1, "job_id": 1})
@@ -121,11 +104,9 @@ async def _is_ours(db: Database, doc: Document) -> bool:
 
 async def _add_keyed(batch: Batch, execution: ExecutionRow) -> Added:
     async def insert(row: ExecutionRow) -> str:
-        try:
-            await batch.db.executions.insert_one(batch.document(row))
-        except DuplicateKeyError as error:
-            return duplicate_index(error.details or {})
-        return ""
+        doc = batch.document(row)
+        refused, unsure = await sent(lambda: batch.db.executions.insert([doc]))
+        return "" if unsure and await _is_ours(batch.db, doc) else refused.get(0, "")
 
     return await store_keyed(batch.db, execution, insert)
 
@@ -151,7 +132,7 @@ async def store_keyed(db: Database, execution: ExecutionRow, store: Callable[[Ex
             holder = await overlap_holder(db, choices[0])
             refused = await store(skipped_record(execution))
             return Added(execution.id, "duplicate" if refused else "skipped", None if refused else holder)
-    raise PyMongoError(f"the keys of execution {execution.id} change hands all the time")
+    raise StoreError(f"the keys of execution {execution.id} change hands all the time")
 
 
 async def unique_holder(db: Database, key: str | None) -> str | None:

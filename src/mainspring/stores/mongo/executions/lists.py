@@ -27,8 +27,9 @@ class ExecutionLists(StorePart):
         wanted = await _conditions(self.db, query)
         if wanted is None or query.limit < 1:
             return []
-        ordered = self.db.executions.find(wanted).sort("_id", 1 if query.oldest_first else -1)
-        return [execution_of(doc) for doc in await ordered.skip(query.offset).limit(query.limit).to_list()]
+        order = {"_id": 1 if query.oldest_first else -1}
+        found = await self.db.executions.find(wanted, sort=order, skip=query.offset, limit=query.limit)
+        return [execution_of(doc) for doc in found]
 
     async def count(self, query: ExecutionQuery, cap: int) -> int:
         wanted = await _conditions(self.db, query)
@@ -40,7 +41,7 @@ class ExecutionLists(StorePart):
     async def children(self, parent_id: str) -> dict[State, int]:
         group = {"$group": {"_id": "$state", "count": {"$sum": 1}}}
         found = await self.db.executions.aggregate([{"$match": {"parent_id": parent_id}}, group])
-        return {State(doc["_id"]): int(doc["count"]) async for doc in found}
+        return {State(doc["_id"]): int(doc["count"]) for doc in found}
 
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
         """None for an execution that is gone, even if its lines are still to be deleted."""
@@ -50,13 +51,13 @@ class ExecutionLists(StorePart):
 
 
 async def logs_of(db: Database, id: str, after: int) -> list[tuple[int, LogLine]]:
-    return [log_of(doc) async for doc in db.logs.find({"_id": logs_after(id, after)}).sort("_id", 1)]
+    return [log_of(doc) for doc in await db.logs.find({"_id": logs_after(id, after)}, sort={"_id": 1})]
 
 
 async def delete_logs(db: Database, ids: Sequence[str]) -> None:
     """Few executions have log lines: those that have are marked."""
-    logged = db.executions.find({"_id": {"$in": list(ids)}, "logged": {"$exists": True}}, {"_id": 1})
-    for id in [doc["_id"] async for doc in logged]:
+    logged = await db.executions.find({"_id": {"$in": list(ids)}, "logged": {"$exists": True}}, {"_id": 1})
+    for id in [doc["_id"] for doc in logged]:
         await db.logs.delete_many({"_id": logs_after(id, 0)})
 
 

@@ -42,8 +42,8 @@ class LiveExecutions(StorePart):
 
     async def cancels(self, owner: str) -> dict[str, str]:
         requested = {**_CANCEL_REQUESTED, "state": "running", "owner": owner}
-        found = self.db.executions.find(requested, {"cancel_reason": 1})
-        return {doc["_id"]: doc.get("cancel_reason", "") async for doc in found}
+        found = await self.db.executions.find(requested, {"cancel_reason": 1})
+        return {doc["_id"]: doc.get("cancel_reason", "") for doc in found}
 
     async def unserved_cancels(self, limit: int) -> list[ExecutionRow]:
         """Reads all rows that carry a request, which are few."""
@@ -65,7 +65,7 @@ async def _find(
 ) -> list[ExecutionRow]:
     if limit < 1:
         return []
-    return [execution_of(doc) async for doc in db.executions.find(wanted, **options).sort(order).limit(limit)]
+    return [execution_of(doc) for doc in await db.executions.find(wanted, sort=order, limit=limit, **options)]
 
 
 async def _request_cancel(db: Database, request: CancelRequest) -> bool:
@@ -102,7 +102,7 @@ async def _report(db: Database, report: ProgressReport) -> bool:
 async def _store_logs(db: Database, report: ProgressReport, last: int) -> None:
     first = last - len(report.logs) + 1
     lines = [log_document(report.id, n, line) for n, line in enumerate(report.logs, first)]
-    await db.logs.insert_many(lines, ordered=False)
+    await db.logs.insert_missing(lines)
     if last > LOG_LINES_KEPT:
         oldest = {"$gt": log_id(report.id, 0), "$lte": log_id(report.id, last - LOG_LINES_KEPT)}
         await db.logs.delete_many({"_id": oldest})

@@ -29,8 +29,8 @@ class Pruning(StorePart):
         marked = {"_id": {"$in": list(ids)}, "live": False, "todo": True}
         kept = {**marked, "unkept": {"$exists": False}}
         await repeated(lambda: db.executions.update_many(kept, {"$unset": {"todo": 1}}))
-        unkept = db.executions.find({**marked, "unkept": True}, {"_id": 1})
-        if gone := [doc["_id"] async for doc in unkept]:
+        unkept = await db.executions.find({**marked, "unkept": True}, {"_id": 1})
+        if gone := [doc["_id"] for doc in unkept]:
             await _delete(db, gone, {"todo": True, "unkept": True})
 
 
@@ -58,7 +58,7 @@ async def _prunable(db: Database, rule: PruneRule, limit: int) -> list[str]:
 async def _first_kept(db: Database, rule: PruneRule) -> str | None:
     """The oldest of the `newest` rows that are kept; None when there are fewer than that."""
     counted = {"job_id": rule.job_id, "live": False, "state": {"$ne": "skipped"}, **VISIBLE}
-    rows = await db.executions.find(counted, {"_id": 1}).sort("_id", -1).skip(rule.newest - 1).limit(1).to_list()
+    rows = await db.executions.find(counted, {"_id": 1}, sort={"_id": -1}, skip=rule.newest - 1, limit=1)
     return rows[0]["_id"] if rows else None
 
 
@@ -82,5 +82,5 @@ async def _prunable_in(
 
 
 async def _ids(db: Database, conditions: Sequence[dict[str, Any]], limit: int) -> list[str]:
-    found = db.executions.find({"$and": conditions}, {"_id": 1}).sort("_id", 1).limit(limit)
-    return [doc["_id"] for doc in await found.to_list()]
+    found = await db.executions.find({"$and": conditions}, {"_id": 1}, sort={"_id": 1}, limit=limit)
+    return [doc["_id"] for doc in found]

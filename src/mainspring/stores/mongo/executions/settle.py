@@ -15,13 +15,12 @@ from typing import Any
 
 from bson import ObjectId
 from pymongo import UpdateMany, UpdateOne
-from pymongo.errors import PyMongoError
 
 from ....model.execution import State
 from ....model.store.messages import Change
 from ..connection.bulk import appended, rounds, value_by_id
 from ..connection.database import Database, Time, later
-from ..connection.errors import is_lost
+from ..connection.errors import sent
 from ..documents import DUE_NOW, attempt_text, audit_document
 
 _TEXTS = ("result_json", "counters_json", "metadata_json")
@@ -30,7 +29,6 @@ _OVERWRITTEN = ("alone", "reason", "error", "todo")
 """Fields that every change sets or removes."""
 _HIDDEN = ("parent_id", "tenant", "trace_id", "stray", "rare")
 """Fields that have an index, which a hidden row does not need."""
-_TRIES = 4
 
 Write = UpdateOne | UpdateMany
 
@@ -49,27 +47,14 @@ async def _settle_round(db: Database, changes: Sequence[Change]) -> frozenset[st
     stamp = ObjectId()
     writes: list[Write] = [*_endings(changes, stamp, db.time)]
     writes += [UpdateOne(_fence(c, db.time), _update(c, stamp, db.time)) for c in changes if not c.to.final]
-    matched, unsure = await _send(db, writes)
-    ids = [change.id for change in changes]
+    answer, unsure = await sent(lambda: db.executions.bulk_write(writes))
+    ids, matched = [change.id for change in changes], answer.matched_count
     if matched == len(changes):
         return frozenset(ids)
     if matched == 0 and not unsure:
         return frozenset()
-    stamped = db.executions.find({"_id": {"$in": ids}, "settle": stamp}, {"_id": 1})
-    return frozenset([doc["_id"] async for doc in stamped])
-
-
-async def _send(db: Database, writes: Sequence[Write]) -> tuple[int, bool]:
-    """How many rows matched; and whether an answer got lost before, so that more rows may have been changed."""
-    unsure, tried = False, 0
-    while True:
-        try:
-            return (await db.executions.bulk_write(writes, ordered=False)).matched_count, unsure
-        except PyMongoError as error:
-            tried += 1
-            if tried == _TRIES or not is_lost(error):
-                raise
-            unsure = True
+    stamped = await db.executions.find({"_id": {"$in": ids}, "settle": stamp}, {"_id": 1})
+    return frozenset(doc["_id"] for doc in stamped)
 
 
 def _fence(change: Change, time: Time) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class JobLists(StorePart):
         known = await _known(db, query)
         stages = _stages(db, query, known)
         counted = await db.jobs.aggregate([*stages, {"$limit": cap}, {"$count": "n"}])
-        count = sum([int(doc["n"]) async for doc in counted])
+        count = sum([int(doc["n"]) for doc in counted])
         if query.limit < 1 or not count:
             return JobsFound([], count)
         if count < cap:
@@ -73,7 +73,7 @@ async def _read(db: Database, wanted: dict[str, Any], order: dict[str, int], lim
     pipeline: list[dict[str, Any]] = [{"$match": wanted}, {"$sort": order}]
     pipeline += [] if limit is None else [{"$limit": limit}]
     pipeline += [{"$lookup": numbers}, {"$unset": "outbox"}]
-    return [job_of(doc) async for doc in await db.jobs.aggregate(pipeline)]
+    return [job_of(doc) for doc in await db.jobs.aggregate(pipeline)]
 
 
 # --- filters by executions --------------------------------------------------------------------------------------------
@@ -103,15 +103,15 @@ async def _known(db: Database, query: JobQuery) -> KnownExecutions:
 async def _with_live(db: Database, states: list[str]) -> list[str]:
     match = {"live": True, "state": {"$in": states}, "hidden": {"$ne": True}}
     found = await db.executions.aggregate([{"$match": match}, {"$group": {"_id": "$job_id"}}])
-    return [doc["_id"] async for doc in found]
+    return [doc["_id"] for doc in found]
 
 
 async def _newer(db: Database) -> dict[str, dict[str, Any]]:
     """Endings that the totals may not include yet."""
     found = await db.executions.aggregate([*_ENDED, {"$group": {"_id": "$job_id", "last": _NEWEST}}], hint="delta")
-    last = {doc["_id"]: doc["last"] async for doc in found}
-    folded = db.incarnations.find({"_id": {"$in": list(last)}}, {"stats.last_id": 1})
-    totals = {doc["_id"]: doc.get("stats", {}).get("last_id", "") async for doc in folded}
+    last = {doc["_id"]: doc["last"] for doc in found}
+    folded = await db.incarnations.find({"_id": {"$in": list(last)}}, {"stats.last_id": 1})
+    totals = {doc["_id"]: doc.get("stats", {}).get("last_id", "") for doc in folded}
     return {id: doc for id, doc in last.items() if doc["id"] > totals.get(id, "")}
 
 
@@ -223,4 +223,4 @@ async def _walk(
 
 async def _names(db: Database, pipeline: Sequence[Stage]) -> list[str]:
     found = await db.jobs.aggregate([*pipeline, {"$project": {"_id": 1}}], allowDiskUse=True)
-    return [doc["_id"] async for doc in found]
+    return [doc["_id"] for doc in found]

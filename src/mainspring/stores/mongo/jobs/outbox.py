@@ -12,7 +12,6 @@ from typing import Any
 from bson import ObjectId
 
 from ....model.store.messages import Added
-from ..connection.bulk import insert_missing
 from ..connection.database import Database
 from ..executions.incarnations import draw_numbers
 from ..executions.lists import delete_logs
@@ -29,8 +28,8 @@ async def finish(db: Database, name: str, stamp: ObjectId) -> dict[str, Added]:
 async def finish_all(db: Database, names: Sequence[str], stamps: Sequence[ObjectId]) -> dict[str, Added]:
     """The outcome for each execution, by id. Outboxes that another process has finished already are left out."""
     mine = {"_id": {"$in": list(names)}, "outbox.id": {"$in": list(stamps)}}
-    boxes = {doc["_id"]: doc["outbox"] async for doc in db.jobs.find(mine, {"outbox": 1})}
-    await insert_missing(db.audits, [record for box in boxes.values() for record in box["audits"]])
+    boxes = {doc["_id"]: doc["outbox"] for doc in await db.jobs.find(mine, {"outbox": 1})}
+    await db.audits.insert_missing([record for box in boxes.values() for record in box["audits"]])
     added = await add_pending(db, await _numbers(db, boxes.values()))
     if boxes:
         await db.jobs.update_many({**mine, "outbox.deleted": {"$exists": False}}, {"$unset": {"outbox": 1}})
@@ -61,7 +60,7 @@ async def _delete(db: Database, name: str, box: dict[str, Any]) -> None:
 
 async def purge_deleted_jobs(db: Database) -> None:
     """Delete the finished executions and the statistics of jobs that were deleted with `purge`."""
-    for purge in await db.purges.find().to_list():
+    for purge in await db.purges.find():
         await _purge(db, purge["_id"])
         await db.purges.delete_one({"_id": purge["_id"]})
 
@@ -69,7 +68,7 @@ async def purge_deleted_jobs(db: Database) -> None:
 async def _purge(db: Database, job_id: str) -> None:
     await finish_folding(db, job_id)
     ended = {"job_id": job_id, "live": False}
-    while found := await db.executions.find(ended, {"_id": 1}).limit(_PURGED_AT_ONCE).to_list():
+    while found := await db.executions.find(ended, {"_id": 1}, limit=_PURGED_AT_ONCE):
         ids = [doc["_id"] for doc in found]
         await delete_logs(db, ids)
         await db.executions.delete_many({"_id": {"$in": ids}, "live": False})
@@ -81,5 +80,5 @@ async def _purge(db: Database, job_id: str) -> None:
 async def finish_left(db: Database, limit: int) -> None:
     """Finish outboxes that dead writers have left. Those of writers that are still at work may be finished here too,
     which does no harm."""
-    for job in await db.jobs.find({"outbox.id": {"$exists": True}}, {"outbox.id": 1}).limit(limit).to_list():
+    for job in await db.jobs.find({"outbox.id": {"$exists": True}}, {"outbox.id": 1}, limit=limit):
         await finish(db, job["_id"], job["outbox"]["id"])

@@ -17,13 +17,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pymongo import UpdateOne
-from pymongo.errors import DuplicateKeyError, PyMongoError
 
+from ....model.errors import StoreError
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added, JobWrite
-from ..connection.bulk import insert_missing, value_by_id
+from ..connection.bulk import value_by_id
 from ..connection.database import Database
-from ..connection.errors import duplicate_index, repeated
+from ..connection.errors import Refused, repeated
 from ..documents import Document, execution_document, execution_of
 from ..executions.insert import store_keyed
 
@@ -44,16 +44,16 @@ async def store_pending(db: Database, writes: Sequence[JobWrite]) -> frozenset[s
     left = [_document(execution, write) for write in writes for execution in write.executions]
     known: set[str] = set()
     for _ in range(_TRIES):
-        refused = await insert_missing(db.executions, left)
+        refused = await db.executions.insert_missing(left)
         left = await _without_lost(db, [left[n] for n in sorted(refused)])
         if not left:
             return frozenset(known)
         await _take_over(db, left)
-        found = db.executions.find({"_id": {"$in": [doc["_id"] for doc in left]}}, {"pending_tick.version": 1})
-        stored = {doc["_id"]: "pending_tick" in doc async for doc in found}
+        found = await db.executions.find({"_id": {"$in": [doc["_id"] for doc in left]}}, {"pending_tick.version": 1})
+        stored = {doc["_id"]: "pending_tick" in doc for doc in found}
         known.update(id for id, pending in stored.items() if not pending)
         left = [doc for doc in left if doc["_id"] not in stored]  # deleted meanwhile
-    raise PyMongoError(f"execution {left[0]['_id']} is stored and deleted all the time")
+    raise StoreError(f"execution {left[0]['_id']} is stored and deleted all the time")
 
 
 def _document(execution: ExecutionRow, write: JobWrite) -> Document:
@@ -72,8 +72,8 @@ async def _without_lost(db: Database, documents: list[Document]) -> list[Documen
     if not documents:
         return []
     names = list({doc["pending_tick"]["job"] for doc in documents})
-    found = db.jobs.find({"_id": {"$in": names}}, {"id": 1, "version": 1})
-    versions = {(doc["_id"], doc["id"]): doc["version"] async for doc in found}
+    found = await db.jobs.find({"_id": {"$in": names}}, {"id": 1, "version": 1})
+    versions = {(doc["_id"], doc["id"]): doc["version"] for doc in found}
     ticks = [(doc, doc["pending_tick"]) for doc in documents]
     return [doc for doc, tick in ticks if versions.get((tick["job"], tick["job_id"]), 0) <= tick["version"]]
 
@@ -87,7 +87,7 @@ async def _take_over(db: Database, documents: list[Document]) -> None:
         )
         for doc in documents
     ]
-    await repeated(lambda: db.executions.bulk_write(writes, ordered=False))
+    await repeated(lambda: db.executions.bulk_write(writes))
 
 
 async def delete_lost(db: Database, job: str, job_id: str, ids: Sequence[str], version: int) -> None:
@@ -104,8 +104,8 @@ async def delete_lost(db: Database, job: str, job_id: str, ids: Sequence[str], v
 async def delete_abandoned(db: Database, limit: int) -> None:
     """Delete what dead writers have left."""
     old = datetime.now(UTC) - _ABANDONED
-    pending = db.executions.find({"pending_tick.job": {"$gt": ""}}, {"pending_tick.row": 0}).limit(limit)
-    for doc in await pending.to_list():
+    pending = {"pending_tick.job": {"$gt": ""}}
+    for doc in await db.executions.find(pending, {"pending_tick.row": 0}, limit=limit):
         tick = doc["pending_tick"]
         await delete_lost(db, tick["job"], tick["job_id"], [doc["_id"]], tick["version"])
         if tick["version"] > 0 or tick["at"].replace(tzinfo=UTC) > old:
@@ -120,8 +120,8 @@ async def delete_abandoned(db: Database, limit: int) -> None:
 async def add_pending(db: Database, numbers: dict[str, int]) -> dict[str, Added]:
     """Turn these pending ticks into executions with these numbers. Those without keys are one command, because no index
     can refuse them."""
-    found = db.executions.find({"_id": {"$in": list(numbers)}, **_PENDING, **_WITHOUT_KEYS}, {"_id": 1})
-    ids = [doc["_id"] async for doc in found]
+    found = await db.executions.find({"_id": {"$in": list(numbers)}, **_PENDING, **_WITHOUT_KEYS}, {"_id": 1})
+    ids = [doc["_id"] for doc in found]
     added: dict[str, Added] = {}
     if len(ids) > 1:
         number = {"number": value_by_id({id: numbers[id] for id in ids})}
@@ -145,8 +145,8 @@ async def _add_one(db: Database, id: str, number: int) -> Added:
         change = [{"$replaceWith": {"$literal": {**execution_document(row), "number": number}}}]
         try:
             done = await db.executions.find_one_and_update({"_id": id, **_PENDING}, change, projection={"_id": 1})
-        except DuplicateKeyError as error:
-            return duplicate_index(error.details or {})
+        except Refused as refusal:
+            return refusal.fields[0]
         return "_id" if done is None else ""
 
     if execution.state.final:

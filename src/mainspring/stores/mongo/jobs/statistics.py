@@ -41,12 +41,12 @@ class Statistics(StorePart):
     async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
         """Counts along an index, job by job."""
         db = self.db
-        ids = [doc["_id"] async for doc in db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
+        ids = [doc["_id"] for doc in await db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
         counts: dict[str, dict[str, int]] = {}
         for start in range(0, len(ids), _IDS_AT_ONCE):
             match = {"$match": {"job_id": {"$in": ids[start : start + _IDS_AT_ONCE]}, "live": True}}
             group = {"$group": {"_id": {"job_id": "$job_id", "state": "$state"}, "count": {"$sum": 1}}}
-            async for doc in await db.executions.aggregate([match, group]):
+            for doc in await db.executions.aggregate([match, group]):
                 counts.setdefault(doc["_id"]["job_id"], {})[doc["_id"]["state"]] = int(doc["count"])
         return {id: LiveCounts(**states) for id, states in counts.items()}
 
@@ -72,7 +72,7 @@ async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobSta
 
 
 async def _totals(db: Database, wanted: dict[str, Any]) -> dict[str, Any]:
-    return {doc["_id"]: doc async for doc in db.incarnations.find({**wanted, "folds": {"$exists": True}}, _TOTALS)}
+    return {doc["_id"]: doc for doc in await db.incarnations.find({**wanted, "folds": {"$exists": True}}, _TOTALS)}
 
 
 async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence[str]) -> dict[str, JobStats]:
@@ -81,7 +81,7 @@ async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence
         match["_id"] = {"$nin": list(counted)}
     group = {"$group": {"_id": {"job_id": "$job_id", "trigger": _TRIGGER}, **_GROUP}}
     deltas: dict[str, JobStats] = {}
-    async for doc in await db.executions.aggregate([{"$match": match}, group], hint="delta"):
+    for doc in await db.executions.aggregate([{"$match": match}, group], hint="delta"):
         id, delta = doc["_id"]["job_id"], _batch_of(doc)
         deltas[id] = merge_stats(deltas[id], delta) if id in deltas else delta
     return deltas
@@ -126,7 +126,7 @@ _GROUP: dict[str, Any] = {
 async def fold(db: Database, limit: int) -> int:
     merged = 0
     jobs: list[dict[str, Any]] = [{"$match": _DELTA}, {"$group": {"_id": "$job_id"}}]
-    left = [job["_id"] async for job in await db.executions.aggregate(jobs, hint="delta")]
+    left = [job["_id"] for job in await db.executions.aggregate(jobs, hint="delta")]
     while left and merged < limit:
         some, left = left[: min(_AT_ONCE, limit - merged)], left[min(_AT_ONCE, limit - merged) :]
         share = (limit - merged) // len(some)
@@ -145,7 +145,7 @@ async def _fold_job(db: Database, job_id: str, limit: int) -> int:
         {"$limit": limit},
         {"$group": {"_id": {"job_id": "$job_id", "trigger": _TRIGGER}, **ids, **_GROUP}},
     ]
-    found = await (await db.executions.aggregate(batch, hint="delta")).to_list()
+    found = await db.executions.aggregate(batch, hint="delta")
     if not found or known is None:
         return 0
     totals = reduce(merge_stats, map(_batch_of, found), stats_of(job_id, known.get("stats", {})))
@@ -195,7 +195,7 @@ async def _change(db: Database, ids: list[str], change: list[dict[str, Any]]) ->
 async def _delete_hidden(db: Database, ids: Sequence[str]) -> None:
     """Delete those of these rows that no reader can see any more."""
     hidden = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$ne": True}}
-    gone = [doc["_id"] async for doc in db.executions.find(hidden, {"_id": 1})]
+    gone = [doc["_id"] for doc in await db.executions.find(hidden, {"_id": 1})]
     if gone:
         await delete_logs(db, gone)
         await repeated(lambda: db.executions.delete_many({"_id": {"$in": gone}, "hidden": True}))

@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 from bson import ObjectId
-from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from ....core.ports import Topic
+from ....model.errors import StoreError
 from ....model.store.messages import Added, Audit, JobWrite, JobWritten
 from ..connection.bulk import rounds, value_by_id
 from ..connection.database import Database
-from ..connection.errors import is_lost, repeated
+from ..connection.errors import Unsure, repeated
 from ..documents import JOB_FIELDS, audit_document, job_document
 from ..executions.incarnations import Registering
 from . import outbox
@@ -72,7 +72,7 @@ async def _delete(db: Database, name: str, seen_version: int, *, purge: bool, au
         if (await db.jobs.update_one(seen, change)).matched_count:
             await outbox.finish(db, name, stamp)
             return True
-    raise PyMongoError(f"job {name!r} is being written by other processes all the time")
+    raise StoreError(f"job {name!r} is being written by other processes all the time")
 
 
 # --- batches --------------------------------------------------------------------------------------------------------
@@ -137,14 +137,12 @@ async def _try_together(db: Database, batch: Sequence[JobWriteAttempt]) -> None:
         return
     try:
         all_won = await _update(db, batch) == len(batch)
-    except PyMongoError as error:
-        if not is_lost(error):
-            raise
+    except Unsure:
         all_won = False
     stored: dict[str, dict[str, Any]] = {}
     if not all_won:
-        found = db.jobs.find({"_id": {"$in": [one.name for one in batch]}}, {"id": 1, "version": 1, "stamp": 1})
-        stored = {doc["_id"]: doc async for doc in found}
+        found = await db.jobs.find({"_id": {"$in": [one.name for one in batch]}}, {"id": 1, "version": 1, "stamp": 1})
+        stored = {doc["_id"]: doc for doc in found}
     for one in batch:
         doc = stored.get(one.name, {})
         one.won = all_won or doc.get("stamp") == one.stamp
@@ -186,9 +184,7 @@ async def _win(db: Database, one: JobWriteAttempt) -> bool:
         try:
             if await _send(db, one):
                 return True
-        except PyMongoError as error:
-            if not is_lost(error):
-                raise
+        except Unsure:
             unsure = True
             continue
         stored = await db.jobs.find_one({"_id": one.name}, {"id": 1, "version": 1, "stamp": 1, "outbox": 1})
@@ -201,17 +197,13 @@ async def _win(db: Database, one: JobWriteAttempt) -> bool:
             await outbox.finish(db, one.name, stored["outbox"]["id"])
         elif not _is_as_seen(stored, write):
             return False
-    raise PyMongoError(f"job {one.name!r} is being written by other processes all the time")
+    raise StoreError(f"job {one.name!r} is being written by other processes all the time")
 
 
 async def _send(db: Database, one: JobWriteAttempt) -> bool:
     if one.write.seen_version is not None:
         return await _update(db, [one]) == 1
-    try:
-        await db.jobs.insert_one({"_id": one.name, **one.fields()})
-    except DuplicateKeyError:
-        return False
-    return True
+    return not await db.jobs.insert([{"_id": one.name, **one.fields()}])
 
 
 def _is_in_the_way(stored: Mapping[str, Any], write: JobWrite) -> bool:

@@ -22,7 +22,6 @@ from ....model.limits import Limit
 from ....model.time.instants import Micros
 from ...common.limits import Bucket, Wait, numbers_of
 from ..connection.database import Database
-from ..connection.errors import upserted
 from .wait_lines import waited
 
 _ROUNDING = 1e-6  # as in `stores.common.limits.tokens_in`
@@ -36,14 +35,12 @@ def bucket_of(doc: dict[str, Any] | None, limit: Limit) -> Bucket | None:
 
 async def take_tokens(db: Database, limit: Limit, wanted: int) -> int:
     """Take up to so many tokens, in one step by the server's clock; returns how many there were."""
-    after = await upserted(
-        lambda: db.buckets.find_one_and_update(
-            {"_id": waited(Wait(limit.key, "token"))},
-            _take(db, limit, wanted),
-            projection={"took": 1},
-            upsert=True,
-            return_document=ReturnDocument.AFTER,
-        )
+    after = await db.buckets.find_one_and_update(
+        {"_id": waited(Wait(limit.key, "token"))},
+        _take(db, limit, wanted),
+        projection={"took": 1},
+        upsert=True,
+        return_document=ReturnDocument.AFTER,
     )
     assert after is not None  # the upsert creates it
     return int(after["took"])

@@ -104,8 +104,8 @@ async def read_capacity(db: Database, limits: Iterable[Limit], now: Micros, *, a
     tokens = {waited(wait): limit for wait, limit in by_wait.items() if wait.kind == "token"}
     found: dict[str, dict[str, Any]] = {}
     if tokens and not assume_full:
-        some = db.limits.find({"_id": {"$in": list(tokens)}}, {"level": 1, "since": 1})
-        found = {doc["_id"]: doc async for doc in some}
+        some = await db.limits.find({"_id": {"$in": list(tokens)}}, {"level": 1, "since": 1})
+        found = {doc["_id"]: doc for doc in some}
     for name, limit in tokens.items():
         capacity.buckets[limit.key] = bucket_of(found.get(name), limit)
     return capacity
@@ -120,7 +120,7 @@ def capacity_in(doc: dict[str, Any], limit: Limit, now: Micros) -> Capacity:
 
 async def _numbers(db: Database, keys: list[str]) -> dict[str, set[Any]]:
     numbers: dict[str, set[Any]] = {key: set() for key in keys}
-    async for doc in db.executions.find({"slots.key": {"$in": keys}}, {"_id": 0, "slots": 1}):
+    for doc in await db.executions.find({"slots.key": {"$in": keys}}, {"_id": 0, "slots": 1}):
         for slot in doc["slots"]:
             if slot["key"] in numbers:
                 numbers[slot["key"]].add(slot["number"])

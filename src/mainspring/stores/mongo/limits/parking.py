@@ -21,7 +21,7 @@ from ....model.time.instants import Micros, seconds_to_micros
 from ...common.limits import RECHECK_AFTER, Wait, next_slot_check, wait_of
 from ..connection.bulk import value_by_id
 from ..connection.database import Database
-from ..connection.errors import repeated, upserted
+from ..connection.errors import repeated
 from ..documents import Document, lane_name
 from .buckets import delete_full_buckets
 from .capacity import Capacity, KeyCapacity, capacity_in, read_capacity
@@ -112,7 +112,7 @@ async def pass_on(db: Database, unused: Sequence[KeyCapacity]) -> int:
     if not unused:
         return 0
     names = {waited(each.wait) for each in unused}
-    found = {doc["_id"]: doc async for doc in db.limits.find({"_id": {"$in": list(names)}}, {"wait_lines": 1})}
+    found = {doc["_id"]: doc for doc in await db.limits.find({"_id": {"$in": list(names)}}, {"wait_lines": 1})}
     counts = Counter(
         line
         for each in unused
@@ -131,7 +131,7 @@ async def schedule_recheck(db: Database, wait: Wait, at: Micros, lines: Iterable
     earliest = {"$min": ["$recheck_at", at]}  # ignores a missing field
     known = {"$setUnion": [{"$ifNull": ["$wait_lines", []]}, {"$literal": sorted(lines)}]}
     change = [{"$set": {"recheck_at": earliest, "touched": db.time.now(), "wait_lines": known}}]
-    await upserted(lambda: db.buckets.update_one({"_id": waited(wait)}, change, upsert=True))
+    await db.buckets.update_one({"_id": waited(wait)}, change, upsert=True)
 
 
 async def recheck_parked(db: Database) -> int:
@@ -158,7 +158,7 @@ async def _due_rechecks(db: Database) -> list[list[Document]]:
         {"$set": {"now": now}},
     ]
     found: dict[str, list[Document]] = {}
-    for doc in await (await db.limits.aggregate(due)).to_list():
+    for doc in await db.limits.aggregate(due):
         found.setdefault(doc["_id"], []).append(doc)
     return list(found.values())
 

@@ -104,5 +104,5 @@ async def _greatest(db: Database, order: TurnOrder, level: Level, shares: Sequen
             {"$sort": {"share": 1, order.turn: -1}},
             {"$group": {"_id": "$share", "turn": {"$first": f"${order.turn}"}}},
         ]
-        found += [(doc["_id"], int(doc["turn"])) async for doc in await db.executions.aggregate(pipeline)]
+        found += [(doc["_id"], int(doc["turn"])) for doc in await db.executions.aggregate(pipeline)]
     return found

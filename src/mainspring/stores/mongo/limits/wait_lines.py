@@ -66,8 +66,8 @@ async def wake_line(db: Database, line: str, count: int, first: Sequence[str] = 
     woken, ids = 0, list(first[: max(0, count)])
     while woken < count:
         if not ids:
-            found = db.executions.find(parked, {"_id": 1}).sort(list(LINE_ORDER.items())).limit(count - woken)
-            ids = [doc["_id"] async for doc in found]
+            found = await db.executions.find(parked, {"_id": 1}, sort=LINE_ORDER, limit=count - woken)
+            ids = [doc["_id"] for doc in found]
         if not ids:
             break
         woken += (await db.claims.update_many({"_id": {"$in": ids}, **parked}, ready)).modified_count

@@ -32,7 +32,7 @@ _KINDS: tuple[WaitKind, ...] = ("slot", "token")
 async def promote(db: Database, now: Micros) -> None:
     """Make future rows that are due ready, a bounded number at once. Those with a share get their tags."""
     due = {"future": True, "due": {"$lte": now}}
-    found = await db.executions.find(due, SHARE_FIELDS).sort("due").limit(_PROMOTED_AT_ONCE).to_list()
+    found = await db.executions.find(due, SHARE_FIELDS, sort={"due": 1}, limit=_PROMOTED_AT_ONCE)
     shared = [ready_entrant(doc) for doc in found if "share" in doc]
     plain = [doc["_id"] for doc in found if "share" not in doc]
     ready: list[dict[str, Any]] = [{"$set": {"ready": READY_LANE}}, {"$unset": ["future", "waits_for"]}]
@@ -72,7 +72,7 @@ async def wake_freed(db: Database, changes: Sequence[Change]) -> Freed:
     slots: Counter[str] = Counter()
     keys: list[str] = []
     disturbed: dict[str, str] = {}
-    async for doc in db.executions.find({"_id": {"$in": [change.id for change in changes]}}, fields):
+    for doc in await db.executions.find({"_id": {"$in": [change.id for change in changes]}}, fields):
         if doc["_id"] in ended:
             keys += waited_keys(doc.get("unique_key"), doc.get("overlap_key"))
         if doc["_id"] in ran and "limits" in doc:
@@ -93,7 +93,7 @@ async def _wake_for_slots(db: Database, slots: Counter[str]) -> dict[str, int]:
     names = {waited(Wait(key, "slot")): count for key, count in slots.items()}
     any_of_key = [Limit(key, concurrency=1) for key in slots]
     found, capacity = await asyncio.gather(
-        db.limits.find({"_id": {"$in": list(names)}}, {"wait_lines": 1}).to_list(),
+        db.limits.find({"_id": {"$in": list(names)}}, {"wait_lines": 1}),
         read_capacity(db, any_of_key, now=0),
     )
     freed = {line: names[doc["_id"]] for doc in found for line in doc.get("wait_lines", ())}
