@@ -21,7 +21,7 @@ from mainspring.model.errors import (
     RetryAfter,
     SchemaMismatch,
 )
-from mainspring.stores.mongo.connection.errors import explained
+from mainspring.stores.mongo.connection.errors import translated
 
 SAMPLES = [
     InvalidValue("hour", 25, "0 to 23", "Use 23"),
@@ -106,6 +106,6 @@ def test_a_server_that_is_down_is_told_in_one_line() -> None:
         "b:2: [Errno 111] refused (configured timeouts: connectTimeoutMS: 5000.0ms), Timeout: 10.0s, Topology: "
         "<TopologyDescription id: 6af, servers: [<ServerDescription ('127.0.0.1', 1) server_type: Unknown>]>"
     )
-    told = str(explained(ServerSelectionTimeoutError(said), "mongodb://host/x"))
+    told = str(translated(ServerSelectionTimeoutError(said), "mongodb://host/x"))
     refused = "127.0.0.1:1: [Errno 111] refused,b:2: [Errno 111] refused"
     assert told == f"mongodb://host/x: {refused}; check that the server runs and can be reached"
