@@ -21,9 +21,6 @@ from typing import Any, TypeAlias, cast
 
 _log = logging.getLogger("mainspring.observe")
 
-FAILURES = (Exception, SystemExit)
-"""Errors of an observer that are caught. An observer that calls `sys.exit` does not end the process."""
-
 Observer: TypeAlias = Callable[[Any], None]
 Wants: TypeAlias = Callable[[type, Any], bool]
 
@@ -33,7 +30,7 @@ class Dispatcher:
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = list(observers)
-        self._logged: set[tuple[int, type]] = set()
+        self._logged: set[tuple[int, int]] = set()
         self._by_kind: dict[type, tuple[Observer, ...]] = {}
         self._choosy_by_kind: dict[type, tuple[tuple[Wants, ...], Dispatcher | None]] = {}
 
@@ -51,7 +48,7 @@ class Dispatcher:
             for wants in choosy:
                 if wants(kind, execution):
                     return self
-        except FAILURES as error:  # an observer that fails to answer gets the event
+        except BaseException as error:  # an observer that fails to answer gets the event
             self._log_once(getattr(wants, "__self__", wants), error)
             return self
         return others
@@ -60,7 +57,7 @@ class Dispatcher:
         for observer in self._observers_of(type(event)):
             try:
                 observer(event)
-            except FAILURES as error:
+            except BaseException as error:
                 self._log_once(observer, error)
 
     def dispatch_all(self, kind: type, executions: Sequence[Any], make: Callable[[], Sequence[Any]]) -> None:
@@ -81,7 +78,7 @@ class Dispatcher:
             if wants is not None:
                 each = [wants(kind, execution) for execution in executions]
                 return each if any(each) else False
-        except FAILURES as error:
+        except BaseException as error:
             self._log_once(observer, error)
         return True
 
@@ -91,7 +88,7 @@ class Dispatcher:
         for each in given:
             try:
                 hear(each)
-            except FAILURES as error:
+            except BaseException as error:
                 self._log_once(observer, error)
 
     def _observers_of(self, kind: type) -> tuple[Observer, ...]:
@@ -114,17 +111,21 @@ class Dispatcher:
         hears: Callable[[type], bool] | None = getattr(observer, "hears", None)
         try:
             return hears is None or hears(kind)
-        except FAILURES as error:
+        except BaseException as error:
             self._log_once(observer, error)
             return True
 
     def _log_once(self, observer: object, error: BaseException) -> None:
-        kind = (id(observer), type(error))
+        """An observer that calls `sys.exit` does not end the process, and one that lets a `CancelledError` out does not
+        end the loop of a role. Only Ctrl-C gets through."""
+        if type(error) is KeyboardInterrupt:
+            raise error
+        kind = (id(observer), id(type(error)))
         if kind in self._logged:
             return
         self._logged.add(kind)
-        name = getattr(observer, "__qualname__", type(observer).__qualname__)
         try:
+            name = getattr(observer, "__qualname__", type(observer).__qualname__)
             _log.exception("observer %s failed; jobs go on without it", name)
-        except Exception:
-            return  # the error may come from logging itself
+        except BaseException:
+            return  # the error may come from logging itself, or be one that cannot be formatted

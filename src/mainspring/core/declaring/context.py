@@ -349,6 +349,11 @@ class RunningContext(JobContext):
         if self._cancel_reason is None:
             self._cancel_reason = reason or "cancelled"
 
+    @property
+    def own_metadata(self) -> dict[str, Any] | None:
+        """What the handler may have put into the metadata; None if it never looked at them."""
+        return self._metadata
+
     def drain(self) -> tuple[str | None, str | None, tuple[LogLine, ...]] | None:
         """What the handler reported since the last call: progress, counters, log lines; None if nothing."""
         if not (self._progress or self._counted or self._lines):
@@ -442,7 +447,7 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the caller's line, not this one
         try:
             super().log(level, msg, *args, **kwargs)
-        except Exception:
+        except BaseException:
             return  # a logging set-up that fails never fails a handler; the line is in the execution's log
 
 
@@ -450,14 +455,14 @@ def _rendered(msg: object, args: tuple[object, ...], exc_info: Any) -> str:
     """The line as logging would write it; a wrong format shows its parts instead of failing the handler."""
     try:
         record = logging.LogRecord("", 0, "", 0, msg, args, None)
-        text = record.getMessage()
-    except Exception:
+        text = str.__str__(record.getMessage())
+    except BaseException:
         text = f"{safe_text(msg, MAX_LINE_LENGTH)} {safe_json(args, MAX_LINE_LENGTH)}"
     if not exc_info:
         return text
-    error = exc_info if isinstance(exc_info, BaseException) else None
-    info = (type(error), error, error.__traceback__) if error else exc_info if exc_info is not True else sys.exc_info()
     try:
-        return f"{text}\n{_formatter.formatException(info)}"
-    except Exception:
+        error = exc_info if isinstance(exc_info, BaseException) else None
+        shown = (type(error), error, error.__traceback__) if error else exc_info
+        return f"{text}\n{_formatter.formatException(sys.exc_info() if shown is True else shown)}"
+    except BaseException:
         return text

@@ -24,8 +24,9 @@ from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Clock, Store, Tracing
 from ..rules import new_execution, transitions
+from .descriptions import describe_error, describe_traceback
 from .heartbeat import Leases
-from .runner import describe_error, describe_traceback, report_of
+from .runner import report_of
 
 ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
 

@@ -1,16 +1,18 @@
 """One attempt at one execution: call the handler with its context, and turn whatever happens into an `Outcome`.
 
-Nothing a handler raises gets past this file, `SystemExit` and `RecursionError` included.
+Nothing a handler raises gets past this file, `SystemExit` and `RecursionError` included. Whatever goes wrong while an
+ending is described is a failed attempt as well, with what could be found out about it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
-import inspect
 import logging
+import threading
 import time
-import traceback
+import types
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,17 +24,18 @@ from ...model.errors import NonRetryable, RetryAfter, StoreError
 from ...model.execution import AttemptEnd, ExecutionRow, Outcome
 from ...model.store.messages import ProgressReport
 from ...model.time.instants import SECOND, Micros
-from ...model.values.payload import safe_json, safe_text
+from ...model.values.payload import class_name, safe_json
 from ..declaring.context import ExecutionCancelled, RunningContext, current_context
 from ..declaring.registry import Handler
 from ..declaring.signature import PayloadMismatch
 from ..ports import Clock, TracedAttempt, Tracing
 from ..tenants.context import in_tenant
 from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
+from .descriptions import describe_error, describe_traceback, is_plain, is_plain_error, is_retryable
 from .thread_pool import ThreadPool
 
-ERROR_LIMIT = 4_096
-TRACEBACK_LIMIT = 32_768
+DESCRIBING = 5.0
+"""Seconds that an exception or a result of the application's own gets to describe itself."""
 
 STORE_PAUSE = 1.0
 LONGEST_UNKNOWN_PAUSE = 60.0
@@ -50,6 +53,7 @@ class Run:
         "abandoned",
         "began",
         "context",
+        "ended",
         "entered",
         "execution",
         "handler",
@@ -67,6 +71,7 @@ class Run:
         self.context = context
         self.started = started
         self.began = began
+        self.ended: float | None = None
         self.stopped: StopKind | None = None
         self.entered = False
         self.abandoned = False
@@ -142,7 +147,7 @@ class Runner:
     ) -> None:
         """`fan_outs` is for jobs that have tenants; the arguments after it are for the contexts of handlers."""
         self._tracing, self._fan_outs = tracing, fan_outs
-        self._fanning_out: set[asyncio.Task[Outcome]] = set()
+        self._fanning_out: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
@@ -171,12 +176,8 @@ class Runner:
             if execution.tenant is not None:
                 factory = None if self._fan_outs is None else self._fan_outs.context_of(execution)
                 call = in_tenant(call, run.context, factory, run.handler.is_async)
-        except PayloadMismatch as error:
-            outcome = self._failed(run, error, "payload_mismatch")
-            run.end_trace(outcome, error)
-            self._loop.call_soon(done, run, outcome)
         except BaseException as error:
-            self._loop.call_soon(done, run, self._outcome(run, None, error, None))
+            self._loop.call_soon(self._conclude, run, done, None, error, None)
         else:
             (self._begin_task if run.handler.is_async else self._begin_in_thread)(run, call, done)
 
@@ -190,32 +191,31 @@ class Runner:
             run.end_trace(None, None)
             self._home.run(done, run, None)
             return
-        _enter(run)
         timeout = run.execution.rules.timeout
         scope = asyncio.timeout(timeout) if timeout is not None else None
         try:
+            _enter(run)
             if scope is None:
-                value = await call()
+                value = _finished(await call())
             else:
                 async with scope:
-                    value = await call()
+                    value = _finished(await call())
             error: BaseException | None = None
         except BaseException as raised:
             value, error = None, raised
             if scope is not None and scope.expired() and run.stopped is None:
                 run.stopped = "timeout"
         run.task = None  # its memory is freed now, not when the ending is settled, which is much later
-        self._home.run(done, run, self._outcome(run, value, error, None))
+        self._home.run(self._conclude, run, done, value, error, None)
 
     # --- parents ------------------------------------------------------------------------------------------
     def _begin_fan_out(self, run: Run, fan_outs: FanOuts, done: Done) -> None:
         """In a task that nobody cancels: it is mostly inside the store, and stops by itself between two store calls."""
-        task = self._loop.create_task(self._fan_out(run, fan_outs), name=run.execution.id)
+        task = self._loop.create_task(self._fan_out(run, fan_outs, done), name=run.execution.id)
         self._fanning_out.add(task)
         task.add_done_callback(self._fanning_out.discard)
-        task.add_done_callback(lambda task: done(run, task.result()))
 
-    async def _fan_out(self, run: Run, fan_outs: FanOuts) -> Outcome:
+    async def _fan_out(self, run: Run, fan_outs: FanOuts, done: Done) -> None:
         """Never raises. An error of the store, or a provider that this process lacks, is not the parent's failure."""
         _enter(run)
         value: FannedOut | None = None
@@ -228,7 +228,7 @@ class Runner:
             error = RetryAfter(delay, describe_error(raised))
         except BaseException as raised:
             error = raised
-        return self._outcome(run, value, error, None)
+        self._home.run(self._conclude, run, done, value, error, None)
 
     async def _listing(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Any:
         """Call the application's own list of tenants, which can be stopped and can time out."""
@@ -260,30 +260,81 @@ class Runner:
     def _back(self, run: Run, alarm: asyncio.TimerHandle | None, done: Done, result: _Measured) -> None:
         if alarm is not None:
             alarm.cancel()
-        done(run, self._outcome(run, *result))
+        self._conclude(run, done, *result)
 
-    def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
-        outcome = self._classify(run, value, error, cpu_ms)
+    # --- how it ended -------------------------------------------------------------------------------------
+    def _conclude(self, run: Run, done: Done, value: Any, error: BaseException | None, cpu_ms: float | None) -> None:
+        """The handler has returned: call `done` with the outcome, now or within a few seconds."""
+        run.ended = self._clock.monotonic()
+        if _is_plain(run, value, error):
+            self._finish(run, done, error, self._outcome(run, value, error, cpu_ms))
+        else:
+            self._describe_aside(run, done, value, error, cpu_ms)
+
+    def _finish(self, run: Run, done: Done, error: BaseException | None, outcome: Outcome) -> None:
         if run.trace is not None:
             run.end_trace(outcome, error)
-        return outcome
+        done(run, outcome)
+
+    def _describe_aside(
+        self, run: Run, done: Done, value: Any, error: BaseException | None, cpu_ms: float | None
+    ) -> None:
+        """Describe it in a thread, which may never end: code of the application has to run for it."""
+        waiting = [done]
+
+        def finish(outcome: Outcome) -> None:
+            if waiting:
+                alarm.cancel()
+                self._finish(run, waiting.pop(), error, outcome)
+
+        def describe() -> None:
+            outcome = self._outcome(run, value, error, cpu_ms)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the outcome
+                self._loop.call_soon_threadsafe(finish, outcome)
+
+        def give_up(reason: str) -> None:
+            finish(self._undescribed(run, value, error, reason))
+
+        alarm = self._loop.call_later(DESCRIBING, give_up, f"that took more than {DESCRIBING:g} s")
+        try:
+            threading.Thread(target=describe, name="mainspring-describe", daemon=True).start()
+        except RuntimeError as refused:
+            give_up(str(refused))
+
+    def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
+        """Never raises: this is the last net under a handler."""
+        try:
+            return self._classify(run, value, error, cpu_ms)
+        except BaseException as broken:
+            return self._undescribed(run, value, error, f"{class_name(type(broken))} was raised")
+
+    def _undescribed(self, run: Run, value: Any, error: BaseException | None, reason: str) -> Outcome:
+        """What can be said without looking any closer. A result that cannot be described does not undo the work."""
+        text = f"{class_name(type(value if error is None else error))} could not be described: {reason}"
+        if error is None:
+            return self._bare(run, "completed", None, result_json=safe_json(f"<{text}>", PAYLOAD_LIMIT))
+        return self._bare(run, "failed", None, error=text, traceback=text, reason="error")
 
     def _classify(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
-        if isinstance(value, FannedOut):
+        if type(value) is FannedOut:
             return self._fanned_out(run, value.total)
         if error is None:
             result = None if value is None else safe_json(value, PAYLOAD_LIMIT)
             return self._ended(run, "completed", cpu_ms, result_json=result)
-        if run.stopped == "handed_back" or (run.stopped == "lost" and isinstance(error, _INTERRUPTIONS)):
+        kind = type(error)
+        interrupted = issubclass(kind, _INTERRUPTIONS)
+        if run.stopped == "handed_back" or (run.stopped == "lost" and interrupted):
             return self._ended(run, "handed_back", cpu_ms)
-        if run.stopped == "cancelled" and isinstance(error, _INTERRUPTIONS):
+        if run.stopped == "cancelled" and interrupted:
             return self._ended(run, "cancelled", cpu_ms, reason=run.execution.cancel_reason)
-        if run.stopped == "timeout" and isinstance(error, _INTERRUPTIONS):
+        if run.stopped == "timeout" and interrupted:
             message = f"timed out after {run.execution.rules.timeout:g} s"
             return self._ended(run, "timeout", cpu_ms, error=message, traceback=describe_traceback(error))
-        if isinstance(error, RetryAfter):
+        if issubclass(kind, RetryAfter):
+            assert isinstance(error, RetryAfter)
             return self._ended(run, "snoozed", cpu_ms, delay=error.delay, error=describe_error(error))
-        return self._failed(run, error, "error", cpu_ms)
+        mismatch = not run.entered and issubclass(kind, PayloadMismatch)
+        return self._failed(run, error, "payload_mismatch" if mismatch else "error", cpu_ms)
 
     def _fanned_out(self, run: Run, total: int) -> Outcome:
         """The parent waits for its tenants from now on; without tenants it is complete."""
@@ -309,14 +360,29 @@ class Runner:
         kept = run.context.kept()
         if kept is not None:
             details["counters_json"], details["metadata_json"] = kept
+        return self._bare(run, end, cpu_ms, **details)
+
+    def _bare(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
+        """Without the handler's counters and metadata."""
+        ended = self._clock.monotonic() if run.ended is None else run.ended
         return Outcome(
             end=end,
             started=run.started,
-            ended=run.started + round((self._clock.monotonic() - run.began) * SECOND),
+            ended=run.started + round((ended - run.began) * SECOND),
             worker=self._worker,
             cpu_ms=cpu_ms,
             **details,
         )
+
+
+def _is_plain(run: Run, value: Any, error: BaseException | None) -> bool:
+    """Whether the attempt can be described without running code of the application."""
+    try:
+        if type(value) is FannedOut:
+            return True
+        return is_plain(value) and (error is None or is_plain_error(error)) and is_plain(run.context.own_metadata)
+    except BaseException:
+        return False
 
 
 def _enter(run: Run) -> None:
@@ -344,10 +410,12 @@ def _measured(call: Callable[[], Any]) -> _Measured:
 
 
 def _finished(value: Any) -> Any:
-    """Refuse a coroutine that a plain function returns: nobody would run it, and the attempt would count as done."""
-    if inspect.iscoroutine(value):
+    """Refuse a coroutine that a handler returns: nobody would run it, and the attempt would count as done."""
+    if type(value) is types.CoroutineType:
         value.close()
-        raise NonRetryable("the handler returned a coroutine that nobody awaits: declare it with async def")
+        raise NonRetryable(
+            "the handler returned a coroutine that nobody awaits: await it, or declare it with async def"
+        )
     return value
 
 
@@ -369,26 +437,3 @@ async def _caught(call: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseExceptio
         raise
     except BaseException as error:
         return None, error
-
-
-def is_retryable(error: BaseException, non_retryable: tuple[str, ...]) -> bool:
-    names = {name for kind in type(error).__mro__ for name in (kind.__name__, f"{kind.__module__}.{kind.__qualname__}")}
-    return not isinstance(error, NonRetryable) and names.isdisjoint(non_retryable)
-
-
-def describe_error(error: BaseException) -> str:
-    """`Type: message`, whatever the exception's own `__str__` does."""
-    try:
-        message = str(error)
-    except BaseException as broken:
-        message = f"<no message: {type(broken).__name__} in __str__>"
-    name = type(error).__name__
-    return safe_text(f"{name}: {message}" if message else name, ERROR_LIMIT)
-
-
-def describe_traceback(error: BaseException) -> str:
-    try:
-        text = "".join(traceback.format_exception(error, limit=-200))
-    except BaseException as broken:
-        text = f"<the traceback could not be formatted: {type(broken).__name__}>"
-    return safe_text(text, TRACEBACK_LIMIT)

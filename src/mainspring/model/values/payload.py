@@ -94,7 +94,15 @@ def presentable(value: Any) -> Any:
         return value
     if type(value) is str and len(value) <= 1_000:
         return value
-    return Verbatim(_guarded(lambda: repr(value), f"<{type(value).__name__}>"))
+    return Verbatim(_guarded(lambda: repr(value), f"<{class_name(type(value))}>"))
+
+
+_class_name = type.__dict__["__name__"].__get__
+
+
+def class_name(kind: type) -> str:
+    """The name of a class, read past a metaclass that would raise."""
+    return str.__str__(_class_name(kind))
 
 
 class _Refused(Exception):
@@ -216,7 +224,7 @@ def safe_text(text: Any, limit: int) -> str:
     >>> safe_text("x" * 1000, 40)
     'xxxxxxx...[987 characters cut]...xxxxxx'
     """
-    plain = _guarded(lambda: str.__str__(text if isinstance(text, str) else str(text)), f"<{type(text).__name__}>")
+    plain = _guarded(lambda: str.__str__(text if isinstance(text, str) else str(text)), f"<{class_name(type(text))}>")
     if len(plain) > limit:
         plain = _shortened(plain, limit)
     return _UNSTORABLE.sub(_REPLACEMENT, plain)
@@ -239,12 +247,10 @@ def safe_json(value: Any, limit: int) -> str:
     >>> safe_json({"at": datetime(2026, 1, 1), "share": float("nan")}, 1000)
     '{"at":"2026-01-01T00:00:00","share":"nan"}'
     """
-    try:
-        return encode_payload("value", value, limit)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # the careful way below copes with anything
-        return _tamed_json(value, limit)
+    for make in (lambda: encode_payload("value", value, limit), lambda: _tamed_json(value, limit)):
+        if (text := _guarded(make, "")) != "":
+            return text  # type: ignore[no-any-return]
+    return msgspec.json.encode(f"<{class_name(type(value))} without a JSON form>"[:limit]).decode()
 
 
 def _tamed_json(value: Any, limit: int) -> str:
@@ -289,7 +295,7 @@ class _Tamer:
             return "... contains itself"
         self.path.add(id(value))
         try:
-            return _guarded(lambda: self._compound(value, depth), f"<{kind.__name__} without a JSON form>")
+            return _guarded(lambda: self._compound(value, depth), f"<{class_name(kind)} without a JSON form>")
         finally:
             self.path.discard(id(value))
 
@@ -348,14 +354,12 @@ def _plain_form(value: Any) -> Any:
 
 def _number_words(value: Any) -> str:
     """Python refuses to convert very long integers to text."""
-    return f"<int of {value.bit_length()} bits>" if isinstance(value, int) else f"<{type(value).__name__}>"
+    return f"<int of {value.bit_length()} bits>" if isinstance(value, int) else f"<{class_name(type(value))}>"
 
 
 def _guarded(make: Callable[[], Any], otherwise: str) -> Any:
     """Call foreign code such as a `__repr__`; if it raises, return `otherwise`."""
     try:
         return make()
-    except KeyboardInterrupt:
-        raise
     except BaseException:  # EXE-8: even a SystemExit raised by a result's __repr__ must not stop a completion
         return otherwise

@@ -24,6 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from ...core.auditing import TRACE_CONTEXT
 from ...model.execution import ExecutionRow, Outcome
 from ...model.store.messages import Added
+from ...model.values.payload import class_name
 from ...model.values.trace_context import joined, split, trace_id_of
 
 SYSTEM = "mainspring"
@@ -46,14 +47,14 @@ class SafeCalls:
     """Calls functions without letting them raise. Each type of error is logged once."""
 
     def __init__(self) -> None:
-        self._logged: set[type] = set()
+        self._logged: set[int] = set()
 
     def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if type(error) not in self._logged:
-                self._logged.add(type(error))
+            if id(type(error)) not in self._logged:
+                self._logged.add(id(type(error)))
                 _log.warning("tracing failed; jobs go on without these spans", exc_info=True)
             return None
 
@@ -164,11 +165,23 @@ class AttemptSpan:
         if span.is_recording():
             span.set_attribute(OUTCOME, end)
             if end not in _NO_ERROR:
-                if error is not None:
-                    span.record_exception(error)
-                    span.set_attribute("error.type", "timeout" if end == "timeout" else type(error).__qualname__)
+                if error is not None and outcome is not None:
+                    name, message = class_name(type(error)), outcome.error or ""
+                    span.add_event("exception", _exception(name, message, outcome.traceback))
+                    span.set_attribute("error.type", "timeout" if end == "timeout" else name)
                 span.set_status(Status(StatusCode.ERROR, None if outcome is None else outcome.error))
         span.end()
+
+
+def _exception(name: str, error: str, traceback: str | None) -> dict[str, str]:
+    """The attributes of the event, from the text of the outcome: `record_exception` would run the code of the exception
+    once more."""
+    return {
+        "exception.type": name,
+        "exception.message": error.removeprefix(f"{name}: "),
+        "exception.stacktrace": traceback or "",
+        "exception.escaped": "False",
+    }
 
 
 class TracedBatch:
