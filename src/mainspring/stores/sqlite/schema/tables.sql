@@ -190,6 +190,7 @@ CREATE UNIQUE INDEX mainspring_live_unique ON mainspring_live (unique_key) WHERE
 CREATE UNIQUE INDEX mainspring_live_overlap ON mainspring_live (overlap_key) WHERE overlap_key IS NOT NULL;
 CREATE INDEX mainspring_live_blocked_unique ON mainspring_live (running_unique_key) WHERE blocked = 1;
 CREATE INDEX mainspring_live_blocked_overlap ON mainspring_live (running_overlap_key) WHERE blocked = 1;
+CREATE INDEX mainspring_live_begun ON mainspring_live (started) WHERE phase IN (0, 1, 4) AND started IS NOT NULL;
 CREATE INDEX mainspring_live_cancel ON mainspring_live (id) WHERE cancel_requested IS NOT NULL;
 
 -- How an execution ended. Most complete, so the indexes by ending leave those out.
@@ -216,6 +217,7 @@ CREATE INDEX mainspring_history_outcome ON mainspring_history (state, id) WHERE 
 CREATE INDEX mainspring_history_job_outcome ON mainspring_history (job_id, state, id) WHERE state <> 'completed';
 CREATE INDEX mainspring_history_todo ON mainspring_history (id) WHERE todo = 1;
 CREATE INDEX mainspring_history_parent ON mainspring_history (parent_id, state) WHERE parent_id IS NOT NULL;
+CREATE INDEX mainspring_history_started ON mainspring_history (started);  -- for reports
 
 CREATE TABLE mainspring_logs (
     execution_id TEXT NOT NULL,

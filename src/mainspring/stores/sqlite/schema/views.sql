@@ -1,5 +1,7 @@
 -- Views for reporting: read-only, with the columns of PostgreSQL's, which stay as they are across releases. Instants are
--- ISO 8601 texts, UTC. `due` is NULL for a job that does not tick, and the end of the pause for a paused one: see Job.due.
+-- ISO 8601 texts, UTC; `started_us` is the start as it is stored, in microseconds: an index serves it, and one of the text
+-- would cost every execution 2 microseconds. `due` is NULL for a job that does not tick, and the end of the pause for a
+-- paused one: see Job.due.
 
 CREATE VIEW mainspring_view_jobs AS
 SELECT
@@ -9,6 +11,8 @@ SELECT
     coalesce(json_extract(json_patch(j.declared, j.overrides), '$.priority'), 0) AS priority,
     json_extract(j.declared, '$.trigger') AS trigger,
     json_extract(json_patch(j.declared, j.overrides), '$.description') AS description,
+    coalesce(json_extract(json_patch(j.declared, j.overrides), '$.enabled'), 1) AS enabled,
+    coalesce(json_extract(json_patch(j.declared, j.overrides), '$.max_attempts'), 10) AS max_attempts,
     j.origin,
     j.release,
     j.version,
@@ -40,7 +44,7 @@ LEFT JOIN mainspring_totals t ON t.job_id = j.id;
 CREATE VIEW mainspring_view_job_executions AS
 SELECT
     x.id AS execution_id,
-    json_extract(x.body, '$.job') AS job_name,
+    x.job AS job_name,
     json_extract(x.body, '$.handler') AS handler,
     coalesce(json_extract(x.body, '$.queue'), 'default') AS queue,
     coalesce(nullif(json_extract(x.body, '$.trace_id'), ''), replace(x.id, '-', '')) AS trace_id,
@@ -59,11 +63,28 @@ SELECT
         || printf('.%06dZ', json_extract(x.body, '$.window_end') % 1000000) AS window_end,
     coalesce(json_extract(x.body, '$.priority'), 0) AS priority,
     max(coalesce(json_extract(x.tail, '$.failures'), 0) + (x.status <> 'failed'), 1) AS attempt,
+    coalesce(json_extract(json_extract(x.body, '$.policy'), '$.max_attempts'), 10) AS max_attempts,
     json_extract(x.tail, '$.reason') AS reason,
     json_extract(x.tail, '$.error') AS error_message,
     json_extract(x.tail, '$.result_json') AS result,
     json_extract(x.tail, '$.counters_json') AS counters,
     json_extract(x.tail, '$.metadata_json') AS metadata,
+    CASE WHEN x.tenant IS NULL AND json_extract(json_extract(x.body, '$.policy'), '$.fan_out') IS NOT NULL
+    THEN coalesce(
+        json_extract(json_extract(x.tail, '$.result_json'), '$.total'),
+        (SELECT count(*) FROM mainspring_history c WHERE c.parent_id = x.id)
+        + (SELECT count(*) FROM mainspring_live c WHERE c.parent_id = x.id)
+    ) END AS tenants_total,
+    CASE WHEN x.tenant IS NULL AND json_extract(json_extract(x.body, '$.policy'), '$.fan_out') IS NOT NULL
+    THEN coalesce(
+        json_extract(json_extract(x.tail, '$.result_json'), '$.success'),
+        (SELECT count(*) FROM mainspring_history c WHERE c.parent_id = x.id AND c.state = 'completed')
+    ) END AS tenants_success,
+    CASE WHEN x.tenant IS NULL AND json_extract(json_extract(x.body, '$.policy'), '$.fan_out') IS NOT NULL
+    THEN coalesce(
+        json_extract(json_extract(x.tail, '$.result_json'), '$.failed'),
+        (SELECT count(*) FROM mainspring_history c WHERE c.parent_id = x.id AND c.state <> 'completed')
+    ) END AS tenants_failed,
     strftime('%Y-%m-%dT%H:%M:%S', x.created / 1000000, 'unixepoch') || printf('.%06dZ', x.created % 1000000)
         AS created_at,
     strftime('%Y-%m-%dT%H:%M:%S', x.started / 1000000, 'unixepoch') || printf('.%06dZ', x.started % 1000000)
@@ -71,28 +92,64 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%S', x.finished / 1000000, 'unixepoch') || printf('.%06dZ', x.finished % 1000000)
         AS finished_at,
     (x.finished - x.started) / 1000.0 AS duration_ms,
-    x.worker
+    x.worker,
+    x.started AS started_us
 FROM (
-    SELECT e.id, e.body, l.tail, CASE l.phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END AS status,
-        e.tenant, e.parent_id, e.created, l.started, NULL AS finished, l.owner AS worker
+    SELECT e.id, i.job, l.started, e.tenant, e.parent_id, 'running' AS status, e.body, l.tail, e.created,
+        NULL AS finished, l.owner AS worker
     FROM mainspring_live l JOIN mainspring_executions e ON e.seq = l.seq
+        JOIN mainspring_incarnations i ON i.job_id = l.job_id
+    WHERE l.phase = 2
     UNION ALL
-    SELECT e.id, e.body, h.tail, h.state, e.tenant, e.parent_id, e.created, h.started, h.finished, NULL
+    SELECT e.id, i.job, l.started, e.tenant, e.parent_id, 'waiting' AS status, e.body, l.tail, e.created,
+        NULL AS finished, json_extract(json_extract(l.tail, '$.attempts_json'), '$[#-1].worker') AS worker
+    FROM mainspring_live l JOIN mainspring_executions e ON e.seq = l.seq
+        JOIN mainspring_incarnations i ON i.job_id = l.job_id
+    WHERE l.phase = 3
+    UNION ALL
+    SELECT e.id, i.job, l.started, e.tenant, e.parent_id, 'pending' AS status, e.body, l.tail, e.created,
+        NULL AS finished, json_extract(json_extract(l.tail, '$.attempts_json'), '$[#-1].worker') AS worker
+    FROM mainspring_live l JOIN mainspring_executions e ON e.seq = l.seq
+        JOIN mainspring_incarnations i ON i.job_id = l.job_id
+    WHERE l.phase IN (0, 1, 4)
+    UNION ALL
+    SELECT e.id, i.job, h.started, e.tenant, e.parent_id, h.state AS status, e.body, h.tail, e.created,
+        h.finished AS finished, json_extract(h.attempts, '$[#-1].worker') AS worker
     FROM mainspring_history h JOIN mainspring_executions e ON e.seq = h.seq
+        JOIN mainspring_incarnations i ON i.job_id = e.job_id
 ) x;
 
 -- One row per tenant of a run: executions that have both a tenant and a parent.
 CREATE VIEW mainspring_view_tenant_executions AS
 SELECT execution_id, parent_id AS parent_execution_id, tenant, job_name, trace_id, status, trigger_type, attempt,
-    error_message, started_at, finished_at, duration_ms, window_begin, window_end
+    max_attempts, error_message, started_at, finished_at, duration_ms, window_begin, window_end, worker, started_us
 FROM mainspring_view_job_executions
 WHERE tenant IS NOT NULL AND parent_id IS NOT NULL;
 
+-- Named locks, and the keys that live executions hold: `overlap` keeps other executions of the job from running,
+-- `unique` keeps others with the same key from being enqueued.
 CREATE VIEW mainspring_view_locks AS
-SELECT name, owner, token,
-    strftime('%Y-%m-%dT%H:%M:%S', acquired / 1000000, 'unixepoch') || printf('.%06dZ', acquired % 1000000)
+SELECT x.name, x.owner, x.token,
+    strftime('%Y-%m-%dT%H:%M:%S', x.since / 1000000, 'unixepoch') || printf('.%06dZ', x.since % 1000000)
         AS acquired_at,
-    strftime('%Y-%m-%dT%H:%M:%S', expires / 1000000, 'unixepoch') || printf('.%06dZ', expires % 1000000)
-        AS expires_at
-FROM mainspring_locks
-WHERE expires > CAST(strftime('%s', 'now') AS INTEGER) * 1000000;
+    strftime('%Y-%m-%dT%H:%M:%S', x.until / 1000000, 'unixepoch') || printf('.%06dZ', x.until % 1000000)
+        AS expires_at,
+    x.kind, x.job_name, x.execution_id, x.status
+FROM (
+    SELECT name, owner, token, acquired AS since, expires AS until, 'lock' AS kind, NULL AS job_name,
+        NULL AS execution_id, NULL AS status
+    FROM mainspring_locks
+    WHERE expires > CAST(strftime('%s', 'now') AS INTEGER) * 1000000
+    UNION ALL
+    SELECT l.overlap_key, l.owner, l.token, coalesce(l.started, e.created), l.lease, 'overlap', i.job, l.id,
+        CASE l.phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END
+    FROM mainspring_live l JOIN mainspring_executions e ON e.seq = l.seq
+        JOIN mainspring_incarnations i ON i.job_id = l.job_id
+    WHERE l.overlap_key IS NOT NULL
+    UNION ALL
+    SELECT l.unique_key, l.owner, l.token, coalesce(l.started, e.created), l.lease, 'unique', i.job, l.id,
+        CASE l.phase WHEN 2 THEN 'running' WHEN 3 THEN 'waiting' ELSE 'pending' END
+    FROM mainspring_live l JOIN mainspring_executions e ON e.seq = l.seq
+        JOIN mainspring_incarnations i ON i.job_id = l.job_id
+    WHERE l.unique_key IS NOT NULL
+) x;

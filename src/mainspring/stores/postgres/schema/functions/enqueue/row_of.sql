@@ -23,6 +23,7 @@ BEGIN
     IF octet_length(params) > 262144 THEN
         RAISE EXCEPTION 'params: % bytes are more than the 262144 allowed', octet_length(params);
     END IF;
+    PERFORM params::jsonb, (request->>'metadata')::jsonb;  -- refuses what no store takes, such as \u0000
     r.id := mainspring.new_id(now);
     r.job := j.name;
     r.job_id := j.id;

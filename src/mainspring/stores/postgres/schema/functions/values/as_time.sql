@@ -1,3 +1,4 @@
--- Microseconds since the epoch as a timestamp.
+-- Microseconds since the epoch as a timestamp, exact until the year 2242. The server puts the expression in place of
+-- the call, so that the index history_started serves conditions on it.
 CREATE OR REPLACE FUNCTION mainspring.as_time(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT timestamptz '1970-01-01 00:00:00+00' + micros * interval '1 microsecond' $$;
+AS $$ SELECT to_timestamp(micros::double precision / 1000000) $$;
