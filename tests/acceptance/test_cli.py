@@ -197,7 +197,7 @@ def test_a_job_is_paused_resumed_cancelled_reactivated_and_removed(cli: CommandL
 def test_a_window_given_by_hand_is_read_in_the_zone_of_the_job(cli: CommandLine) -> None:
     before = cli.json("jobs", "show", "report", APP)["next_run_at"]
     made = cli.json("jobs", "trigger", "report", URL, "--window", "2026-03-01", "2026-03-02")
-    assert made["window"] == {"begin": "2026-02-28T21:00:00Z", "end": "2026-03-01T21:00:00Z"}
+    assert made["window"] == {"begin": "2026-03-01T00:00:00+03:00", "end": "2026-03-02T00:00:00+03:00"}
     assert made["status"] == "pending"
     assert cli.json("jobs", "show", "report", URL)["next_run_at"] == before
 

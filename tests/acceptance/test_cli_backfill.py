@@ -54,7 +54,7 @@ def test_windows_are_listed_planned_and_run(cli: CommandLine) -> None:
     cli.serve()
     found = cli.json("windows", "revenue", *RANGE, APP)
     assert found["counts"] == {"done": 0, "failed": 0, "missing": DAYS, "running": 0}
-    assert found["windows"][0]["begin"] == "2026-02-28T21:00:00Z"
+    assert found["windows"][0]["begin"] == "2026-03-01T00:00:00+03:00"
 
     planned = cli.json("backfill", "start", "revenue", *RANGE, "--dry-run", "--newest-first", APP)
     assert (planned["status"], planned["total"], planned["id"]) == ("planned", DAYS, None)
@@ -69,7 +69,7 @@ def test_windows_are_listed_planned_and_run(cli: CommandLine) -> None:
     assert (over["status"], over["completed"], over["failed"], over["total"]) == ("partial", DAYS - 1, 1, DAYS)
     assert (over["params"], over["note"], over["concurrency"]) == ({"currency": "USD"}, "two currencies", 3)
     listed = cli.text("windows", "revenue", *RANGE, "--state", "failed", APP)
-    assert "2026-03-05 00:00 to 2026-03-06 00:00  failed" in listed
+    assert "2026-03-04 00:00 to 2026-03-05 00:00  failed" in listed
     summary = "revenue: 9 done, 1 failed; fill the holes with: mainspring backfill start revenue\n"
     assert cli("windows", "revenue", *RANGE, APP).stderr.endswith(summary)
     shown = cli.text("backfill", "show", over["id"][-12:], APP)

@@ -150,6 +150,22 @@ async def test_windows_of_a_job_are_told_by_state_and_in_pages(memory_nodes: Nod
         await client.refused(404, "GET", "/api/v1/jobs/nope/windows")
 
 
+@pytest.mark.req("WIN-3", "WIN-4")
+async def test_windows_are_shown_in_the_zone_of_the_job_and_can_be_sent_back(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("sums", cron="0 3 * * *", window="yesterday", tz="Europe/Berlin")(lambda: None)
+    short_day = {"begin": "2026-03-29T00:00:00+01:00", "end": "2026-03-30T00:00:00+02:00"}
+    async with app, client_of(app) as client:
+        for given in ({"begin": "2026-03-29", "end": "2026-03-30"}, short_day):
+            done = await client.post("/api/v1/jobs/sums/trigger?wait=20s", {"window": given})
+            assert (done["status"], done["window"]) == ("completed", short_day)
+        for begin, end in (("2026-03-29", "2026-03-30"), short_day.values()):  # the second without encoding its +
+            page = await client.get(f"/api/v1/jobs/sums/windows?begin={begin}&end={end}")
+            assert [(each["begin"], each["end"], each["runs"]) for each in page["items"]] == [(*short_day.values(), 2)]
+        planned = await client.post("/api/v1/backfills", {"job": "sums", **short_day, "force": True, "dry_run": True})
+        assert (planned["range"], planned["windows"]) == (short_day, [short_day])
+
+
 @pytest.mark.req("SEC-3", "API-13")
 async def test_the_audit_is_searched_to_its_end_in_pages(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     """However old the record: a page that looks at no more says where to go on."""

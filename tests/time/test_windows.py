@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo, available_timezones
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -89,6 +92,28 @@ def exists(where: ZoneInfo, day: date) -> bool:
     return midnight(where, day) != midnight(where, day + DAY)
 
 
+@given(zones, moments, st.sampled_from(["previous_hour", "previous_day", "today", "previous_month"]))
+@example("Europe/Berlin", datetime(2026, 10, 25, 0, 30, tzinfo=UTC), "previous_hour")  # ends in the repeated hour
+@example("Europe/Berlin", datetime(2026, 10, 25, 1, 30, tzinfo=UTC), "previous_hour")  # from one pass to the other
+@example("Africa/Monrovia", datetime(1971, 3, 1, 12, tzinfo=UTC), "today")  # its offset had seconds
+@settings(max_examples=EXAMPLES)
+@pytest.mark.req("WIN-3", "WIN-7")
+def test_a_window_by_the_clock_of_its_zone_is_the_same_window(zone, at, spec):
+    window = resolve(spec, near_changes(zone, at), zone)
+    plain = window.in_zone(None)
+    assert (window, hash(window), window.key()) == (plain, hash(plain), plain.key())
+    assert (window.end - window.begin, window.span) == (plain.span, plain.span), "elapsed, not by the wall clock"
+    assert window.begin <= window.end_inclusive < window.end
+    for local, instant in ((window.begin, plain.begin), (window.end, plain.end)):
+        expected = instant.astimezone(ZoneInfo(zone))
+        assert (local, instant) == (instant, local)
+        if not expected.utcoffset() % timedelta(minutes=1):
+            assert local.isoformat() == expected.isoformat()
+        assert msgspec.json.decode(msgspec.json.encode(local), type=datetime) == instant
+    assert Window(window.begin, window.end).begin.isoformat() == window.begin.isoformat()
+    assert pickle.loads(pickle.dumps(window)) == copy.deepcopy(window) == window
+
+
 @given(zones, moments, st.times().map(lambda at: at.replace(microsecond=0)))
 @settings(max_examples=EXAMPLES)
 @pytest.mark.req("WIN-3", "WIN-7")
@@ -101,5 +126,5 @@ def test_a_daily_job_since_its_previous_tick_covers_all_time_once(zone, at, cloc
     ]
     for earlier, later in pairwise(windows):
         assert earlier.end == later.begin
-        assert later.end_inclusive == later.end - MICRO
+        assert later.end_inclusive == later.end.astimezone(UTC) - MICRO
     assert len({window.key() for window in windows}) == len(windows)

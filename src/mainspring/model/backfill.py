@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from .time.instants import Micros, maybe_datetime, to_datetime
-from .windows import Window
+from .windows import Window, window_between
 
 WindowState: TypeAlias = Literal["done", "failed", "missing", "running"]
 BackfillState: TypeAlias = Literal[
@@ -54,7 +54,8 @@ class BackfillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     Its windows have numbers from 0 to `total` - 1, in the order in which they run. Those below `position` have been
     handed out; `in_flight` are the handed-out ones that are not known to have ended. `already_done` and
     `already_running` windows of the range were left out when it was created; `skipped` ones were done meanwhile,
-    `held` ones were running elsewhere when their turn came. `windows` are only listed by a dry run.
+    `held` ones were running elsewhere when their turn came. `windows` are only listed by a dry run. `tz` is the zone of
+    the job, in which its range is shown.
     """
 
     id: str
@@ -89,6 +90,7 @@ class BackfillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     next_at: Micros = 0
     moved: Micros = 0
     windows: tuple[Window, ...] = ()
+    tz: str = "UTC"
 
     @property
     def over(self) -> bool:
@@ -107,7 +109,7 @@ class BackfillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     @property
     def window(self) -> Window:
         """The range it was asked for."""
-        return Window(to_datetime(self.begin), to_datetime(self.end))
+        return window_between(self.begin, self.end, self.tz)
 
     @property
     def created_at(self) -> datetime:

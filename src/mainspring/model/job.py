@@ -102,6 +102,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             ping=tuple(sorted((self.ping or {}).items())),
             feeds=self.feeds,
             fan_out=self.fan_out,
+            tz=self.tz,
         )
 
 

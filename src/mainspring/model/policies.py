@@ -249,6 +249,8 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a tenant: when it has failed for good, its siblings that have not started are cancelled."""
     ping: tuple[tuple[str, str], ...] = ()
     """Addresses to request when it starts, succeeds or fails: see `core.rules.pings`."""
+    tz: str = "UTC"
+    """The zone in which its window is shown."""
 
 
 def check_retry(field: str, value: Any) -> Retry:

@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from .errors import InvalidValue, nearest
-from .time.zones import zone, zone_name
+from .time.instants import Micros, to_datetime
+from .time.zones import local_instant, zone, zone_name
 from .triggers import daily_at, hourly_at, monthly_at, weekly_at
 from .triggers.base import Trigger, instant_text, utc
 from .values.reading import choice, duration, duration_text, instant
@@ -38,11 +39,13 @@ NAMES = (*_PREVIOUS, "yesterday", "today", "since_previous_tick")
 
 
 class Window(msgspec.Struct, frozen=True, order=True):
-    """The range [begin, end), in UTC.
+    """The range [begin, end), by the clock of a zone. Windows over the same instants are equal, whatever their zones.
 
-    >>> day = custom_window("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
-    >>> day.key(), day.span
-    ('2026-01-01T00:00:00Z/2026-01-02T00:00:00Z', datetime.timedelta(days=1))
+    >>> day = custom_window("2026-11-15", "2026-11-16", tz="Europe/Istanbul")
+    >>> str(day.begin), str(day.begin.date()), day.span
+    ('2026-11-15 00:00:00+03:00', '2026-11-15', datetime.timedelta(days=1))
+    >>> day.key()
+    '2026-11-14T21:00:00Z/2026-11-15T21:00:00Z'
     """
 
     begin: datetime
@@ -52,13 +55,20 @@ class Window(msgspec.Struct, frozen=True, order=True):
         begin, end = utc(self.begin), utc(self.end)
         if begin > end:
             raise InvalidValue("window", f"{begin} to {end}", "a begin that is not after the end")
-        msgspec.structs.force_setattr(self, "begin", begin)
-        msgspec.structs.force_setattr(self, "end", end)
+        if self.begin.tzinfo is not UTC:
+            msgspec.structs.force_setattr(self, "begin", _in_its_zone(self.begin))
+        if self.end.tzinfo is not UTC:
+            msgspec.structs.force_setattr(self, "end", _in_its_zone(self.end, end=True))
+
+    def in_zone(self, tz: str | tzinfo | None) -> Window:
+        """The same window by the clock of this zone; None is UTC."""
+        where = UTC if tz is None else zone("tz", tz, warn=False)
+        return Window(utc(self.begin).astimezone(where), utc(self.end).astimezone(where))
 
     @property
     def end_inclusive(self) -> datetime:
         """The last microsecond of the window, for queries with BETWEEN: 23:59:59.999999."""
-        return max(self.begin, self.end - _INSTANT)
+        return _in_its_zone(max(utc(self.begin), utc(self.end) - _INSTANT).astimezone(self.end.tzinfo), end=True)
 
     @property
     def span(self) -> timedelta:
@@ -169,13 +179,21 @@ def resolve(
     tz: str | tzinfo | None = None,
     previous_tick: datetime | None = None,
 ) -> Window:
-    """The window of one tick.
+    """The window of one tick, in that zone.
 
     Without a previous tick, "since_previous_tick" is empty: [tick, tick).
 
     >>> resolve("yesterday", instant("tick", "2026-01-02T03:00:00Z")).key()
     '2026-01-01T00:00:00Z/2026-01-02T00:00:00Z'
     """
+    window = resolve_utc(spec, tick, tz, previous_tick)
+    return window if tz is None else window.in_zone(tz)
+
+
+def resolve_utc(
+    spec: WindowSpec | dict[str, Any], tick: datetime, tz: str | tzinfo | None, previous_tick: datetime | None = None
+) -> Window:
+    """The same window, in UTC: the engine counts in instants."""
     known = window_spec(spec)
     if isinstance(known, Limited):
         known = known.window
@@ -206,6 +224,11 @@ def boundaries(unit: Unit, tz: str | tzinfo | None = None) -> Trigger:
     return _boundaries(unit, _zone_name(tz))
 
 
+def window_between(begin: Micros, end: Micros, tz: str) -> Window:
+    """A stored window, in the zone of its job."""
+    return Window(to_datetime(begin), to_datetime(end)).in_zone(tz)
+
+
 def custom_window(
     begin: Any,
     end: Any,
@@ -228,7 +251,7 @@ def custom_window(
     if align is not None:
         _check_aligned(f"{field}.begin", first, align, tz)
         _check_aligned(f"{field}.end", last, align, tz)
-    return Window(first, last)
+    return Window(first, last).in_zone(tz)
 
 
 def caller_window(
@@ -240,6 +263,11 @@ def caller_window(
     if limits is None:
         return custom_window(begin, end, tz=tz)
     return custom_window(begin, end, tz=tz, max_span=limits.max_span, align=limits.align)
+
+
+def _in_its_zone(at: datetime, end: bool = False) -> datetime:
+    assert at.tzinfo is not None
+    return local_instant(at, at.tzinfo, end=end)
 
 
 def _span(begin: datetime, end: datetime, tz: str | tzinfo | None) -> float:

@@ -92,6 +92,7 @@ class Backfills:
             created=now,
             created_by=words("by", by),
             moved=now,
+            tz=job.spec.tz,
         )
         backfill = chosen(backfill, await self._queries.of_job(job, first, last, dealt_with=True))
         if dry_run:

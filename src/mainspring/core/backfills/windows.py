@@ -17,7 +17,7 @@ from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.triggers.base import instant_text
 from ...model.values.reading import instant
-from ...model.windows import Window
+from ...model.windows import window_between
 from ..jobs.calendars import Calendars
 from ..jobs.job_cache import JobCache
 from ..ports import Store
@@ -45,8 +45,10 @@ class WindowPage(NamedTuple):
 
 
 class _WindowStates(msgspec.Struct, frozen=True):
-    """The windows that the schedule asks for, their ledger entries, and the live executions among them."""
+    """The windows that the schedule asks for, their ledger entries, and the live executions among them. `tz` is the
+    zone of the job."""
 
+    tz: str
     wanted: list[Stretch]
     known: dict[Stretch, LedgerEntry]
     alive: dict[Stretch, str]
@@ -61,7 +63,7 @@ class _WindowStates(msgspec.Struct, frozen=True):
         return "missing" if entry is None else _STATES[entry.state]
 
     def status(self, stretch: Stretch) -> WindowStatus:
-        window = Window(to_datetime(stretch[0]), to_datetime(stretch[1]))
+        window = window_between(*stretch, self.tz)
         state, alive, entry = self.state(stretch), self.alive.get(stretch), self.known.get(stretch)
         if entry is None:
             return WindowStatus(window=window, state=state, execution_id=alive)
@@ -137,7 +139,7 @@ class WindowQueries:
             if (window := window_ledger.window_of(execution)) is not None:
                 entry = window_ledger.entered(known.get(window), execution)
                 known |= {} if entry is None else {window: entry}
-        return _WindowStates(wanted, known, alive)
+        return _WindowStates(job.spec.tz, wanted, known, alive)
 
     async def _expected(self, found: list[TimingPeriod], begin: Micros, end: Micros, now: Micros) -> list[Stretch]:
         """A hundred thousand windows take seconds, so other tasks get a turn in between."""

@@ -20,10 +20,9 @@ from ...model.defaults import USERNAME
 from ...model.errors import InvalidValue, MainspringError, nearest
 from ...model.execution import ExecutionRow
 from ...model.store.messages import LogLine
-from ...model.time.instants import to_datetime
 from ...model.values.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
 from ...model.values.trace_context import split
-from ...model.windows import Window
+from ...model.windows import Window, window_between
 from ..ports import Clock, TracedAttempt
 from ..views.execution import Execution
 
@@ -236,15 +235,15 @@ class JobContext:
     # --- the data window ----------------------------------------------------------------------------------
     @property
     def window(self) -> Window | None:
-        """The half-open range [begin, end) of data this execution covers, if its job has windows."""
+        """The half-open range [begin, end) of data this execution covers, in the zone of its job."""
         begin, end = self._row.window_begin, self._row.window_end
         if self._window is None and begin is not None and end is not None:
-            self._window = Window(to_datetime(begin), to_datetime(end))
+            self._window = window_between(begin, end, self._row.rules.tz)
         return self._window
 
     @property
     def begin_date(self) -> datetime | None:
-        """The begin of the window, if there is one."""
+        """The begin of the window, if there is one. Its `.date()` is the date in the zone of the job."""
         return self.window.begin if self.window else None
 
     @property

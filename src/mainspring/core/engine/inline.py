@@ -23,12 +23,10 @@ from ..declaring.context import JobContext, RunningContext, running_in
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Clock, Store, Tracing
-from ..rules import new_execution, transitions
+from ..rules import new_execution, ticks, transitions
 from .descriptions import describe_error, describe_traceback
 from .heartbeat import Leases
 from .runner import report_of
-
-ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
 
 
 class Tracker:
@@ -98,9 +96,14 @@ class Tracker:
             chance=self._chance,
             params=text,
             traceparent=traceparent,
+            window=ticks.window_at(job, now),
         )
         execution = new_execution.inline_execution(
-            pending, leases.info.id, now, seconds_to_micros(leases.lease), ONE_TRY
+            pending,
+            leases.info.id,
+            now,
+            seconds_to_micros(leases.lease),
+            encode_policy(RunPolicy(max_attempts=1, tz=job.spec.tz)),
         )
         (added,) = await self._store.add([execution])
         leases.held[execution.id] = execution.token

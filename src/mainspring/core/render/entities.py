@@ -41,9 +41,11 @@ class JsonForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def rendered(form: type[JsonForm], source: object, **given: Any) -> dict[str, Any]:
-    """The JSON form of an object as plain data: fields that are not `given` are read from its attributes."""
-    values = {name: given[name] if name in given else getattr(source, name) for name in form.__struct_fields__}
-    plain: dict[str, Any] = msgspec.to_builtins(form(**{name: _utc(value) for name, value in values.items()}))
+    """The JSON form of an object as plain data: fields that are not `given` are read from its attributes, instants in
+    UTC."""
+    fields = form.__struct_fields__
+    values = {name: given[name] if name in given else _utc(getattr(source, name)) for name in fields}
+    plain: dict[str, Any] = msgspec.to_builtins(form(**values))
     return plain
 
 
@@ -617,7 +619,8 @@ def window_status_json(status: WindowStatus) -> dict[str, Any]:
 
 
 def window_json(window: Window) -> dict[str, Any]:
-    return rendered(WindowJson, window)
+    """By the clock of the window's own zone, which is that of its job."""
+    return rendered(WindowJson, window, begin=window.begin, end=window.end)
 
 
 class BackfillJson(JsonForm, forbid_unknown_fields=False, rename={"state": "status", "window": "range"}):

@@ -24,7 +24,7 @@ from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetim
 from ...model.triggers import Trigger
 from ...model.triggers.wall_clock import CalendarTrigger
 from ...model.values.ids import Chance, tick_id
-from ...model.windows import resolve
+from ...model.windows import resolve_utc
 from .new_execution import CATCH_UP, new_execution
 from .occurrences import with_occurrences
 from .opening_hours import NONE, OpenTicks, open_ticks, waiting_keys
@@ -344,7 +344,7 @@ def window_at(job: Job, at: Micros) -> tuple[Micros, Micros] | None:
         return None
     instant = to_datetime(at)
     previous = job.trigger.previous(instant - _INSTANT) if job.trigger is not None else None
-    window = resolve(job.spec.window, instant, job.spec.tz, previous)
+    window = resolve_utc(job.spec.window, instant, job.spec.tz, previous)
     return to_micros(window.begin), to_micros(window.end)
 
 

@@ -25,7 +25,7 @@ from ...model.triggers import decode_trigger
 from ...model.triggers.base import Trigger
 from ...model.triggers.interval import Every
 from ...model.values.reading import zone
-from ...model.windows import Limited, Offset, boundaries, resolve, unit_of, window_spec
+from ...model.windows import Limited, Offset, boundaries, resolve_utc, unit_of, window_spec
 from .window_ledger import Stretch
 
 _INSTANT = timedelta(microseconds=1)
@@ -176,7 +176,7 @@ def _windows(period: TimingPeriod, begin: datetime, end: datetime, now: Micros) 
             yield None
             continue
         previous = trigger.previous(tick - _INSTANT) if rule == "since_previous_tick" else None
-        window = resolve(rule, tick, period.timing.tz, previous)
+        window = resolve_utc(rule, tick, period.timing.tz, previous)
         if window.begin >= end:
             return
         if begin <= window.begin < window.end <= end:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 from ...model.execution import AttemptEnd, AttemptRecord, ExecutionRow, State
 from ...model.time.instants import to_datetime
 from ...model.values.trace_context import split
-from ...model.windows import Window
+from ...model.windows import Window, window_between
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -196,9 +196,9 @@ class Execution(Generic[R]):
 
     @property
     def window(self) -> Window | None:
-        """The half-open range [begin, end) of data that it covers, if its job has windows."""
+        """The half-open range [begin, end) of data that it covers, in the zone of its job."""
         begin, end = self._row.window_begin, self._row.window_end
-        return None if begin is None or end is None else Window(to_datetime(begin), to_datetime(end))
+        return None if begin is None or end is None else window_between(begin, end, self._row.rules.tz)
 
     # --- how it stands ------------------------------------------------------------------------------------
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from datetime import UTC, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ ALLOWED = '"UTC", an IANA name such as "Europe/Istanbul", "local", or an offset 
 _OFFSET = re.compile(r"([+-])([0-9]{2})(?::?([0-9]{2}))?")
 _UTC_PLUS = re.compile(r"(?:UTC|GMT)([+-])([0-9]{1,2})(?::?00)?")
 _WIDEST = timedelta(hours=14)
+_MINUTE = timedelta(minutes=1)
 
 
 def zone(field: str, value: Any, *, warn: bool = True) -> tzinfo:
@@ -51,6 +52,41 @@ def known_zone(name: str | None) -> tzinfo:
     if found is None:
         raise InvalidValue("tz", name, ALLOWED, _remedy(name or ""))
     return found
+
+
+class EndZone(ZoneInfo):
+    """The zone of the end of a range. Python subtracts and compares two datetimes by their wall clocks if they share a
+    zone object, which is wrong across a clock change. Begin and end have an object each: then it goes by instants."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ZoneInfo) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def local_instant(at: datetime, tz: tzinfo, *, end: bool = False) -> datetime:
+    """The same instant by the clock of this zone, equal to what it is in UTC. `end` is for the end of a range.
+
+    Where the clock shows a time twice, Python takes it for unequal to the same instant in any other zone: there it is
+    given with its plain offset. Offsets with seconds, which clocks had long ago, have no place in JSON: UTC instead.
+
+    >>> str(local_instant(datetime(2026, 11, 14, 21, tzinfo=UTC), ZoneInfo("Europe/Istanbul")))
+    '2026-11-15 00:00:00+03:00'
+    """
+    if isinstance(tz, timezone):
+        return at.astimezone(tz)
+    name = _name_of(tz)
+    known = _load(name) if name else None
+    if not isinstance(known, ZoneInfo):
+        return at.astimezone(UTC)
+    local = at.astimezone(UTC).astimezone(EndZone(known.key) if end else known)
+    offset = local.utcoffset() or timedelta(0)
+    if offset % _MINUTE:
+        return at.astimezone(UTC)
+    if local.replace(fold=1 - local.fold).utcoffset() != offset:
+        return local.replace(tzinfo=timezone(offset), fold=0)
+    return local
 
 
 def utc_offset_name(value: tzinfo) -> str:

@@ -57,6 +57,8 @@ IDENTIFIER = "[A-Za-z0-9_.-]{1,100}"
 _IDENTIFIER = re.compile(IDENTIFIER)
 _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _TIME_ALLOWED = '"HH:MM" or "HH:MM:SS" with hour 0 to 23, minute and second 0 to 59, or datetime.time'
+_LOST_PLUS = re.compile(r"(:[0-9]{2}(?:\.[0-9]+)?) ([0-9]{2}:[0-9]{2})$")
+"""The `+` of an offset is a blank where a URL was not encoded."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _INSTANT_ALLOWED = "an aware datetime, an ISO 8601 text with offset, or seconds since 1970"
 
@@ -135,7 +137,7 @@ def _datetime(field: str, value: Any) -> datetime:
         return value
     try:
         if isinstance(value, str):
-            return datetime.fromisoformat(value.strip())
+            return datetime.fromisoformat(_LOST_PLUS.sub(r"\1+\2", value.strip()))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)
     except ValueError:

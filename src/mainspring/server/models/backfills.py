@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from ...core.render.entities import BackfillJson, JsonForm, WindowStatusJson
 from ...model.backfill import BackfillState
-from .fields import PAGE, WHOLE, Duration, Instant, Limit, Name, Params, QueryFields, Reason, Strict
+from .fields import PAGE, WHOLE, Duration, Limit, LocalTime, Name, Params, QueryFields, Reason, Strict
 from .lists import ShortList, ShortListJson
 
 
@@ -23,8 +23,8 @@ class BackfillCreate(Strict):
     )
 
     job: Name
-    begin: Instant | None = None
-    end: Instant | None = None
+    begin: LocalTime | None = None
+    end: LocalTime | None = None
     params: Params | None = None
     order: Literal["oldest", "newest"] = "oldest"
     concurrency: Annotated[int, Field(ge=1, le=1_000), WHOLE] = 1
@@ -47,8 +47,8 @@ class BackfillsJson(ShortListJson):
 
 
 class WindowList(QueryFields):
-    begin: Instant | None = None
-    end: Instant | None = None
+    begin: LocalTime | None = None
+    end: LocalTime | None = None
     state: Literal["done", "failed", "missing", "running"] | None = None
     limit: Limit = PAGE
     offset: Annotated[int, Field(ge=0, le=100_000)] = 0

@@ -8,11 +8,7 @@ from pydantic import ConfigDict, Field
 
 from ...core.render.entities import JsonForm
 from ...model.execution import State
-from .fields import Instant, Params, Reason, Short, Strict
-
-LocalTime = Annotated[
-    str, Field(min_length=1, max_length=64, description="ISO 8601; without an offset, in the zone of the job.")
-]
+from .fields import LocalTime, Params, Reason, Short, Strict
 
 
 class Empty(Strict):
@@ -23,7 +19,7 @@ class Pause(Strict):
     model_config = ConfigDict(json_schema_extra={"examples": [{"note": "the shop is closed"}]})
 
     note: Reason | None = None
-    resume_at: Instant | None = None
+    resume_at: LocalTime | None = None
 
 
 class Cancel(Strict):
@@ -33,8 +29,8 @@ class Cancel(Strict):
 
 
 class TriggerWindow(Strict):
-    begin: Instant
-    end: Instant
+    begin: LocalTime
+    end: LocalTime
 
 
 class TriggerRequest(Strict):

@@ -38,6 +38,9 @@ Cursor = Annotated[
 Offset = Annotated[int, Field(ge=0, le=MOST_OFFSET, description="How many items to skip; not together with `cursor`.")]
 Limit = Annotated[int, Field(ge=1, le=MOST_PER_PAGE)]
 Instant = Annotated[str, Field(min_length=1, max_length=64, description="ISO 8601 with an offset, or a trailing Z.")]
+LocalTime = Annotated[
+    str, Field(min_length=1, max_length=64, description="ISO 8601; without an offset, in the zone of the job.")
+]
 Duration = Annotated[
     float | Annotated[str, Field(min_length=1, max_length=32)],
     Field(description='Seconds, or text such as "250ms", "10m", "1h30m".'),
