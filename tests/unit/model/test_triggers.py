@@ -266,7 +266,8 @@ def test_interval_pairs():
         ({"hours": "1"}, "hours"),
         ({"seconds": 0.0001}, "every"),
         ({"weeks": 10**9}, "weeks"),
-        ({"minutes": 1, "start": datetime(2026, 1, 1)}, "start"),
+        ({"minutes": 1, "start": datetime(1, 1, 1)}, "start"),
+        ({"minutes": 1, "start": "noon"}, "start"),
     ],
 )
 def test_bad_periods(options, field):
@@ -314,8 +315,22 @@ def test_once():
     assert trigger.period() is None
     assert trigger.only_tick_micros() == 1_767_225_600_000_000
     assert daily_at("03:00").only_tick_micros() is None
-    with pytest.raises(InvalidValue, match="time zone"):
-        once(datetime(2026, 1, 1))
+
+
+@pytest.mark.req("TIM-1", "TIM-3")
+@pytest.mark.parametrize("local", [datetime(2026, 1, 1, 3), "2026-01-01T03:00", date(2026, 1, 1)])
+def test_a_time_without_an_offset_is_read_in_the_zone_of_the_job(local):
+    """Until the zone is known it is read in UTC, as every trigger is."""
+    wall = datetime.combine(local, time()) if type(local) is date else datetime(2026, 1, 1, 3)
+    assert once(local).next_after(START - timedelta(days=1)) == wall.replace(tzinfo=UTC)
+    there = wall.replace(tzinfo=ZoneInfo("Europe/Istanbul"))
+    for trigger in (once(local), every(days=1, start=local)):
+        known = decode_trigger(encode_trigger(trigger)).with_zone("Europe/Istanbul")
+        assert known.next_after(START - timedelta(days=1)) == there
+        assert any_of(trigger, daily_at("12:00")).with_zone("Europe/Istanbul").previous(there) == there
+    assert once(local).expression() == f"@once {wall.isoformat()}"
+    assert once(local).describe() == f"once at {wall}"
+    assert once(local).with_zone("Europe/Istanbul").expression() == once(there).expression()
 
 
 # ------------------------------------------------------------------ the calendar

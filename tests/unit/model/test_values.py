@@ -9,12 +9,16 @@ from datetime import UTC, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mainspring.core.declaring.option_values import trigger_of_text
 from mainspring.model.errors import InvalidValue
 from mainspring.model.time import zones
+from mainspring.model.triggers import decode_trigger, every, once
 from mainspring.model.values import reading
+from mainspring.model.windows import custom_window
+from mainspring.testing import FakeClock
 
 
 @pytest.mark.parametrize(
@@ -184,9 +188,41 @@ def test_instants_refused(value):
         reading.instant("start_at", value)
 
 
-def test_an_instant_outside_the_calendar_is_refused():
-    with pytest.raises(InvalidValue):
-        reading.instant("at", datetime(1, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo")))
+EXTREME = st.one_of(st.datetimes(max_value=datetime(1969, 12, 30)), st.datetimes(min_value=datetime(5000, 1, 2)))
+OFFSETS = st.none() | st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@pytest.mark.req("REG-11")
+@given(EXTREME, OFFSETS, st.booleans(), st.sampled_from([None, "UTC", "Asia/Tokyo", "America/Los_Angeles"]))
+@example(datetime.min, timezone(timedelta(hours=14)), False, None)  # before the year 1 in UTC
+@example(datetime.max, timezone(timedelta(hours=-14)), True, None)
+@example(datetime.max, None, True, "America/Los_Angeles")
+@example(datetime.min, None, False, "Asia/Tokyo")
+def test_extreme_instants_are_refused_wherever_one_is_read(at, offset, as_text, tz):
+    given_ = at.replace(tzinfo=offset)
+    value = given_.isoformat() if as_text else given_
+    readers = [
+        lambda: reading.instant("at", value, tz=tz),
+        lambda: once(value),
+        lambda: every(days=1, start=value),
+        lambda: decode_trigger({"kind": "once", "at": given_.isoformat()}),
+        lambda: trigger_of_text("schedule", f"@once {given_.isoformat()}"),
+        lambda: custom_window(value, "2026-01-01", tz=tz or "UTC"),
+        lambda: custom_window("2026-01-01", value, tz=tz or "UTC"),
+        lambda: FakeClock(value),
+    ]
+    for read in readers:
+        with pytest.raises(InvalidValue):
+            read()
+
+
+def test_the_first_and_the_last_instant():
+    for text in ("1970-01-01T00:00:00Z", "4999-12-31T23:59:59.999999Z"):
+        assert reading.instant("at", text).isoformat() == text.replace("Z", "+00:00")
+    with pytest.raises(InvalidValue, match="allowed: an instant from the year 1970 to the year 4999"):
+        reading.instant("at", "1970-01-01T08:59", tz="Asia/Tokyo")
+    with pytest.raises(InvalidValue, match="from the year 1970"):
+        once("1970-01-01").with_zone("Asia/Tokyo")
 
 
 @pytest.mark.parametrize(

@@ -265,14 +265,14 @@ class Enqueuer:
             now=self._clock.now(),
             chance=self._chance,
             params=self.encode_params(job, params),
-            due=self._due(start_at),
+            due=self._due(start_at, job.spec.tz),
             unique=unique,
             traceparent=traceparent,
             **fields,
         )
 
-    def _due(self, start_at: Any) -> Micros | None:
-        """An instant, or a delay from now such as "10m" or a timedelta."""
+    def _due(self, start_at: Any, tz: str) -> Micros | None:
+        """An instant, in the zone of the job if it has no offset; or a delay from now such as "10m" or a timedelta."""
         if start_at is None:
             return None
         if isinstance(start_at, timedelta) or (isinstance(start_at, str) and start_at[-1:] in "smhdw"):
@@ -280,7 +280,7 @@ class Enqueuer:
         if isinstance(start_at, int | float) and start_at < DELAYS_BELOW:
             allowed = "a datetime, ISO 8601 text, seconds since 1970, or a delay such as '10m'"
             raise InvalidValue("start_at", start_at, allowed, f"Write a delay as '{start_at}s'")
-        return to_micros(instant("start_at", start_at))
+        return to_micros(instant("start_at", start_at, tz=tz))
 
     def refuse_unknown_tenants(self, job: Job, tenant: str | None, names: Sequence[str] | None = None) -> None:
         """Refuse a misspelt tenant: its execution would run, and complete if the handler does not check."""

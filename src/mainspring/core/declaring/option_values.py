@@ -16,7 +16,7 @@ from ...model.errors import InvalidValue
 from ...model.policies import MAX_ATTEMPTS, Retention, Retry
 from ...model.triggers import Trigger, cron, every, once
 from ...model.values.payload import encode_payload, presentable, safe_text
-from ...model.values.reading import duration, instant, whole
+from ...model.values.reading import duration, instant_or_local, whole
 from ...model.windows import encode_window_spec, window_spec
 
 
@@ -107,7 +107,7 @@ def trigger_of_text(field: str, value: Any) -> Trigger | None:
     if word == "@every" and rest:
         return every(seconds=duration(field, rest))
     if word == "@once" and rest:
-        return once(instant(field, rest))
+        return once(instant_or_local(field, rest))
     try:
         return cron(value)
     except InvalidValue as error:

@@ -13,7 +13,16 @@ Micros: TypeAlias = int
 
 SECOND: Micros = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(5000, 1, 1, tzinfo=UTC)
+PLAUSIBLE = "an instant from the year 1970 to the year 4999"
+"""What users may name: before 1970 microseconds are negative, and from the year 5138 on they have more digits than the
+keys that are sorted by them. Far inside what `datetime` can show in every zone."""
 _TICK = timedelta(microseconds=1)
+
+
+def is_plausible(at: datetime) -> bool:
+    """Whether this aware datetime is an instant that users may name."""
+    return _EPOCH <= at < _LATEST
 
 
 def to_micros(at: datetime) -> Micros:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 from ..errors import InvalidValue
 from ..time.instants import Micros, to_micros
-from ..values.reading import LONGEST_DURATION, choice, duration_text, instant, whole
+from ..values.reading import LONGEST_DURATION, choice, duration_text, instant, instant_or_local, whole
 from .base import REFERENCE, Trigger, instant_text, utc
 
 IntervalType: TypeAlias = Literal["minutes", "hours", "days"]
@@ -29,12 +29,17 @@ class Every(Trigger, frozen=True, tag="every"):
     def __post_init__(self) -> None:
         if not SHORTEST_PERIOD <= self.seconds <= LONGEST_DURATION:
             raise InvalidValue("every", self.seconds, "a period from 1 ms to 100 years", "Such as every(minutes=30)")
-        if self.start is not None and self.start.tzinfo is None:
-            raise InvalidValue("every start", self.start, "an aware datetime")
+        if self.start is not None:
+            instant_or_local("every start", self.start)
 
     @property
     def fixed_delay(self) -> bool:
         return self.delay
+
+    def with_zone(self, tz: str | tzinfo) -> Every:
+        if self.start is None or self.start.tzinfo is not None:
+            return self
+        return msgspec.structs.replace(self, start=instant("every start", self.start, tz=tz))
 
     def anchored(self, at: datetime) -> Every:
         return self if self.start is not None else msgspec.structs.replace(self, start=utc(at))
@@ -43,11 +48,11 @@ class Every(Trigger, frozen=True, tag="every"):
         """The next point of the grid; with `delay`, `instant` is the end of the last run, and a period is added."""
         after, step = utc(instant), self._step
         try:
-            if self.start is not None and after < self.start:
-                return utc(self.start)
+            start = self._start
+            if self.start is not None and after < start:
+                return start
             if self.delay:
                 return after + step
-            start = self._start
             return start + ((after - start) // step + 1) * step if after >= start else start
         except OverflowError:
             return None
@@ -79,35 +84,41 @@ class Every(Trigger, frozen=True, tag="every"):
 
     @property
     def _start(self) -> datetime:
-        return _EPOCH if self.start is None else utc(self.start)
+        return _EPOCH if self.start is None else _in_utc(self.start)
 
     def _count_until(self, until: datetime) -> int:
         return (until - self._start) // self._step + 1 if until >= self._start else 0
 
 
 class Once(Trigger, frozen=True, tag="once"):
-    """A single instant."""
+    """A single instant; one without an offset is read in the zone of the job."""
 
     at: datetime
 
     def __post_init__(self) -> None:
-        if self.at.tzinfo is None:
-            raise InvalidValue("once", self.at, "an aware datetime", "Add a time zone, such as tzinfo=UTC")
+        instant_or_local("once", self.at)
+
+    def with_zone(self, tz: str | tzinfo) -> Once:
+        return self if self.at.tzinfo is not None else Once(instant("once", self.at, tz=tz))
 
     def next_after(self, instant: datetime) -> datetime | None:
-        return utc(self.at) if utc(instant) < self.at else None
+        at = _in_utc(self.at)
+        return at if utc(instant) < at else None
 
     def previous(self, instant: datetime) -> datetime | None:
-        return utc(self.at) if utc(instant) >= self.at else None
+        at = _in_utc(self.at)
+        return at if utc(instant) >= at else None
 
     def only_tick_micros(self) -> Micros | None:
-        return to_micros(self.at)
+        return to_micros(_in_utc(self.at))
 
     def describe(self) -> str:
+        if self.at.tzinfo is None:
+            return f"once at {self.at.isoformat(' ')}"
         return f"once at {utc(self.at).isoformat(' ').removesuffix('+00:00')} UTC"
 
     def expression(self) -> str:
-        return f"@once {instant_text(self.at)}"
+        return f"@once {self.at.isoformat() if self.at.tzinfo is None else instant_text(self.at)}"
 
 
 def every(
@@ -120,7 +131,8 @@ def every(
     start: datetime | str | None = None,
     delay: bool = False,
 ) -> Every:
-    """A fixed period of elapsed time, counted from `start` or else from when the job is first planned.
+    """A fixed period of elapsed time, counted from `start` or else from when the job is first planned. A start without
+    an offset is read in the zone of the job.
 
     With `delay=True` the period is a pause between the end of one run and the start of the next.
 
@@ -129,7 +141,7 @@ def every(
     """
     parts = {"seconds": seconds, "minutes": minutes, "hours": hours, "days": days, "weeks": weeks}
     total = sum(_part(unit, value) * _UNITS[unit] for unit, value in parts.items())
-    begin = None if start is None else instant("start", start)
+    begin = None if start is None else instant_or_local("start", start)
     return Every(int(total) if total == int(total) else total, begin, bool(delay))
 
 
@@ -152,12 +164,18 @@ def interval(interval_minutes: int, interval_type: str = "minutes") -> Every:
 
 
 def once(at: datetime | str | float) -> Once:
-    """One tick, at an aware datetime, an ISO 8601 text with offset, or seconds since 1970.
+    """One tick, at a datetime, an ISO 8601 text, or seconds since 1970. A time without an offset is read in the zone of
+    the job.
 
     >>> once("2026-01-01T00:00:00Z").expression()
     '@once 2026-01-01T00:00:00Z'
     """
-    return Once(instant("once", at))
+    return Once(instant_or_local("once", at))
+
+
+def _in_utc(at: datetime) -> datetime:
+    """A trigger without a zone is read in UTC."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else utc(at)
 
 
 def in_words(seconds: float) -> str:

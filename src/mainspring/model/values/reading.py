@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..errors import InvalidValue, nearest, one_of
+from ..time.instants import PLAUSIBLE, is_plausible
 from ..time.timeline import localise
 from ..time.zones import zone, zone_name
 
@@ -28,6 +29,7 @@ __all__ = [
     "duration_text",
     "identifier",
     "instant",
+    "instant_or_local",
     "is_identifier",
     "minute",
     "second",
@@ -114,27 +116,41 @@ def duration_text(seconds: float) -> str:
 
 
 def instant(field: str, value: Any, *, tz: str | tzinfo | None = None) -> datetime:
-    """An aware UTC datetime. A naive time is refused unless `tz` says which zone it is read in.
+    """An aware UTC datetime. A naive time, or a date for its midnight, is refused unless `tz` says which zone it is in.
 
     >>> instant("at", "2026-07-01T12:00:00", tz="Europe/Istanbul").isoformat()
     '2026-07-01T09:00:00+00:00'
     """
+    moment = instant_or_local(field, value)
+    if moment.tzinfo is not None:
+        return moment
+    if tz is None:
+        remedy = "Add a time zone, such as datetime(..., tzinfo=UTC) or a trailing Z"
+        raise InvalidValue(field, value, _INSTANT_ALLOWED, remedy)
+    if not is_plausible(moment := localise(moment, zone("tz", tz))):
+        raise InvalidValue(field, value, PLAUSIBLE)
+    return moment
+
+
+def instant_or_local(field: str, value: Any) -> datetime:
+    """An aware UTC datetime, or a naive one for a time without offset, whose zone is not known yet."""
     try:
         moment = _datetime(field, value)
-        if moment.tzinfo is not None and moment.utcoffset() is not None:
-            return moment.astimezone(UTC)
-        if tz is not None:
-            return localise(moment.replace(tzinfo=None), zone("tz", tz))
+        if moment.utcoffset() is not None:
+            if is_plausible(moment := moment.astimezone(UTC)):
+                return moment
+        elif is_plausible((moment := moment.replace(tzinfo=None)).replace(tzinfo=UTC)):
+            return moment
     except OverflowError:
-        raise InvalidValue(field, value, "an instant between the years 1 and 9999") from None
-    raise InvalidValue(
-        field, value, _INSTANT_ALLOWED, "Add a time zone, such as datetime(..., tzinfo=UTC) or a trailing Z"
-    )
+        pass
+    raise InvalidValue(field, value, PLAUSIBLE)
 
 
 def _datetime(field: str, value: Any) -> datetime:
     if isinstance(value, datetime):
         return value
+    if isinstance(value, date):
+        return datetime.combine(value, time())
     try:
         if isinstance(value, str):
             return datetime.fromisoformat(_LOST_PLUS.sub(r"\1+\2", value.strip()))

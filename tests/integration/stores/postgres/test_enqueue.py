@@ -288,6 +288,11 @@ async def test_every_field_of_a_request(url: str) -> None:
         ({"job": REMINDERS, "params": [1]}, "params: a JSON object is needed, not array"),
         ({"job": REMINDERS, "queue": "a/b"}, "queue: 'a/b' is not a name"),
         ({"job": REMINDERS, "params": {"x": "y" * 300_000}}, "more than the 262144 allowed"),
+        ({"job": REMINDERS, "start_at": "2030-01-01T00:00:00"}, "start_at: '2030-01-01T00:00:00' has no offset"),
+        ({"job": REMINDERS, "start_at": "2030-01-01"}, "start_at: '2030-01-01' has no offset"),
+        ({"job": REMINDERS, "start_at": "infinity"}, "start_at: 'infinity' has no offset"),
+        ({"job": REMINDERS, "start_at": "0001-01-01T00:00:00Z"}, "from the year 1970 to the year 4999"),
+        ({"job": REMINDERS, "start_at": "9999-12-31T23:59:59+02"}, "from the year 1970 to the year 4999"),
     ],
 )
 async def test_a_bad_request_is_an_error_in_words(url: str, request_: Any, words: str) -> None:

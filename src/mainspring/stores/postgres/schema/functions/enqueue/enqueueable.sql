@@ -16,6 +16,12 @@ BEGIN
         RAISE EXCEPTION 'cannot enqueue job %: it is cancelled', quote_literal(j.name);
     ELSIF request->>'queue' !~ '^[A-Za-z0-9_.:-]{1,100}$' THEN
         RAISE EXCEPTION 'queue: % is not a name', quote_literal(request->>'queue');
+    ELSIF request->>'start_at' !~* '[0-9]:[0-9]{2}(:[0-9.]+)? *(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' THEN
+        RAISE EXCEPTION 'start_at: % has no offset', quote_literal(request->>'start_at')
+            USING HINT = 'Write it as 2030-01-01T00:00:00Z or 2030-01-01T00:00:00+02:00';
+    ELSIF (request->>'start_at')::timestamptz NOT BETWEEN '1970-01-01Z' AND '4999-12-31 23:59:59.999999Z' THEN
+        RAISE EXCEPTION 'start_at: % is not an instant from the year 1970 to the year 4999',
+            quote_literal(request->>'start_at');
     END IF;
     FOREACH wrong IN ARRAY ARRAY['params', 'metadata'] LOOP
         IF coalesce(json_typeof(request->wrong), 'null') NOT IN ('object', 'null') THEN
