@@ -22,7 +22,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "paused": (409, "scheduled", COMPLETED, "cancelled", 409, 409),
     "paused, last failed": (409, "scheduled", FAILED, "cancelled", FAILED, 409),
     "completed": (409, 409, COMPLETED, 409, 409, 409),
-    "failed": (409, 409, FAILED, "cancelled", FAILED, 409),
+    "failed": (409, 409, FAILED, 409, FAILED, 409),
     "cancelled": (409, 409, 409, 409, 409, "scheduled"),
 }
 CELLS = [(state, command, row[at]) for state, row in TABLE.items() for at, command in enumerate(COMMANDS)]
@@ -41,8 +41,8 @@ async def scheduled(operator: Operator, name: str, handler: str = "succeed") -> 
 
 async def scheduled_last_failed(operator: Operator, name: str) -> None:
     await scheduled(operator, name, "fail")
-    ended = await operator.post(f"/api/v1/jobs/{name}/trigger?wait=60s", status=200)
-    assert ended["status"] == "failed"
+    ended = await operator.post(f"/api/v1/jobs/{name}/trigger?wait=60s", status=500)
+    assert ended["error"]["details"]["status"] == "failed"
 
 
 async def running(operator: Operator, name: str) -> None:
@@ -127,12 +127,14 @@ async def refused(operator: Operator, name: str, command: str, before: Any, erro
 
 async def started(operator: Operator, name: str, command: str, before: Any, made: Any, end: str) -> None:
     """A new execution that really runs, while the schedule stays as it was."""
+    assert (made["id"], made["current_retry_count"]) == (name, 0)
+    made = made["execution"]
     assert (made["status"], made["retry_attempt"]) == ("pending", 0)
     assert made["trigger"] == ("retry" if command == "retry" else "api")
     assert (await operator.job(name))["next_run_at"] == before["next_run_at"]
     if before["status"] == "pending":  # nobody works on its queue
-        await operator.post(f"/api/v1/executions/{made['execution_id']}/cancel", status=200)
-    assert (await operator.ended(made["execution_id"]))["status"] == end
+        await operator.post(f"/api/v1/executions/{made['id']}/cancel", status=200)
+    assert (await operator.ended(made["id"]))["status"] == end
     if before["status"] in ("scheduled", "paused"):
         after = await operator.job(name)
         assert (after["status"], after["next_run_at"]) == (before["status"], before["next_run_at"])

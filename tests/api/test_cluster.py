@@ -148,8 +148,8 @@ async def test_backfills(memory_nodes: Nodes) -> None:
         assert (planned.status_code, planned.json()["status"]) == (200, "planned")
         assert (await client.get("/api/v1/backfills"))["items"] == []
         begun = await client.ask("POST", "/api/v1/backfills", json=body)
-        assert begun.status_code == 202
         id = begun.json()["id"]
+        assert (begun.status_code, begun.headers["location"]) == (201, f"/api/v1/backfills/{id}")
         await app.backfills.wait(id, timeout=60)
         done = await client.get(f"/api/v1/backfills/{id}")
         assert (done["status"], done["total"]) == ("completed", planned.json()["total"])

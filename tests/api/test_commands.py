@@ -24,7 +24,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "paused": (409, "scheduled", 202, "cancelled", 409, 409),
     "paused, last failed": (409, "scheduled", 202, "cancelled", 202, 409),
     "completed": (409, 409, 202, 409, 409, 409),
-    "failed": (409, 409, 202, "cancelled", 202, 409),
+    "failed": (409, 409, 202, 409, 202, 409),
     "cancelled": (409, 409, 409, 409, 409, "scheduled"),
 }
 CASES = [(state, command, row[at]) for state, row in TABLE.items() for at, command in enumerate(COMMANDS)]
@@ -62,7 +62,7 @@ class World:
 
     async def failed_run(self) -> None:
         self.fails = True
-        await self.client.post("/api/v1/jobs/job/trigger?wait=20s")
+        await self.client.refused(500, "POST", "/api/v1/jobs/job/trigger?wait=20s")
         self.fails = False
 
 
@@ -147,7 +147,7 @@ async def test_the_command_table(nodes: Nodes, state: str, command: str, expecte
                 assert after["status"] == plain
             elif expected == 202:
                 assert answer.status_code == 202
-                assert answer.json()["status"] == "pending"
+                assert answer.json()["execution"]["status"] == "pending"
                 assert after["next_run_at"] == before["next_run_at"]
             else:
                 assert answer.status_code == 200
@@ -200,7 +200,9 @@ async def test_a_retry_makes_a_pending_execution_and_a_pending_job(nodes: Nodes)
             await app.stop()
             before = await client.get("/api/v1/jobs/job")
             assert (before["status"], before["current_retry_count"]) == ("failed", 1)
-            made = await client.post("/api/v1/jobs/job/retry")
+            answer = await client.post("/api/v1/jobs/job/retry")
+            assert (answer["id"], answer["status"], answer["current_retry_count"]) == ("job", "pending", 0)
+            made = answer["execution"]
             assert (made["trigger"], made["retry_attempt"], made["status"]) == ("retry", 0, "pending")
             assert (await client.get("/api/v1/jobs/job"))["status"] == "pending"
 
@@ -238,7 +240,7 @@ async def test_a_trigger_takes_parameters_and_a_window_and_leaves_the_schedule(n
         before = (await client.get("/api/v1/jobs/daily"))["next_run_at"]
         window = {"begin": "2026-03-01T00:00:00Z", "end": "2026-03-02T00:00:00Z"}
         body = {"params": {"n": 7}, "window": window}
-        done = await client.post("/api/v1/jobs/daily/trigger?wait=20s", body)
+        done = (await client.post("/api/v1/jobs/daily/trigger?wait=20s", body))["execution"]
         assert (done["status"], done["trigger"], done["triggered_by"]) == ("completed", "api", "loopback")
         assert seen == [(7, "2026-03-01T00:00:00+00:00")]
         assert (await client.get("/api/v1/jobs/daily"))["next_run_at"] == before

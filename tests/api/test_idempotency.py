@@ -28,7 +28,7 @@ async def test_the_same_key_and_request_trigger_once(nodes: Nodes) -> None:
         assert "idempotent-replay" not in first.headers
         assert again.headers["idempotent-replay"] == "true"
         other = await client.ask("POST", "/api/v1/jobs/job/trigger", headers={"Idempotency-Key": "k-2"})
-        assert other.json()["id"] != first.json()["id"]
+        assert other.json()["execution_id"] != first.json()["execution_id"]
         assert (await client.get("/api/v1/executions"))["total"] == 2
     await app.close()
 
@@ -89,7 +89,7 @@ async def test_many_at_once_under_one_key_do_it_once(nodes: Nodes) -> None:
         asks = [client.ask("POST", "/api/v1/jobs/job/trigger", headers=KEY) for _ in range(20)]
         answers = await asyncio.gather(*asks)
         assert {answer.status_code for answer in answers} <= {202, 409}
-        made = {answer.json()["id"] for answer in answers if answer.status_code == 202}
+        made = {answer.json()["execution_id"] for answer in answers if answer.status_code == 202}
         codes = {answer.json()["error"]["code"] for answer in answers if answer.status_code == 409}
         assert len(made) == 1
         assert codes <= {"request_in_progress"}

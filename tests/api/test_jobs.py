@@ -291,7 +291,7 @@ async def test_executions_and_numbers_of_a_job(nodes: Nodes) -> None:
             await ended(app, await app.enqueue("crawl", {"url": f"u{number}"}))
         await ended(app, await app.enqueue("fails"))
         page = await client.get("/api/v1/jobs/crawl/executions?limit=2&offset=1")
-        assert [item["params"]["url"] for item in page["items"]] == ["u1", "u0"]
+        assert [item["params"]["url"] for item in page["executions"]] == ["u1", "u0"]
         assert (page["total"], page["limit"], page["offset"]) == (3, 2, 1)
         assert (await client.get("/api/v1/jobs/crawl/executions?status=failed"))["total"] == 0
         await client.refused(404, "GET", "/api/v1/jobs/nope/executions")
@@ -302,7 +302,8 @@ async def test_executions_and_numbers_of_a_job(nodes: Nodes) -> None:
         assert stats["last_execution_at"]
         assert stats["next_scheduled_at"] is None
         metrics = await client.get("/api/v1/scheduler/metrics")
-        assert (metrics["total_executions"], metrics["failed_runs"], metrics["success_rate"]) == (4, 1, 0.75)
+        runs = metrics["executions"]
+        assert (runs["total"], runs["failed"], runs["success_rate"]) == (4, 1, 0.75)
         assert metrics["jobs"] | {"completed": 1, "failed": 1} == metrics["jobs"]
         assert metrics["last_check_at"]
         assert metrics["last_metrics_update"]

@@ -228,7 +228,7 @@ async def test_the_audit_tells_notes_and_reasons(memory_nodes: Nodes) -> None:
     app = memory_nodes.app()
     app.job("crawl", trigger=every(hours=1), overlap="allow")(lambda: None)
     async with client_of(app) as client:
-        waiting = (await client.post("/api/v1/jobs/crawl/trigger"))["id"]
+        waiting = (await client.post("/api/v1/jobs/crawl/trigger"))["execution_id"]
         await client.post("/api/v1/jobs/crawl/pause", {"note": "the shop is closed"})
         await client.post(f"/api/v1/executions/{waiting}/cancel", {"reason": "wrong month"})
         await client.post("/api/v1/jobs/crawl/cancel", {"reason": "retired"})

@@ -106,7 +106,7 @@ async def test_who_waits_hears_of_the_end_and_who_does_not_goes_on(deployment: D
         ended = await waiting
         assert (ended["status"], ended["result"]) == ("completed", "through")
         again = await operator.post("/api/v1/jobs/awaited/trigger?wait=60s", status=200)
-        assert (again["status"], again["result"]) == ("completed", "through")
+        assert (again["execution"]["status"], again["execution"]["result"]) == ("completed", "through")
 
 
 @pytest.mark.req("API-7")

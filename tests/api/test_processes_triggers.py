@@ -90,8 +90,8 @@ async def all_skipped(operator: Any) -> list[str]:
     while path is not None:
         page = await operator.get(path)
         assert page["total"] == TRIGGERS - 1
-        assert {each["reason"] for each in page["items"]} <= {"overlap"}
-        found += [each["id"] for each in page["items"]]
+        assert {each["reason"] for each in page["executions"]} <= {"overlap"}
+        found += [each["id"] for each in page["executions"]]
         path = f"{first}&cursor={page['next_cursor']}" if page["next_cursor"] else None
     return found
 

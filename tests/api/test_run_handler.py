@@ -88,3 +88,40 @@ async def test_the_document_has_each_handlers_own_body(memory_nodes: Nodes) -> N
     assert (schema["required"], schema["additionalProperties"]) == (["shift_id"], False)
     app.job("later")(lambda: None)
     assert "/jobs/later" in app.asgi().openapi()["paths"]
+
+
+@pytest.mark.req("API-7", "WIN-4")
+async def test_a_job_with_a_window_takes_another_one_beside_its_parameters(nodes: Nodes) -> None:
+    app, seen = nodes.app(), []
+
+    @app.job("summary", cron="0 2 * * *", window="yesterday")
+    async def summary(ctx: JobContext, region: str = "all") -> None:
+        assert ctx.window is not None
+        seen.append((region, ctx.window.begin.isoformat(), ctx.window.end.isoformat()))
+
+    @app.job("own", cron="0 2 * * *", window="yesterday")
+    async def own(ctx: JobContext, window: str = "") -> None:
+        seen.append(window)
+
+    first, last = "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"
+    async with app, client_of(app) as client:
+        for window in ({"window": {"begin": first, "end": last}}, {"begin_date": first, "end_date": last}):
+            done = await client.ask("POST", "/jobs/summary", json={"region": "north", **window})
+            assert done.status_code == 204
+            assert seen.pop() == ("north", "2026-03-01T00:00:00+00:00", "2026-03-02T00:00:00+00:00")
+        for bad, field in (
+            ({"window": {"begin": last, "end": first}}, "window.end"),
+            ({"window": {"begin": "soon", "end": last}}, "window.begin"),
+            ({"window": {"begin": first}}, "window"),
+            ({"window": first}, "window"),
+            ({"begin_date": first}, "end_date"),
+            ({"begin_date": first, "end_date": last, "window": {"begin": first, "end": last}}, "window"),
+            ({"window": {"begin": first, "end": last}, "region": 7}, "params.region"),
+        ):
+            error = await client.refused(400, "POST", "/jobs/summary", bad)
+            assert error["details"][0]["field"] == field
+        assert (await client.ask("POST", "/jobs/own", json={"window": "mine"})).status_code == 204
+        assert seen == ["mine"]
+        paths = app.asgi().openapi()["paths"]
+        body = paths["/jobs/summary"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert {"region", "window", "begin_date", "end_date"} == set(body["anyOf"][0]["properties"])

@@ -98,7 +98,7 @@ async def test_after_a_stop_and_another_start_it_still_waits(memory_nodes: Nodes
             await until(lambda: gate.running)
             gate.open.set()
             answer = await waiting
-        assert (answer.status_code, answer.json()["status"]) == (200, "completed")
+        assert (answer.status_code, answer.json()["execution"]["status"]) == (200, "completed")
         await app.stop()
     await app.close()
 

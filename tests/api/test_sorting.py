@@ -21,7 +21,7 @@ async def walked(client: Client, path: str, **params: Any) -> list[str]:
     found: list[str] = []
     while True:
         page = await client.get(path, params=params)
-        found += [each["id"] for each in page["items"]]
+        found += [each["id"] for each in page["items" if "items" in page else "executions"]]
         assert len(found) < 1_000, "it never ends"
         if page["next_cursor"] is None:
             return found

@@ -41,7 +41,7 @@ async def test_a_job_is_run_now_by_its_id(nodes: Nodes) -> None:
         async with app:
             started = await client.post("/_sys/job/report")
             done = await app.wait(started["execution_id"], timeout=60)
-            assert (done.state, done.trigger, started["job"]) == ("completed", "api", "report")
+            assert (done.state, done.trigger, started["id"]) == ("completed", "api", "report")
             await client.refused(404, "POST", "/_sys/job/Report")
 
 

@@ -107,7 +107,7 @@ def test_the_commands_of_the_readme_do_what_it_says(walk: Walk) -> None:
     assert (status, resumed["status"], resumed["is_paused"]) == (200, "scheduled", False)
     assert resumed["next_run_at"]
     status, extra = walk.next("news/trigger?wait=30s")
-    assert (status, extra["status"], extra["items_crawled"]) == (200, "completed", 2)
+    assert (status, extra["status"], extra["execution"]["items_crawled"]) == (200, "scheduled", 2)
     assert walk.job("news")["next_run_at"] == resumed["next_run_at"]
 
     status, _ = walk.next('"archive"')
@@ -121,11 +121,11 @@ def test_the_commands_of_the_readme_do_what_it_says(walk: Walk) -> None:
     assert (status, files["max_retries"]) == (201, 0)
     until_blocking(lambda: walk.job("files")["status"] == "failed", "it fails", PATIENCE)
     status, again = walk.next("files/retry?wait=30s")
-    assert (status, again["status"], again["trigger"]) == (200, "failed", "retry")
-    assert again["error_message"] == "ValueError: cannot crawl ftp://localhost"
+    assert (status, again["error"]["details"]["status"]) == (500, "failed")
+    assert again["error"]["message"] == "ValueError: cannot crawl ftp://localhost"
 
     status, executions = walk.next("news/executions")
-    assert (status, executions["total"], len(executions["items"])) == (200, 1, 1)
+    assert (status, executions["total"], len(executions["executions"])) == (200, 1, 1)
     status, stats = walk.next("news/stats")
     assert (status, stats["total_executions"], stats["successful_runs"]) == (200, 1, 1)
     assert (stats["success_rate"], stats["next_scheduled_at"]) == (1.0, resumed["next_run_at"])

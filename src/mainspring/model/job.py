@@ -19,6 +19,7 @@ from .occurrences import FIELD, Occurrence, Without, read_occurrences
 from .policies import CatchUp, FailedParent, FanOut, MissedRule, Overlap, Retention, Retry, RunPolicy
 from .time.instants import Micros, maybe_datetime, to_datetime
 from .triggers import Trigger, decode_trigger
+from .triggers.interval import IntervalType
 from .values.reading import zone
 
 Origin: TypeAlias = Literal["code", "api"]
@@ -42,6 +43,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     handler: str
     trigger: dict[str, Any] | None = None
+    interval_type: IntervalType = "minutes"  # the unit in which the period of an `every` is shown
     tz: str = "UTC"
     params: dict[str, Any] = {}
     queue: str = "default"

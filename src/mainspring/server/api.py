@@ -55,7 +55,7 @@ def create_api(app: Application) -> FastAPI:
     api.state.streams = Streams()
     errors.install(api)
     api.add_middleware(Frame)
-    jobs.add_create(api.router, open_to_parameters=app.settings.api_handler is not None)
+    jobs.add_writing_routes(api.router, open_to_parameters=app.settings.api_handler is not None)
     for module in (
         jobs,
         commands,

@@ -10,11 +10,12 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from ..config.security import SecuritySettings
+from ..core.declaring.job_specs import JobDefaults
 from ..core.declaring.registry import Handler, Registry
 from ..core.declaring.signature import json_schema
 from .access import access_extra
 from .responses import MEANING, answer_schemas
-from .routes.run_handler import PATH
+from .routes.run_handler import BOUNDS, PATH, WINDOW
 
 ALWAYS = (401, 403, 429, 500, 503)
 WITH_BODY = (413, 415)
@@ -31,6 +32,11 @@ _ANSWERED_ID = {
     "description": "The id of this request, also in logs and in the audit.",
     "required": True,
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"},
+}
+_SCHEMAS = "#/components/schemas/"
+_WINDOW: dict[str, Any] = {
+    WINDOW: {"$ref": f"{_SCHEMAS}TriggerWindow"},
+    **{name: {"type": "string", "description": f"Either both of these or `{WINDOW}`."} for name in BOUNDS},
 }
 
 Document = dict[str, Any]
@@ -54,7 +60,7 @@ def document(api: FastAPI, registry: Registry) -> Document:
     }
     components["parameters"] = {"RequestId": _REQUEST_ID}
     components["headers"] = {"RequestId": _ANSWERED_ID}
-    _add_handlers(made, registry)
+    _add_handlers(made, registry, api.state.application.settings.jobs.job_defaults)
     return made
 
 
@@ -128,16 +134,26 @@ def _without_null(schema: Document) -> Document:
     return {name: value for name, value in schema.items() if name != "anyOf"} | choices[0]
 
 
-def _add_handlers(made: Document, registry: Registry) -> None:
-    """Each handler that is known here gets a path of its own, with the type of its parameters."""
+def _add_handlers(made: Document, registry: Registry, defaults: JobDefaults) -> None:
+    """Each handler that is known here gets a path of its own, with the type of its parameters and, if its job has a
+    window, the fields that name another one."""
     template = made["paths"][PATH]["post"]
     for handler in sorted(registry.handlers, key=lambda each: each.name):
-        made["paths"][PATH.replace("{handler}", handler.name)] = {"post": _handler_operation(template, handler, made)}
+        window = registry.has_window(handler.name, defaults)
+        operation = _handler_operation(template, handler, made, window)
+        made["paths"][PATH.replace("{handler}", handler.name)] = {"post": operation}
 
 
-def _handler_operation(template: Document, handler: Handler, made: Document) -> Document:
-    schema, others = json_schema(handler.signature, "#/components/schemas/")
+def _with_window(schema: Document, others: Document) -> Document:
+    """The handler's own parameters take precedence."""
+    payload = others.get(schema.get("$ref", "").removeprefix(_SCHEMAS), schema)
+    return {**payload, "properties": {**_WINDOW, **payload.get("properties", {})}}
+
+
+def _handler_operation(template: Document, handler: Handler, made: Document, window: bool) -> Document:
+    schema, others = json_schema(handler.signature, _SCHEMAS)
     made["components"]["schemas"] |= others
+    schema = _with_window(schema, others) if window else schema
     parameters = [each for each in template["parameters"] if each.get("name") != "handler"]
     required = bool(handler.signature.required)
     accepted = schema if required else {"anyOf": [schema, {"type": "null"}]}  # null is the same as no body

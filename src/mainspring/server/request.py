@@ -12,16 +12,16 @@ from starlette.responses import Response
 
 from ..core.commands.idempotency import Answer
 from ..core.commands.steering import JobChanged, Steering
-from ..core.render.entities import job_json
-from ..core.views.execution import Execution
-from ..core.views.job import JobView, job_of
-from ..model.errors import ExecutionNotFound, MainspringError
-from ..model.execution import ExecutionRow
+from ..core.render.entities import job_json, started_json
+from ..core.views.execution import Execution, row_of
+from ..core.views.job import JobView, job_of, with_new_execution
+from ..model.errors import ExecutionNotFound, JobNotFound, MainspringError
+from ..model.execution import ExecutionRow, State
 from ..model.job import Job
 from ..model.values.reading import duration
 from .access import Principal, Role, covers, may_steer, needs
 from .engine import Application, Engine
-from .errors import problem_of, respond
+from .errors import Problem, problem_of, respond
 from .stream import closing
 
 Work = Callable[[str | None], Awaitable[Answer]]
@@ -93,8 +93,10 @@ class Call:
         return view
 
     def rendered(self, view: JobView) -> dict[str, Any]:
-        """The job as the principal may see it."""
-        return job_json(view, unmasked=covers(self.principal, job_of(view)))
+        """The job as the principal may see it. Where requests give parameters as fields of their own, answers show them
+        so too; a parameter never hides a field of the job."""
+        fields = job_json(view, unmasked=covers(self.principal, job_of(view)))
+        return fields if self.application.settings.api_handler is None else {**view.params, **fields}
 
     def check(self, view: JobView) -> None:
         """Refuse if the job's version differs from the `If-Match` header."""
@@ -236,3 +238,24 @@ async def ended(call: Call, made: Execution | ExecutionRow, patience: float) -> 
         return Execution(await call.engine.queries.get(execution.id))
     except ExecutionNotFound:
         return execution
+
+
+async def started(call: Call, view: JobView, made: ExecutionRow, patience: float) -> Answer:
+    """The answer to a command that made an execution of this job, which was read before: 200 if the execution completed
+    within the time, 500 if it ended in any other way, otherwise 202. All but the 500 have one form."""
+    execution = await ended(call, made, patience)
+    headers, waited = {"X-Execution-Id": execution.id}, patience > 0 and execution.state.final
+    if waited and execution.state is not State.COMPLETED:
+        details = {"execution_id": execution.id, "status": execution.state.value, "reason": execution.reason}
+        message = execution.error or execution.reason or f"the execution is {execution.state}"
+        return Problem(500, "job_failed", message.splitlines()[0][:1_000], details, headers).answer
+    is_new = execution.state is State.PENDING
+    shown = with_new_execution(view, row_of(execution)) if is_new else await _as_it_is(call, view)
+    return json(started_json(shown, execution), 200 if waited else 202, headers)
+
+
+async def _as_it_is(call: Call, view: JobView) -> JobView:
+    try:
+        return await call.engine.queries.job(view.name)
+    except JobNotFound:
+        return view  # removed since

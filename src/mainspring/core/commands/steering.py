@@ -127,13 +127,23 @@ class Steering:
     async def reactivate(self, name: str, *, by: str, seen: str | None = None) -> JobView:
         return await self._change("reactivate", name, by, lambda job, now, _: job_commands.reactivate(job, now), seen)
 
-    async def update_job(self, name: str, changes: dict[str, Any], *, by: str, seen: str | None = None) -> JobView:
-        """Override what the job's declaration says; the override survives deploys."""
+    async def update_job(
+        self,
+        name: str,
+        changes: Mapping[str, Any],
+        *,
+        params: Mapping[str, Any] = NOTHING,
+        by: str,
+        seen: str | None = None,
+    ) -> JobView:
+        """Override what the job's declaration says; the override survives deploys. `params` changes single parameters
+        and leaves the others, where `changes` can only set all of them."""
         if changes.get("hours") is not None:
             await self._job_cache.calendars.check_names(name, hours_of(changes["hours"]).calendars)
 
         def decide(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> JobWrite:
-            fields = edited_fields(job.spec, self._runs.signature_of(job), changes)
+            named = {**changes, "params": {**job.spec.params, **params}} if params else changes
+            fields = edited_fields(job.spec, self._runs.signature_of(job), named)
             refuse_without_parents(changes, fields.get("after", job.spec.after))
             edited = job_commands.override(job, fields, now)
             return job_commands.close_old_schedule(job, edited, now, self._chance, calendars)

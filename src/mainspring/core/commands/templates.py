@@ -23,7 +23,7 @@ from ...model.triggers import Trigger, decode_trigger
 from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier
 from ..auditing import audit_record
-from ..declaring.job_specs import check_editable, edited_fields
+from ..declaring.job_specs import check_editable, edited_fields, with_whole_interval
 from ..declaring.options import OPTIONS
 from ..ports import Store
 from ..views.job import JobView
@@ -62,10 +62,13 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
     @property
+    def spec(self) -> JobSpec:
+        return msgspec.convert({"handler": self.handler, **self.fields}, JobSpec)
+
+    @property
     def options(self) -> dict[str, Any]:
         """The fields as options of a job."""
-        spec = msgspec.convert({"handler": self.handler, **self.fields}, JobSpec)
-        options = {field: getattr(spec, field) for field in self.fields}
+        options = {field: getattr(self.spec, field) for field in self.fields}
         return options if self.trigger is None else options | {"trigger": self.trigger}
 
     @property
@@ -186,7 +189,7 @@ class Templates:
 
 def applied(template: Template, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a job created from this template. An override of None removes the option of the template."""
-    options = template.options
+    options, overrides = template.options, with_whole_interval(template.spec, overrides)
     if _TRIGGERS & overrides.keys():
         options.pop("trigger", None)
     if overrides.get("overlap", "allow") != "allow":

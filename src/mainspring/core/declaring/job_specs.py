@@ -6,7 +6,7 @@ differently: `schedule` sets `trigger`, `timezone` sets `tz`, and `max_retries` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from ...model.calendars.hours import hours_of
 from ...model.errors import InvalidValue
 from ...model.job import JobSpec
 from ...model.triggers import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
+from ...model.triggers.interval import interval_pair
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, zone, zone_name
 from ...model.windows import Limited, window_spec
@@ -28,6 +29,8 @@ _CHECKS = {name: option.check for name, option in OPTIONS.items() if option.chec
 _UNATTENDED = {name: option.unattended for name, option in OPTIONS.items() if option.unattended is not UNSET}
 _TENANT_RULES = tuple(name for name, option in OPTIONS.items() if option.needs == "tenants" and name != "tenants")
 _PARENT_RULES = tuple(name for name, option in OPTIONS.items() if option.needs == "after")
+_TRIGGERS = ("interval_minutes", "cron", "trigger")
+"""Each of them says when a job runs."""
 _UNSAID = JobSpec(handler="")
 
 
@@ -101,15 +104,15 @@ def _refuse_alone(names: Iterable[str], given: Mapping[str, Any], needed: str, r
 
 def _trigger(given: Mapping[str, Any]) -> AnyTrigger | None:
     """The interval pair wins over cron; a trigger stands alone."""
-    named = [name for name in ("interval_minutes", "cron", "trigger") if name in given]
+    named = [name for name in _TRIGGERS if name in given]
     if "trigger" in named and len(named) > 1:
         raise InvalidValue(
             "trigger", presentable(given["trigger"]), f"either trigger= or {named[0]}=", "Remove one of them"
         )
     if "interval_minutes" in named:
         return interval(given["interval_minutes"], given.get("interval_type", "minutes"))
-    if "interval_type" in given:
-        raise InvalidValue("interval_type", given["interval_type"], "a unit together with interval_minutes=")
+    if "interval_type" in given and not named:
+        raise _unit_alone(given["interval_type"])
     if "cron" in named:
         return _cron(given["cron"])
     trigger = given.get("trigger")
@@ -117,6 +120,10 @@ def _trigger(given: Mapping[str, Any]) -> AnyTrigger | None:
         return trigger
     allowed = "a trigger such as every(minutes=30) or daily_at(...)"
     raise InvalidValue("trigger", presentable(trigger), allowed, _trigger_remedy(trigger))
+
+
+def _unit_alone(unit: Any) -> InvalidValue:
+    return InvalidValue("interval_type", presentable(unit), "a unit together with interval_minutes=")
 
 
 def _trigger_remedy(trigger: Any) -> str:
@@ -200,12 +207,25 @@ def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[s
     None takes an option away that may be missing. Everything not named stays as it is.
     """
     check_editable(changes)
+    changes = with_whole_interval(spec, changes)
     fields = {OPTIONS[name].field for name in changes}
     for name, value in changes.items():
         if value is None and not OPTIONS[OPTIONS[name].field].nullable:
             raise InvalidValue(name, None, "a value", "To take edits back, revert the job")
     new = job_spec(spec.handler, signature, _present_options(spec, fields, changes) | dict(changes), spec.tz)
     return {field: _plain(getattr(new, field)) for field in sorted(fields)}
+
+
+def with_whole_interval(spec: JobSpec, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The changes, with both parts of the interval pair if they name one: the other part stays as it is."""
+    known = interval_pair(None if spec.trigger is None else decode_trigger(spec.trigger), spec.interval_type)
+    if changes.get("interval_minutes") is not None:
+        return {"interval_type": known[1] if known else None, **changes}
+    if changes.get("interval_type") is None or not changes.keys().isdisjoint(_TRIGGERS):
+        return changes
+    if known is None:
+        raise _unit_alone(changes["interval_type"])
+    return {**changes, "interval_minutes": known[0]}
 
 
 def check_editable(names: Iterable[str]) -> None:
@@ -216,7 +236,7 @@ def check_editable(names: Iterable[str]) -> None:
 def _present_options(spec: JobSpec, edited: set[str], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The options in force that are not edited. A new trigger brings its own zone, and a new overlap policy drops the
     limit of the old one."""
-    unsaid = {"handler", *edited}
+    unsaid = {"handler", "interval_type", *edited}
     if getattr(changes.get("trigger"), "tz", None) is not None:
         unsaid.add("tz")
     if changes.get("overlap", "allow") != "allow":
@@ -241,8 +261,11 @@ def options_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """
     if {"retry", "retry_backoff_seconds"} <= fields.keys():
         raise InvalidValue("retry", fields["retry"], "no waits beside retry_backoff_seconds", "Give one of them")
-    weaker = "interval_minutes" if fields.get("interval_minutes") is None else "schedule"
-    unsaid = {weaker} if {"schedule", "interval_minutes"} <= fields.keys() else set()
+    schedules = [name for name in ("schedule", "schedule_time") if fields.get(name) is not None]
+    if len(schedules) == 2:
+        remedy = "They are two names of one field: give one of them"
+        raise InvalidValue("schedule_time", fields["schedule_time"], "nothing together with schedule", remedy)
+    unsaid = _overruled(fields, schedules)
     options = {}
     for name, value in fields.items():
         if name in unsaid:
@@ -252,6 +275,14 @@ def options_of(fields: Mapping[str, Any]) -> dict[str, Any]:
         else:
             options[field.option] = field.read(name, value)
     return options
+
+
+def _overruled(fields: Mapping[str, Any], schedules: Sequence[str]) -> set[str]:
+    """Of the fields that set the trigger, those that do not count because another one does."""
+    named = {name for name in ("interval_minutes", "schedule", "schedule_time") if name in fields}
+    if fields.get("interval_minutes") is not None:
+        return named - {"interval_minutes"}
+    return named - set(schedules[:1]) if schedules else set()
 
 
 def taken_away(names: Iterable[str]) -> dict[str, None]:

@@ -104,6 +104,10 @@ class Registry:
         jobs = self._jobs.values()
         return [(job.name, job.spec(self.get(job.handler).signature, lookup, tz, defaults)) for job in jobs]
 
+    def has_window(self, job: str, defaults: JobDefaults = NO_DEFAULTS) -> bool:
+        """Whether the code of this process declares this job with a window, or the settings give it one."""
+        return job in self._jobs and defaults.under(self._jobs[job].options).get("window") is not None
+
     def declares(self, job: str) -> bool:
         """Whether the code of this process declares this job."""
         return job in self._jobs

@@ -17,7 +17,8 @@ from msgspec import Meta
 from ...model.backfill import Windows, WindowStatus
 from ...model.execution import State
 from ...model.job import JobSpec, JobState, LiveCounts
-from ...model.triggers import Every, decode_trigger
+from ...model.triggers import decode_trigger
+from ...model.triggers.interval import interval_pair
 from ...model.windows import Window
 from ..commands.bulk import BulkItem, BulkResult
 from ..commands.templates import Template
@@ -102,8 +103,11 @@ class OccurrenceJson(JsonForm, rename={"moved_to": "to"}):
 
 class JobJson(
     JsonForm,
+    forbid_unknown_fields=False,
     rename={"state": "status", "description_of_schedule": "schedule_description", "enabled": "schedule_enabled"},
 ):
+    """With a default handler (the setting `api_handler`), parameters stand under `params` and also at the top level."""
+
     id: str
     name: str
     handler: str
@@ -163,7 +167,7 @@ def job_json(view: JobView, *, unmasked: bool = False) -> dict[str, Any]:
         JobJson,
         view,
         id=view.name,
-        **interval_pair(spec),
+        **_interval(spec),
         closed_until=closing.until if closing else None,
         closed_by=closing.by if closing else None,
         max_retries=view.max_attempts - 1,
@@ -176,12 +180,11 @@ def job_json(view: JobView, *, unmasked: bool = False) -> dict[str, Any]:
     )
 
 
-def interval_pair(spec: JobSpec) -> dict[str, Any]:
-    """A period of whole minutes, as the pair of fields that requests may use for it."""
+def _interval(spec: JobSpec) -> dict[str, Any]:
+    """The interval pair as it was given; null for schedules of other kinds."""
     trigger = None if spec.trigger is None else decode_trigger(spec.trigger)
-    if not isinstance(trigger, Every) or trigger.seconds % 60:
-        return {"interval_minutes": None, "interval_type": None}
-    return {"interval_minutes": int(trigger.seconds // 60), "interval_type": "minutes"}
+    count, unit = interval_pair(trigger, spec.interval_type) or (None, None)
+    return {"interval_minutes": count, "interval_type": unit}
 
 
 def occurrence_json(occurrence: OccurrenceView) -> dict[str, Any]:
@@ -295,6 +298,7 @@ class ExecutionJson(
 
     id: str
     job: str
+    job_id: Annotated[str, Meta(description="The id of the job, which is its name.")]
     handler: str
     queue: str
     state: State
@@ -321,6 +325,7 @@ class ExecutionJson(
     scheduled_at: Instant | None
     started_at: Instant | None
     finished_at: Instant | None
+    completed_at: Annotated[Instant | None, Meta(description="The same as `finished_at`, however it ended.")]
     cancel_requested_at: Instant | None
     duration_ms: float | None
     error: str | None
@@ -342,6 +347,8 @@ def execution_json(execution: Execution) -> dict[str, Any]:
     fields = rendered(
         ExecutionJson,
         execution,
+        job_id=execution.job,
+        completed_at=execution.finished_at,
         window=None if window is None else window_json(window),
         retry_attempt=execution.attempt - 1,
         stack_trace=last.get("stack_trace"),
@@ -351,6 +358,26 @@ def execution_json(execution: Execution) -> dict[str, Any]:
         attempts=attempts,
     )
     return {**counters, **fields} if counters else fields
+
+
+class StartedJson(JsonForm):
+    """The answer to every command that makes an execution: the job as it is then, and the execution."""
+
+    id: Annotated[str, Meta(description="The id of the job.")]
+    status: Annotated[JobState, Meta(description="The state of the job.")]
+    current_retry_count: Annotated[int, Meta(description="How often its newest execution has failed: 0 for a new one.")]
+    execution_id: str
+    execution: ExecutionJson
+
+
+def started_json(view: JobView, execution: Execution) -> dict[str, Any]:
+    return {
+        "id": view.name,
+        "status": view.state.value,
+        "current_retry_count": view.current_retry_count,
+        "execution_id": execution.id,
+        "execution": execution_json(execution),
+    }
 
 
 def attempt_json(attempt: Attempt) -> dict[str, Any]:
@@ -444,30 +471,49 @@ def handler_json(name: str, handler: Handler | None, workers: list[str]) -> dict
     )
 
 
-class TotalsJson(JsonForm):
-    jobs: dict[str, int]
-    total_jobs: int
-    executions: dict[str, int]
-    total_executions: int
-    successful_runs: int
-    failed_runs: int
+class JobsByStateJson(JsonForm):
+    total: int
+    pending: int
+    scheduled: int
+    running: int
+    paused: int
+    completed: int
+    failed: int
+    cancelled: int
+
+
+class ExecutionTotalsJson(JsonForm):
+    """`total` counts those that have ended, without skipped ones; `pending`, `running` and `waiting` have not ended."""
+
+    total: int
+    completed: int
+    partial: int
+    failed: int
+    cancelled: int
+    skipped: int
+    pending: int
+    running: int
+    waiting: int
     average_duration_ms: float | None
-    success_rate: float | None
+    success_rate: Annotated[
+        float | None, Meta(description="From 0 to 1: the completed ones among those completed, partial and failed.")
+    ]
+
+
+class TotalsJson(JsonForm):
+    jobs: JobsByStateJson
+    executions: ExecutionTotalsJson
     stale_locks_cleared: int
     last_check_at: Instant | None
     last_metrics_update: Instant
 
 
 def totals_json(totals: Totals) -> dict[str, Any]:
-    states = ("pending", "running", "waiting", "partial", "failed", "cancelled", "skipped")
     return rendered(
         TotalsJson,
         totals,
-        total_jobs=sum(totals.jobs.values()),
-        executions={"completed": totals.successful} | {state: getattr(totals, state) for state in states},
-        total_executions=totals.executions,
-        successful_runs=totals.successful,
-        failed_runs=totals.failed,
+        jobs={"total": sum(totals.jobs.values()), **totals.jobs},
+        executions=rendered(ExecutionTotalsJson, totals, total=totals.executions, completed=totals.successful),
         last_metrics_update=totals.updated_at,
     )
 
@@ -542,6 +588,8 @@ class TemplateJson(JsonForm, rename={"by": "updated_by"}):
     description: str
     schedule: str | None
     schedule_description: str | None
+    interval_minutes: int | None
+    interval_type: str | None
     timezone: str | None
     params: dict[str, Any]
     metadata: dict[str, Any]
@@ -552,7 +600,7 @@ class TemplateJson(JsonForm, rename={"by": "updated_by"}):
     updated_at: Instant
 
 
-_OWN_FIELDS = frozenset({"trigger", "tz", "params", "metadata", "description"})
+_OWN_FIELDS = frozenset({"trigger", "interval_type", "tz", "params", "metadata", "description"})
 
 
 def template_json(template: Template, *, unmasked: bool = False) -> dict[str, Any]:
@@ -561,6 +609,7 @@ def template_json(template: Template, *, unmasked: bool = False) -> dict[str, An
     return rendered(
         TemplateJson,
         template,
+        **_interval(template.spec),
         description=fields.get("description", ""),
         schedule=None if trigger is None else trigger.expression(),
         schedule_description=None if trigger is None else trigger.describe(),

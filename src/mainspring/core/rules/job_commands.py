@@ -25,7 +25,7 @@ _PLAIN = JobSpec(handler="x")
 ALLOWED: dict[str, frozenset[JobState]] = {
     "pause": frozenset({JobState.SCHEDULED, JobState.RUNNING}),
     "resume": frozenset({JobState.PAUSED}),
-    "cancel": frozenset({JobState.PENDING, JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED, JobState.FAILED}),
+    "cancel": frozenset({JobState.PENDING, JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED}),
     "reactivate": frozenset({JobState.CANCELLED}),
     "trigger": frozenset(JobState) - {JobState.CANCELLED},
     "retry": frozenset({JobState.SCHEDULED, JobState.PAUSED, JobState.FAILED}),
@@ -150,8 +150,19 @@ def cancel(job: Job, now: Micros) -> JobWrite:
 
 
 def reactivate(job: Job, now: Micros) -> JobWrite:
-    active = job.with_changes(cancelled=None, sweep=False, updated=now)
-    return JobWrite(job=_with_next_run(active, now), seen_version=job.version)
+    """Refused for a job that cannot run again: it would be pending for ever."""
+    active = _with_next_run(job.with_changes(cancelled=None, sweep=False, updated=now), now)
+    if not _can_run(active):
+        subject = f"job {job.name!r}, which runs once and has no further run"
+        raise CommandRefused("reactivate", JobState.CANCELLED, ["it has a schedule with a run to come"], subject)
+    return JobWrite(job=active, seen_version=job.version)
+
+
+def _can_run(job: Job) -> bool:
+    """A job of code without a schedule waits to be enqueued or triggered. One that was created over HTTP without a
+    schedule has had its only run."""
+    on_demand = job.origin == "code" and (job.trigger is None or not job.spec.enabled)
+    return on_demand or bool(job.spec.after) or job.due is not None
 
 
 def swept(job: Job) -> JobWrite:

@@ -340,6 +340,12 @@ def stats_of(view: JobView) -> JobStats:
     return view._stats
 
 
+def with_new_execution(view: JobView, new: ExecutionRow) -> JobView:
+    """The view with a pending execution that was added since it was read."""
+    live = msgspec.structs.replace(view.live, pending=view.live.pending + 1)
+    return msgspec.structs.replace(view, live=live, _newest_live=new)
+
+
 def with_dependents(views: list[JobView]) -> list[JobView]:
     """These views, which are of all jobs, each with the jobs that come after it."""
     children: dict[str, list[str]] = {}

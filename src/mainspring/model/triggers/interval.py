@@ -163,6 +163,20 @@ def interval(interval_minutes: int, interval_type: str = "minutes") -> Every:
     return Every(count * _UNITS[unit])
 
 
+def interval_pair(trigger: Trigger | None, interval_type: IntervalType) -> tuple[int, IntervalType] | None:
+    """A period as the interval pair: in this unit if it is a whole number of them, otherwise in minutes. None for other
+    triggers, and for periods that are no whole minutes.
+
+    >>> interval_pair(every(hours=6), "hours"), interval_pair(every(hours=6), "days")
+    ((6, 'hours'), (360, 'minutes'))
+    """
+    if not isinstance(trigger, Every):
+        return None
+    units: tuple[IntervalType, ...] = (interval_type, "minutes")
+    whole_units = [unit for unit in units if trigger.seconds % _UNITS[unit] == 0]
+    return (int(trigger.seconds // _UNITS[whole_units[0]]), whole_units[0]) if whole_units else None
+
+
 def once(at: datetime | str | float) -> Once:
     """One tick, at a datetime, an ISO 8601 text, or seconds since 1970. A time without an offset is read in the zone of
     the job.

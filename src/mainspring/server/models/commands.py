@@ -6,8 +6,6 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from ...core.render.entities import JsonForm
-from ...model.execution import State
 from .fields import LocalTime, Params, Reason, Short, Strict
 
 
@@ -40,12 +38,6 @@ class TriggerRequest(Strict):
     window: TriggerWindow | None = None
     tenant: Annotated[Short | None, Field(description="For this tenant alone.")] = None
     tenants: Annotated[list[Short], Field(min_length=1, max_length=10_000)] | None = None
-
-
-class StartedJson(JsonForm):
-    execution_id: str
-    job: str
-    status: State
 
 
 class OccurrenceAt(Strict):

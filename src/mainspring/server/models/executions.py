@@ -49,6 +49,16 @@ class ExecutionPageJson(PageJson):
     items: list[ExecutionJson]
 
 
+class JobExecutionPageJson(PageJson):
+    executions: list[ExecutionJson]
+
+
+async def job_execution_page(queries: Queries, wanted: JobExecutionList, job: str, lifetime: int) -> dict[str, Any]:
+    """One page of the executions of a job. Clients of interval schedulers know this list by the name `executions`."""
+    found = await execution_page(queries, wanted, job, lifetime)
+    return {"executions": found.pop("items"), **found}
+
+
 async def execution_page(
     queries: Queries, wanted: JobExecutionList, job: str | None, lifetime: int | None = None
 ) -> dict[str, Any]:

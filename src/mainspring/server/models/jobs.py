@@ -210,6 +210,12 @@ class JobUpdate(JobFields):
     model_config = ConfigDict(json_schema_extra=_of_update)
 
 
+class OpenJobUpdate(JobUpdate):
+    """Only the named fields change. Fields that are not listed are parameters, of which the others stay too."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=_of_update)
+
+
 class JobList(Strict):
     """Filters, sorting and paging of jobs. Query parameters are text, so numbers and switches are read from it."""
 

@@ -54,9 +54,9 @@ async def _steer(call: Call, id: str, command: Callable[[], Awaitable[BackfillRo
 @router.post(
     "",
     operation_id="start_backfill",
-    status_code=202,
+    status_code=201,
     responses=answers(
-        {200: (BackfillJson, "A dry run: the windows it would run."), 202: (BackfillJson, "It has begun.")},
+        {200: (BackfillJson, "A dry run: the windows it would run."), 201: (BackfillJson, "It has begun.")},
         404,
         409,
         422,
@@ -69,7 +69,10 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     async def work(_: str | None) -> Answer:
         await call.steerable(body.job)
         made = await call.engine.backfills.start(body.job, body.begin, body.end, **options, by=call.by)
-        return json(backfill_json(backfill_view(made)), 200 if body.dry_run else 202)
+        rendered = backfill_json(backfill_view(made))
+        if body.dry_run:
+            return json(rendered)
+        return json(rendered, 201, {"Location": f"{call.request.url.path}/{made.id}"})
 
     return await call.once(work)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.render.entities import ExecutionJson, JobJson, execution_json
+from ...core.render.entities import JobJson, StartedJson
 from ..models.commands import Cancel, Empty, Pause, TriggerRequest
-from ..request import Commanding, TraceParent, Wait, ended, json, seconds
+from ..request import Commanding, TraceParent, Wait, seconds, started
 from ..responses import answers
 from .jobs import JobId
 
@@ -19,13 +17,14 @@ router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"])
 _JOB = answers({200: (JobJson, "The job as it is now.")}, 404, 409, 412, 422)
 _RUN = answers(
     {
-        200: (ExecutionJson, "It has ended within `wait`."),
-        202: (ExecutionJson, "It waits or runs."),
+        200: (StartedJson, "It has completed within `wait`."),
+        202: (StartedJson, "It waits or runs."),
     },
     404,
     409,
     412,
     422,
+    500,
 )
 
 
@@ -67,7 +66,8 @@ async def revert_job(call: Commanding, id: JobId, body: Empty | None = None) -> 
 async def trigger_job(
     call: Commanding, id: JobId, body: TriggerRequest | None = None, wait: Wait = None, traceparent: TraceParent = None
 ) -> Response:
-    """Run it now, with other parameters or another window if given. Its next scheduled time stays as it is."""
+    """Run it now, with other parameters or another window if given. Its next scheduled time stays as it is. With
+    `wait`, a run that ends without completing is a 500."""
     given, patience = body or TriggerRequest(), seconds(wait)
     window = None if given.window is None else (given.window.begin, given.window.end)
 
@@ -85,25 +85,21 @@ async def trigger_job(
             tenant=given.tenant,
             tenants=given.tenants,
         )
-        return _answer(await ended(call, made, patience))
+        return await started(call, view, made, patience)
 
     return await call.once(work)
 
 
 @router.post("/retry", operation_id="retry_job", status_code=202, responses=_RUN)
 async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait: Wait = None) -> Response:
-    """Run the last execution again as a new one, if it failed."""
+    """Run the last execution again as a new one, if it failed. With `wait`, a run that ends without completing is a
+    500."""
     patience = seconds(wait)
 
     async def work(execution_id: str | None) -> Answer:
         view = await call.steerable(id)
         call.check(view)
         made = await call.steering.retry_job(id, by=call.by, as_id=execution_id)
-        return _answer(await ended(call, made, patience))
+        return await started(call, view, made, patience)
 
     return await call.once(work)
-
-
-def _answer(execution: Any) -> Answer:
-    rendered = execution_json(execution)
-    return json({**rendered, "execution_id": execution.id}, 200 if execution.state.final else 202)

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ...core.commands.idempotency import Answer
 from ...core.queries.queries import EXECUTION_ID
-from ...core.render.entities import ExecutionJson, execution_json, log_json, tenant_json
+from ...core.render.entities import ExecutionJson, StartedJson, execution_json, log_json, tenant_json
 from ...core.views.execution import Execution
 from ...core.views.records import log_entries
 from ...model.errors import ExecutionNotFound
@@ -29,7 +29,7 @@ from ..models.executions import (
     execution_page,
 )
 from ..models.lists import page
-from ..request import Call, Posting, Viewing, Wait, ended, json, seconds
+from ..request import Call, Posting, Viewing, Wait, ended, json, seconds, started
 from ..responses import answers
 from ..stream import Admission, Streams
 
@@ -101,10 +101,11 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
     operation_id="retry_execution",
     status_code=202,
     responses=answers(
-        {200: (ExecutionJson, "It has ended within `wait`."), 202: (ExecutionJson, "A new execution.")},
+        {200: (StartedJson, "It has completed within `wait`."), 202: (StartedJson, "It waits or runs.")},
         404,
         409,
         422,
+        500,
     ),
 )
 async def retry_execution(
@@ -116,15 +117,15 @@ async def retry_execution(
         Literal["failed"] | None, Query(description="Of a parent: a new one, for the tenants that did not complete.")
     ] = None,
 ) -> Response:
-    """Run what failed again, as a new execution with the same parameters, window and tenant."""
+    """Run what failed again, as a new execution with the same parameters, window and tenant. With `wait`, a run that
+    ends without completing is a 500."""
     patience = seconds(wait)
 
     async def work(execution_id: str | None) -> Answer:
-        await call.steerable((await _found(call, id)).job)
+        view = await call.steerable((await _found(call, id)).job)
         retry = call.steering.retry_execution if only is None else call.engine.tenants.retry_failed
         made = await retry(id, by=call.by, as_id=execution_id)
-        done = await ended(call, made, patience)
-        return json(execution_json(done), 200 if done.state.final else 202)
+        return await started(call, view, made, patience)
 
     return await call.once(work)
 

@@ -15,8 +15,8 @@ from ...core.queries.job_lists import JobFilter
 from ...core.render.entities import CreatedJobJson, JobJson, JobStatsJson, WhyJson, job_stats_json, why_json
 from ...model.errors import HandlerNotFound, InvalidValue
 from ..errors import respond
-from ..models.executions import ExecutionPageJson, JobExecutionList, execution_page
-from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate
+from ..models.executions import JobExecutionList, JobExecutionPageJson, job_execution_page
+from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate, OpenJobUpdate
 from ..models.lists import JobPageJson, check_paging, page
 from ..request import Changing, Posting, Viewing, etag, json
 from ..responses import answers
@@ -63,16 +63,35 @@ async def create_open_job(call: Posting, body: OpenJobCreate) -> Response:
     return await _create(call, body.name, handler or "", body, body.model_extra or {})
 
 
-def add_create(to: APIRouter, open_to_parameters: bool) -> None:
-    """Which of the two it is, the settings say: a default handler takes unlisted fields as parameters."""
-    route = create_open_job if open_to_parameters else create_job
+async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
+    """Change the named fields and leave the rest. A change to a job that code declares survives deploys."""
+    return await _update(call, id, body, {})
+
+
+async def update_open_job(call: Changing, id: JobId, body: OpenJobUpdate) -> Response:
+    """Change the named fields and leave the rest; unlisted fields are parameters. A change to a job that code declares
+    survives deploys."""
+    return await _update(call, id, body, body.model_extra or {})
+
+
+def add_writing_routes(to: APIRouter, open_to_parameters: bool) -> None:
+    """The settings decide: with a default handler, fields that are not listed are parameters."""
+    create, update = (create_open_job, update_open_job) if open_to_parameters else (create_job, update_job)
     to.add_api_route(
         "/api/v1/jobs",
-        route,
+        create,
         methods=["POST"],
         operation_id="create_job",
         status_code=201,
         responses=_CREATED,
+        tags=["jobs"],
+    )
+    to.add_api_route(
+        "/api/v1/jobs/{id}",
+        update,
+        methods=["PUT"],
+        operation_id="update_job",
+        responses=answers({200: (JobJson, "The job as it is now.")}, 404, 412),
         tags=["jobs"],
     )
 
@@ -107,6 +126,15 @@ async def _create(call: Posting, name: str | None, handler: str, body: JobFields
     return await call.once(work)
 
 
+async def _update(call: Changing, id: str, body: JobUpdate, params: dict[str, Any]) -> Response:
+    fields = given(body)
+    if isinstance(fields.get("params"), dict):  # these take the place of all others
+        fields["params"], params = {**params, **fields["params"]}, {}
+    with named_as_given():
+        view = await call.steering.update_job(id, options_of(fields), params=params, by=call.by, seen=call.seen)
+    return respond(json(call.rendered(view), headers=etag(view)))
+
+
 def given(body: JobFields) -> dict[str, Any]:
     """What was said; of a new job, null is the same as nothing."""
     fields = body.model_dump(exclude_unset=True, include=set(JobFields.model_fields))
@@ -118,14 +146,6 @@ def given(body: JobFields) -> dict[str, Any]:
 @router.get("/{id}", operation_id="get_job", responses=answers({200: (JobJson, "The job.")}, 404))
 async def get_job(call: Viewing, id: JobId) -> Response:
     view = await call.engine.queries.job(id)
-    return respond(json(call.rendered(view), headers=etag(view)))
-
-
-@router.put("/{id}", operation_id="update_job", responses=answers({200: (JobJson, "The job as it is now.")}, 404, 412))
-async def update_job(call: Changing, id: JobId, body: JobUpdate) -> Response:
-    """Change the named fields and leave the rest. A change to a job that code declares survives deploys."""
-    with named_as_given():
-        view = await call.steering.update_job(id, options_of(given(body)), by=call.by, seen=call.seen)
     return respond(json(call.rendered(view), headers=etag(view)))
 
 
@@ -142,13 +162,13 @@ async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Qu
 @router.get(
     "/{id}/executions",
     operation_id="list_job_executions",
-    responses=answers({200: (ExecutionPageJson, "One page of executions.")}, 404),
+    responses=answers({200: (JobExecutionPageJson, "One page of executions.")}, 404),
 )
 async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExecutionList, Query()]) -> Response:
     """Without a filter, `total` counts all that ever were, also those pruned since."""
     view = await call.engine.queries.job(id)
     lifetime = view.stats.total + view.stats.skipped + view.live.total
-    return respond(json(await execution_page(call.engine.queries, wanted, id, lifetime)))
+    return respond(json(await job_execution_page(call.engine.queries, wanted, id, lifetime)))
 
 
 @router.get("/{id}/stats", operation_id="get_job_stats", responses=answers({200: (JobStatsJson, "Its numbers.")}, 404))

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.render.entities import SysJobJson, sys_job_json
+from ...core.render.entities import StartedJson, SysJobJson, sys_job_json
 from ..access import sys_access
 from ..errors import respond
-from ..models.commands import Empty, StartedJson
+from ..models.commands import Empty
 from ..models.lists import SysJobList
-from ..request import Posting, TraceParent, Viewing, json
+from ..request import Posting, TraceParent, Viewing, json, started
 from ..responses import answers
 from .jobs import JobId
 
@@ -44,10 +44,10 @@ async def run_job(call: Posting, id: JobId, body: Empty | None = None, tracepare
     """Run a job now."""
 
     async def work(execution_id: str | None) -> Answer:
-        await call.steerable(id)
+        view = await call.steerable(id)
         made = await call.engine.manual_runs.trigger(
             id, by=call.by, trigger="api", traceparent=traceparent, id=execution_id
         )
-        return json({"execution_id": made.id, "job": made.job, "status": made.state.value}, 202)
+        return await started(call, view, made, 0)
 
     return await call.once(work)

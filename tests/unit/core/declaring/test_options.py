@@ -57,6 +57,7 @@ def test_each_field_of_a_request_sets_one_option() -> None:
     assert {field.option for field in HTTP_FIELDS.values()} <= set(OPTIONS)
     assert [name for name, field in HTTP_FIELDS.items() if name != field.option] == [
         "schedule",
+        "schedule_time",
         "timezone",
         "max_retries",
         "retry_backoff_seconds",

@@ -11,7 +11,7 @@ from mainspring.model.errors import CommandRefused, InvalidValue
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, JobState, JobStats, LiveCounts, encode_spec
 from mainspring.model.time.instants import SECOND
-from mainspring.model.triggers import cron, encode_trigger, every
+from mainspring.model.triggers import cron, encode_trigger, every, once
 
 NOW = 1_000 * SECOND
 
@@ -61,7 +61,7 @@ TABLE = {
     "running": "pause trigger cancel",
     "paused": "resume trigger cancel retry",
     "completed": "trigger",
-    "failed": "trigger cancel retry",
+    "failed": "trigger retry",
     "cancelled": "reactivate",
 }
 
@@ -99,6 +99,27 @@ def test_cancel_and_reactivate() -> None:
     assert (cancelled.due, cancelled.sweep) == (None, True)
     active = job_commands.reactivate(cancelled, NOW + 60 * SECOND).job
     assert (active.cancelled, active.due) == (None, NOW + 300 * SECOND)
+
+
+@pytest.mark.req("EXE-1")
+@pytest.mark.parametrize(
+    ("made", "runs_again"),
+    [
+        (ON_DEMAND, True),  # a job of code that waits to be enqueued
+        (job(every(minutes=5), enabled=False), True),
+        (job(None, after=("other",)).with_changes(origin="api"), True),
+        (ON_DEMAND.with_changes(origin="api"), False),  # created over HTTP to run once
+        (job(every(minutes=5), enabled=False).with_changes(origin="api"), False),
+        (job(once(1_500)).with_changes(last_tick=1_500 * SECOND), False),
+    ],
+)
+def test_a_one_shot_that_cannot_run_again_is_not_reactivated(made: Job, runs_again: bool) -> None:
+    cancelled = job_commands.cancel(made, NOW).job
+    if runs_again:
+        assert job_commands.reactivate(cancelled, NOW).job.cancelled is None
+    else:
+        with pytest.raises(CommandRefused, match="runs once and has no further run: it is cancelled"):
+            job_commands.reactivate(cancelled, NOW)
 
 
 @pytest.mark.req("REG-8")
