@@ -138,7 +138,7 @@ class Ledger(Books):
         self.judge.check(allowed, "only ready work is claimed", f"{where} was {row.state}, due {row.due}, now {now}")
         self.judge.check(row.alone == claim.alone, "the sick run alone", f"{where} claimed in company")
         self.let_go(row)
-        row.claim(claim.owner, now + seconds_to_micros(claim.lease), self.loop.time())
+        row.claim(claim, now + seconds_to_micros(claim.lease), self.loop.time())
         self.hold(row)
         if row.asked:
             self.journal.doomed.add((row.id, row.token))

@@ -64,7 +64,7 @@ class Parts:
             case AttemptEnded():
                 row = self._network.ledger.rows[event.execution.id]
                 told = f"{short(row.id)}#{event.execution.token} ended, says {self.process.name}"
-                judge.check(len(row.ends) + row.given_back >= event.execution.token, "what is told is true", told)
+                judge.check(len(row.ends) + row.given_back >= event.execution.claims, "what is told is true", told)
                 if event.state.final:
                     judge.check(row.state is event.state, "what is told is true", f"{told}, {event.state}")
             case Trouble():

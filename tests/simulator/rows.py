@@ -8,8 +8,8 @@ EXE-12 when a crash loop is one
 
 from __future__ import annotations
 
-from mainspring.model.execution import ExecutionRow, State
-from mainspring.model.store.messages import Change
+from mainspring.model.execution import ExecutionRow, State, next_token
+from mainspring.model.store.messages import Change, ClaimRequest
 from mainspring.model.time.instants import Micros, seconds_to_micros
 
 COUNTED = frozenset({"failed", "timeout", "worker_lost"})
@@ -19,7 +19,7 @@ EXCLUSIVE = frozenset({"skip", "queue", "cancel_running"})
 
 class Row:
     """One execution. `ends` tells how each of its claims ended, but for those given back unbegun: together they are as
-    many as its token, once it has ended."""
+    many as its claims, once it has ended."""
 
     __slots__ = (
         "added_at",
@@ -109,9 +109,9 @@ class Row:
         if change.to.final:
             self.finished = change.at
 
-    def claim(self, owner: str, lease: Micros, at: float) -> None:
-        self.state, self.owner, self.lease, self.claimed_at = State.RUNNING, owner, lease, at
-        self.token += 1
+    def claim(self, claim: ClaimRequest, lease: Micros, at: float) -> None:
+        self.state, self.owner, self.lease, self.claimed_at = State.RUNNING, claim.owner, lease, at
+        self.token = next_token(self.token, claim.stamp)
         self.deferred = False
         if self.staged:
             self.unique, self.overlap = self.running_unique, self.running_overlap

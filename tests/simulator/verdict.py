@@ -58,8 +58,8 @@ def _wrong_row(row: Row, found: ExecutionRow) -> str | None:
         return f"{found.state}#{found.token} instead of {row.state}#{row.token}"
     if ends != row.ends or [attempt.number for attempt in found.attempts] != list(range(1, len(ends) + 1)):
         return f"attempts {ends} instead of {row.ends}"
-    if found.token != len(ends) + row.given_back:
-        return f"{found.token} claims, {len(ends)} endings, {row.given_back} given back unbegun"
+    if found.claims != len(ends) + row.given_back:
+        return f"{found.claims} claims, {len(ends)} endings, {row.given_back} given back unbegun"
     counted = sum(1 for end in ends if end in COUNTED)
     spared = int(found.state is State.CANCELLED and bool(ends) and ends[-1] in COUNTED)
     if not counted - spared <= found.failures <= counted:

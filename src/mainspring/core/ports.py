@@ -184,7 +184,8 @@ class Store(LockBackend, Protocol):
           do not. The ending counts in the statistics, an applied rescue as `rescued`.
 
         **Claim.** Future rows whose time has come become ready; then rows are claimed as `ClaimRequest` says: state
-        running, token + 1, owner, lease = store now + lease, `claimed` = store now, and `started` likewise if unset.
+        running, the next token (`model.execution.next_token`), owner, lease = store now + lease, `claimed` = store now,
+        and `started` likewise if unset.
 
         - Rows are claimed whether or not their job still exists. `stopped` names the cancelled jobs among theirs; for a
           row added after its job was cancelled, the claimer always gets it.

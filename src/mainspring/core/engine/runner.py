@@ -224,7 +224,7 @@ class Runner:
             in_thread, in_task = partial(self._listing_in_thread, run, fan_outs.threads), partial(self._listing, run)
             value = FannedOut(await fan_outs.spread(run.context, in_thread, in_task))
         except (StoreError, TenantsUnknown) as raised:
-            delay = STORE_PAUSE if isinstance(raised, StoreError) else unknown_pause(run.execution.token)
+            delay = STORE_PAUSE if isinstance(raised, StoreError) else unknown_pause(run.execution.claims)
             error = RetryAfter(delay, describe_error(raised))
         except BaseException as raised:
             error = raised

@@ -25,7 +25,7 @@ import msgspec
 
 from ...model.errors import StoreError
 from ...model.events import AttemptEnded, Fenced, Started
-from ...model.execution import ExecutionRow, Outcome, State
+from ...model.execution import ExecutionRow, Outcome, State, claim_stamp
 from ...model.store.messages import Blocked, Change, ClaimRequest, Exchanged, HeartbeatReply
 from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import Chance
@@ -198,6 +198,7 @@ class Worker:
             lease=self._settings.lease,
             turn=self._turn,
             alone=exclusive,
+            stamp=claim_stamp(self._leases.info.id, self._turn),
         )
 
     def _runs_exclusive(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.execution import ExecutionRow, State, decode_policy, encode_policy
+from ...model.execution import ExecutionRow, State, decode_policy, encode_policy, next_token
 from ...model.job import Job
 from ...model.limits import Limit
 from ...model.policies import Unique
@@ -288,7 +288,7 @@ def inline_execution(execution: ExecutionRow, owner: str, now: Micros, lease: Mi
         execution,
         state=State.RUNNING,
         policy=policy,
-        token=1,
+        token=next_token(0, stamp=0),
         owner=owner,
         claimed=now,
         started=now,

@@ -152,7 +152,7 @@ def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **field
         fields["keep"] = False
     if outcome.counters_json is not None or outcome.metadata_json is not None:
         fields |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
-    if execution.token > 1 and outcome.begun and not execution.attempted:
+    if execution.claims > 1 and outcome.begun and not execution.attempted:
         fields["started"] = outcome.started  # a claim that was handed back before its start does not count
     failures, crashes = fields.pop("failures", execution.failures), fields.pop("crashes", execution.crashes)
     return Change(

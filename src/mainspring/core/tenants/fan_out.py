@@ -75,7 +75,7 @@ class FanOuts:
             names = await self._names(context, in_thread, in_task)
             context.check()
             known = await rosters.create(
-                self._store, parent, names, f"{parent.token:06d}-{parent.owner}", self._clock.now()
+                self._store, parent, names, f"{parent.token:016d}-{parent.owner}", self._clock.now()
             )
         tenants = Tenants(parent, await self._job(parent))
         async for batch in rosters.batches_of(self._store, parent.id, known, BATCH):

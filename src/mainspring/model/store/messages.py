@@ -6,11 +6,13 @@ A store applies a `Change` only if the execution is still in the state the decis
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from ..execution import AttemptRecord, ExecutionRow, State
+from ..execution import STAMP_BITS, AttemptRecord, ExecutionRow, State
 from ..job import Job
 from ..time.instants import Micros
 
@@ -93,6 +95,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Highest priority first; within a priority the lanes take turns, starting at `turn`. With `alone`, only one
     execution marked `alone` is claimed. A row found blocked uses up one of `limit`, so the work per request is bounded.
+    `stamp` identifies this claim in the tokens it gives (`next_token`): no two requests of one owner have the same.
     """
 
     owner: str
@@ -102,6 +105,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
     turn: int = 0
     alone: bool = False
+    stamp: int = msgspec.field(default_factory=partial(random.getrandbits, STAMP_BITS))
 
 
 class Blocked(msgspec.Struct, frozen=True):

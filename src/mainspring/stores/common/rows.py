@@ -13,9 +13,9 @@ from typing import TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ...model.execution import AttemptRecord, ExecutionRow, State, lane
+from ...model.execution import AttemptRecord, ExecutionRow, State, lane, next_token
 from ...model.job import Job, JobStats
-from ...model.store.messages import Change
+from ...model.store.messages import Change, ClaimRequest
 from ...model.time.instants import Micros, seconds_to_micros
 
 T = TypeVar("T")
@@ -124,13 +124,13 @@ def lane_name(row: ExecutionRow, kind: str = "") -> str:
     return f"{name}/{exclusive}" if exclusive else name
 
 
-def claimed(row: ExecutionRow, owner: str, lease: Micros, now: Micros) -> ExecutionRow:
+def claimed(row: ExecutionRow, request: ClaimRequest, lease: Micros, now: Micros) -> ExecutionRow:
     """The row as its new owner gets it, until `lease`. The keys of a staged row become its running keys."""
     after = replace(
         row,
         state=State.RUNNING,
-        token=row.token + 1,
-        owner=owner,
+        token=next_token(row.token, request.stamp),
+        owner=request.owner,
         lease=lease,
         claimed=now,
         started=now if row.started is None else row.started,

@@ -181,7 +181,7 @@ class LiveTable:
                 continue
             holder = self._conflict(row) if row.staged else None
             if holder is None:
-                rows.append(self._claim_row(row, request.owner, until, now))
+                rows.append(self._claim_row(row, request, until, now))
             else:
                 blocked.append(Blocked(self._defer(row, now), holder))
                 if row.limits is not None:
@@ -206,8 +206,8 @@ class LiveTable:
         self._shares.forget(row.id)
         return self.limits.park(row, full, now)
 
-    def _claim_row(self, row: ExecutionRow, owner: str, until: Micros, now: Micros) -> ExecutionRow:
-        taken = claimed(row, owner, until, now)
+    def _claim_row(self, row: ExecutionRow, request: ClaimRequest, until: Micros, now: Micros) -> ExecutionRow:
+        taken = claimed(row, request, until, now)
         if row.staged:
             self._forget_keys(row)
             self._hold_keys(taken)

@@ -116,6 +116,17 @@ def _position(e: ExecutionRow, tag: int | None) -> Document:
     return {"delta": True} if e.state is State.COMPLETED else {"delta": True, "rare": True}
 
 
+def under_tokens(rows: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """The filter for these executions, each under its token. Those of one claim have the same."""
+    by_token: dict[int, list[str]] = {}
+    for id, token in rows:
+        by_token.setdefault(token, []).append(id)
+    claims: list[dict[str, Any]] = [{"_id": {"$in": ids}, "token": token} for token, ids in by_token.items()]
+    if len(claims) == 1:
+        return claims[0]
+    return {"_id": {"$in": [id for ids in by_token.values() for id in ids]}, "$or": claims}
+
+
 def execution_of(doc: Mapping[str, Any]) -> ExecutionRow:
     id, names = doc["_id"], doc["lane"].split("/")
     fields: Document = {

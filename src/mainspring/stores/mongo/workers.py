@@ -20,7 +20,7 @@ from .connection.bulk import CollectionCall, Steps, made, run_async, run_blockin
 from .connection.database import Database, StorePart, Time, later
 from .connection.errors import repeated
 from .connection.source import Address
-from .documents import worker_of
+from .documents import under_tokens, worker_of
 from .limits.parking import delete_unused_limits
 
 _TIMEOUT_MS = 5_000  # for one heartbeat; an election may take longer, and the next heartbeat follows soon
@@ -121,12 +121,9 @@ def _steps(beat: HeartbeatRequest, time: Time) -> Steps[HeartbeatReply]:
         {"projection": {"seen": 1}, "upsert": True, "return_document": ReturnDocument.AFTER},
     )
     held = {"live": True, "state": "running", "owner": beat.worker.id}
-    by_token: dict[int, list[str]] = {}  # hardly ever more than two tokens
-    for id, token in beat.leases:
-        by_token.setdefault(token, []).append(id)
-    renew = [{"$set": {"lease": later(time, beat.lease)}}]
-    for token, ids in by_token.items():
-        yield CollectionCall("executions", "update_many", ({**held, "_id": {"$in": ids}, "token": token}, renew))
+    if beat.leases:
+        renew = [{"$set": {"lease": later(time, beat.lease)}}]
+        yield CollectionCall("executions", "update_many", (held | under_tokens(beat.leases), renew))
     leased = {**held, "_id": {"$in": [id for id, _ in beat.leases]}}
     rows = yield CollectionCall("executions", "find", (leased, _FIELDS))
     cancelled = yield CollectionCall("executions", "find", ({**held, "cancel_requested": {"$exists": True}}, _FIELDS))

@@ -183,7 +183,7 @@ def ids(rows: Iterable[ExecutionRow]) -> list[str]:
     return [row.id for row in rows]
 
 
-def as_claimed(row: ExecutionRow, now: int, *, token: int = 1, owner: str = "w1", lease: float = LEASE) -> ExecutionRow:
+def as_claimed(row: ExecutionRow, now: int, *, token: int, owner: str = "w1", lease: float = LEASE) -> ExecutionRow:
     """The row after its first claim, if it is not staged."""
     until = now + seconds_to_micros(lease)
     fields = {"token": token, "owner": owner, "lease": until, "claimed": now, "started": now}

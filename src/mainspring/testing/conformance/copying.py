@@ -120,7 +120,7 @@ class Copying(StoreSuite):
 
         retried = next(record.execution for record in await executions(elsewhere.store) if record.execution.failures)
         claimed = {row.id: row for row in await world.claim()}
-        assert claimed[retried.id].token == retried.token + 1
+        assert claimed[retried.id].claims == retried.claims + 1
         assert claimed[retried.id].failures == 1
 
     async def test_numbers_continue_and_live_executions_are_counted(self, world: World) -> None:

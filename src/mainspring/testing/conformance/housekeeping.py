@@ -90,7 +90,9 @@ class Retention(StoreSuite):
 
     async def test_log_lines_go_with_their_execution(self, world: World) -> None:
         row = await world.running()
-        await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "x"),))])
+        await world.store.report(
+            [ProgressReport(id=row.id, token=row.token, owner="w1", logs=(LogLine(1, "INFO", "x"),))]
+        )
         await world.settle(row)
         assert len(await world.store.logs(row.id)) == 1
         await world.store.prune(rule(), 100)

@@ -54,7 +54,7 @@ class WakeUps(StoreSuite):
             await ear.hears(Topic.WORK, lambda: world.add(world.execution()))
             await ear.hears(Topic.JOBS, lambda: world.write(world.job()))
             [row] = await world.claim()
-            request = CancelRequest(id=row.id, token=1, at=1, reason="r")
+            request = CancelRequest(id=row.id, token=row.token, at=1, reason="r")
             await ear.hears(Topic.CANCEL, lambda: world.store.request_cancel([request]))
             await ear.hears(Topic.WORK, lambda: world.settle(row, State.PENDING))
             [row] = await world.claim()

@@ -12,7 +12,7 @@ from typing import Any
 from bson import ObjectId
 from pymongo import ReturnDocument
 
-from ....model.execution import ExecutionRow
+from ....model.execution import ExecutionRow, next_token
 from ....model.store.messages import Blocked, ClaimRequest
 from ...common.rows import BLOCKED_DEFER
 from ..connection.database import Database, later
@@ -30,7 +30,7 @@ def claim_stages(db: Database, request: ClaimRequest, stamp: ObjectId) -> list[d
     now = _since_creation(db.time.now())
     fields = {
         "state": "running",
-        "token": {"$add": ["$token", 1]},
+        "token": _next_token(request.stamp),
         "owner": {"$literal": request.owner},
         "lease": later(db.time, request.lease),
         "claimed": now,
@@ -38,6 +38,11 @@ def claim_stages(db: Database, request: ClaimRequest, stamp: ObjectId) -> list[d
         "claim": stamp,
     }
     return [{"$set": fields}, {"$unset": ["ready", "tag"]}]
+
+
+def _next_token(stamp: int) -> dict[str, Any]:
+    """`model.execution.next_token`, on the server."""
+    return {"$add": [{"$subtract": ["$token", {"$mod": ["$token", next_token(0, 0)]}]}, next_token(0, stamp)]}
 
 
 def _since_creation(now: Any) -> Any:

@@ -21,7 +21,7 @@ from ....model.store.messages import Change
 from ..connection.bulk import appended, rounds, value_by_id
 from ..connection.database import Database, Time, later
 from ..connection.errors import sent
-from ..documents import DUE_NOW, attempt_text, audit_document
+from ..documents import DUE_NOW, attempt_text, audit_document, under_tokens
 
 _TEXTS = ("result_json", "counters_json", "metadata_json")
 _RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "wait_line", "slots")
@@ -46,7 +46,7 @@ async def _settle_round(db: Database, changes: Sequence[Change]) -> frozenset[st
     """The ids whose change was applied."""
     stamp = ObjectId()
     writes: list[Write] = [*_endings(changes, stamp, db.time)]
-    writes += [UpdateOne(_fence(c, db.time), _update(c, stamp, db.time)) for c in changes if not c.to.final]
+    writes += [UpdateOne(_fence([c], db.time), _update(c, stamp, db.time)) for c in changes if not c.to.final]
     answer, unsure = await sent(lambda: db.executions.bulk_write(writes))
     ids, matched = [change.id for change in changes], answer.matched_count
     if matched == len(changes):
@@ -57,13 +57,13 @@ async def _settle_round(db: Database, changes: Sequence[Change]) -> frozenset[st
     return frozenset(doc["_id"] for doc in stamped)
 
 
-def _fence(change: Change, time: Time) -> dict[str, Any]:
-    """The row is live and as the decision saw it; for a rescue, its lease has run out by the server's clock."""
-    seen: dict[str, Any] = {
-        "_id": change.id,
+def _fence(changes: Sequence[Change], time: Time) -> dict[str, Any]:
+    """The rows are live and as the decisions saw them; for rescues, their leases have run out by the server's clock.
+    The changes differ in ids and tokens only."""
+    change = changes[0]
+    seen: dict[str, Any] = under_tokens((each.id, each.token) for each in changes) | {
         "live": True,
         "state": change.expect.value,
-        "token": change.token,
         "owner": change.owner,
     }
     if change.rescue:
@@ -90,15 +90,14 @@ _RESCUED = {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}
 
 
 def _endings(changes: Iterable[Change], stamp: ObjectId, time: Time) -> Iterable[UpdateMany]:
-    """One update for all endings under the same fence."""
+    """One update for all endings under the same fence but for the token."""
     groups: dict[Any, list[Change]] = {}
     for change in changes:
         if change.to.final:
-            key = change.expect, change.token, change.owner, change.rescue, _is_hidden(change)
+            key = change.expect, change.owner, change.rescue, _is_hidden(change)
             groups.setdefault(key, []).append(change)
     for group in groups.values():
-        ids = [change.id for change in group]
-        yield UpdateMany({**_fence(group[0], time), "_id": {"$in": ids}}, _end(group, stamp))
+        yield UpdateMany(_fence(group, time), _end(group, stamp))
 
 
 def _end(changes: Sequence[Change], stamp: ObjectId) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from ..database import Database
 from .literals import Literals, changes_literals, numbers, texts
 from .rows import executions, is_id
 
-_NO_CLAIM = (None,) * 7
+_NO_CLAIM = (None,) * 8
 _NO_COMPLETIONS: Literals = (None,) * 7
 _NOBODY: frozenset[str] = frozenset()
 _decode_ids = msgspec.json.Decoder(frozenset[str]).decode
@@ -103,6 +103,7 @@ def _terms(claim: ClaimRequest | None) -> tuple[Any, ...]:
         return _NO_CLAIM
     return (
         claim.owner,
+        claim.stamp,
         _names(claim.handlers),
         None if claim.queues is None else _names(claim.queues),
         seconds_to_micros(claim.lease),

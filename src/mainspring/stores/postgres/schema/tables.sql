@@ -104,7 +104,7 @@ CREATE TABLE mainspring.live (
     started             bigint,
     cancel_requested    bigint,
     number              bigint,
-    token               integer NOT NULL DEFAULT 0,
+    token               bigint NOT NULL DEFAULT 0,
     job_key             integer NOT NULL,
     priority            integer NOT NULL,
     failures            integer NOT NULL DEFAULT 0,
@@ -209,7 +209,7 @@ CREATE TABLE mainspring.history (
     tried_cpu        double precision,
     cancel_requested bigint,
     number           bigint,                         -- NULL: given by `fold`, see mainspring.numbers
-    token            integer NOT NULL,
+    token            bigint NOT NULL,
     job_key          integer NOT NULL,
     failures         integer NOT NULL,
     crashes          integer NOT NULL,
@@ -387,7 +387,7 @@ CREATE TABLE mainspring.entry (
 CREATE TYPE mainspring.incoming AS (
     id uuid, job text, job_id text, state text, lane text, priority integer, created bigint, due bigint, body text,
     foreign_trace text, tenant text, parent_id text, number bigint, stray boolean,
-    token integer, owner text, lease bigint, claimed bigint, started bigint, finished bigint,
+    token bigint, owner text, lease bigint, claimed bigint, started bigint, finished bigint,
     failures integer, crashes integer, alone boolean, staged boolean, todo boolean,
     unique_key text, overlap_key text, slots integer, running_unique_key text, running_overlap_key text,
     cancel_requested bigint, cancel_reason text,
@@ -407,7 +407,7 @@ CREATE TYPE mainspring.fresh AS (
 -- the usual value: expected running, now completed, no failures. One owner may stand for all.
 -- Flags: 1 not final, 2 follow-ups to do, 4 not to be kept, 8 a rescue, 16 to run alone. None at all: NULL.
 CREATE TYPE mainspring.changes AS (
-    ids uuid[], expects smallint[], tokens integer[], owners text[], states text[], ats bigint[], failures integer[],
+    ids uuid[], expects smallint[], tokens bigint[], owners text[], states text[], ats bigint[], failures integer[],
     crashes integer[], delays bigint[], starts bigint[], attempts text[], reasons text[], errors text[],
     results text[], counters text[], metadata text[], flags smallint[], audits json
 );
@@ -415,7 +415,7 @@ CREATE TYPE mainspring.changes AS (
 -- First attempts that completed, all of one owner: nearly all endings. One token may stand for all. `tries` is when
 -- each attempt began.
 CREATE TYPE mainspring.completions AS (
-    ids uuid[], tokens integer[], owner text, ats bigint[], tries bigint[], cpus double precision[],
+    ids uuid[], tokens bigint[], owner text, ats bigint[], tries bigint[], cpus double precision[],
     results text[]
 );
 

@@ -3,10 +3,11 @@ SELECT applied, freed, claimed, blocked, taken, alone_waiting, next_due, now,
 FROM mainspring.exchange(
     NULL,
     ROW(
-        $1::text::uuid[], $2::text::smallint[], $3::text::integer[], $4::text::text[], $5::text::text[],
+        $1::text::uuid[], $2::text::smallint[], $3::text::bigint[], $4::text::text[], $5::text::text[],
         $6::text::bigint[], $7::text::integer[], $8::text::integer[], $9::text::bigint[], $10::text::bigint[],
         $11::text::text[], $12::text::text[], $13::text::text[], $14::text::text[], $15::text::text[],
         $16::text::text[], $17::text::smallint[], $18::text::json
     )::mainspring.changes,
-    $19::text, $20::text::text[], $21::text::text[], $22::bigint, $23::integer, $24::integer, $25::boolean
+    $19::text, $20::bigint, $21::text::text[], $22::text::text[], $23::bigint, $24::integer, $25::integer,
+    $26::boolean
 )

@@ -2,9 +2,10 @@ SELECT applied, freed, claimed, blocked, taken, alone_waiting, next_due, now,
     CASE WHEN claimed IS NOT NULL THEN to_json(mainspring.stopped_jobs())::text END
 FROM mainspring.exchange(
     ROW(
-        $1::text::uuid[], $2::text::integer[], $3::text, $4::text::bigint[], $5::text::bigint[],
+        $1::text::uuid[], $2::text::bigint[], $3::text, $4::text::bigint[], $5::text::bigint[],
         $6::text::double precision[], string_to_array($7::text, chr(30), '')
     )::mainspring.completions,
     NULL,
-    $8::text, $9::text::text[], $10::text::text[], $11::bigint, $12::integer, $13::integer, $14::boolean
+    $8::text, $9::bigint, $10::text::text[], $11::text::text[], $12::bigint, $13::integer, $14::integer,
+    $15::boolean
 )

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from ....model.execution import ExecutionRow, State
+from ....model.execution import ExecutionRow, State, next_token
 from ....model.store.messages import Blocked, Change, ClaimRequest, Exchanged
 from ....model.time.instants import Micros, seconds_to_micros
 from ...common.limits import next_slot_check
@@ -154,8 +154,8 @@ class _Claim:
         seqs = self._pick_seqs(names) if names else []
         if not seqs:
             return []
-        now = self._tx.now
-        terms = as_json(_Terms(State.RUNNING, 1, self._request.owner, self._lease, now, now))
+        now, token = self._tx.now, next_token(0, self._request.stamp)
+        terms = as_json(_Terms(State.RUNNING, token, self._request.owner, self._lease, now, now))
         rows = self._tx.executions("live_rows", as_json(seqs), f"{terms[:-1]},")
         return list(zip(seqs, rows, strict=True))
 
@@ -183,10 +183,10 @@ class _Claim:
         return False
 
     def _claimed(self, row: ExecutionRow) -> ExecutionRow:
-        return claimed(row, self._request.owner, self._lease, self._tx.now)
+        return claimed(row, self._request, self._lease, self._tx.now)
 
-    def _terms(self) -> tuple[str, Micros, Micros]:
-        return (self._request.owner, self._lease, self._tx.now)
+    def _terms(self) -> tuple[str, int, Micros, Micros]:
+        return (self._request.owner, self._request.stamp, self._lease, self._tx.now)
 
 
 def _used_up(ready: Sequence[Sequence[tuple[int, int]]], seqs: frozenset[int], depth: int) -> bool:

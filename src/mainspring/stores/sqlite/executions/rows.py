@@ -239,7 +239,7 @@ def history_row(seq: int, ended: ExecutionRow, keep: bool = True) -> Row:
 def move_row(seq: int, change: Change) -> Row:
     """Parameters of history_move.sql."""
     attempts = None if change.attempt is None else _encode([change.attempt]).decode()
-    return (seq, change.at, attempts, _ending_tail(change))
+    return (seq, change.token, change.at, attempts, _ending_tail(change))
 
 
 def phase_of(execution: ExecutionRow, now: Micros) -> int:

@@ -55,8 +55,8 @@ def _usual(row: ExecutionRow, change: Change) -> bool:
     """It ran once, completed, and is kept."""
     return (
         change.to is State.COMPLETED
-        and row.token == 1
-        and change.token == 1
+        and row.claims == 1
+        and change.token == row.token
         and change.owner == row.owner
         and change.expect is State.RUNNING
         and change.started is None

@@ -262,6 +262,7 @@ class Claim:
             lease=LEASE,
             turn=self.turn,
             alone=self.alone,
+            stamp=self.turn,
         )
 
 

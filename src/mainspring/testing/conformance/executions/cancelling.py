@@ -61,7 +61,7 @@ class Cancelling(StoreSuite):
         await world.store.request_cancel([request(first, reason="stop"), request(foreign)])
         assert await world.store.cancels("w1") == {first.id: "stop"}
         assert await world.store.cancels("nobody") == {}
-        reply = await world.heartbeat((first.id, 1), (second.id, 1))
+        reply = await world.heartbeat((first.id, first.token), (second.id, second.token))
         assert (reply.cancels, reply.lost) == ({first.id: "stop"}, frozenset())
         await world.settle(first, State.CANCELLED)
         assert await world.store.cancels("w1") == {}
@@ -71,7 +71,7 @@ class Cancelling(StoreSuite):
         row = await world.running()
         async with world.second() as other:
             assert await other.request_cancel([request(row)]) == [True]
-        assert (await world.heartbeat((row.id, 1))).cancels == {row.id: "asked"}
+        assert (await world.heartbeat((row.id, row.token))).cancels == {row.id: "asked"}
 
     async def test_strays_are_rows_handed_back_since(self, world: World) -> None:
         await world.add(*(world.execution() for _ in range(4)))

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ....model.execution import ExecutionRow, State
+from ....model.execution import ExecutionRow, State, next_token
 from ....model.store.messages import Exchanged
 from ..base import LEASE, StoreSuite, World, as_claimed, ids
 
@@ -18,9 +18,9 @@ class Claiming(StoreSuite):
         await world.add(execution)
         before = await world.get(execution.id)
         world.clock.advance(2.5)
-        [row] = await world.claim()
+        [row] = await world.claim(stamp=7)
         assert row == await world.get(execution.id)
-        assert row == as_claimed(before, world.now)
+        assert row == as_claimed(before, world.now, token=next_token(0, 7))
 
     async def test_a_row_is_claimed_once(self, world: World) -> None:
         await world.add(world.execution())
@@ -30,11 +30,14 @@ class Claiming(StoreSuite):
     async def test_the_token_grows_with_every_claim_and_started_stays(self, world: World) -> None:
         row = await world.running()
         first_start = row.started
-        for token in (2, 3):
+        for number, stamp in ((2, 5), (3, 4)):
+            token = next_token(row.token, stamp)
+            assert (token > row.token, token < 2**53) == (True, True)
             await world.settle(row, State.PENDING)
             world.clock.advance(1)
-            [row] = await world.claim(owner=f"w{token}")
-            assert (row.token, row.owner, row.started, row.claimed) == (token, f"w{token}", first_start, world.now)
+            [row] = await world.claim(owner=f"w{number}", stamp=stamp)
+            assert (row.token, row.owner, row.started, row.claimed) == (token, f"w{number}", first_start, world.now)
+            assert row.claims == number
 
     @pytest.mark.req("NUM-2")
     async def test_concurrent_claims_share_the_work_without_overlap(self, world: World) -> None:
@@ -105,7 +108,7 @@ class ClaimOrder(StoreSuite):
         assert ([row.handler for row in answer.claimed], answer.more) == (["work"], False)
         assert await world.claim(handlers=frozenset()) == ()
         [newer] = await world.claim(handlers=frozenset({"newer"}))
-        assert (newer.token, newer.failures) == (1, 0)
+        assert (newer.claims, newer.failures) == (1, 0)
 
     @pytest.mark.req("WRK-1")
     async def test_only_the_queues_asked_for(self, world: World) -> None:

@@ -30,7 +30,7 @@ class Content(StoreSuite):
         for text in TEXTS:
             fields = {"tenant": text, "triggered_by": text, "trace_id": text, "params": json.dumps({"t": text})}
             row = await world.running(unique_key=f"u{text}", overlap_key=f"o{text}", **fields)
-            report = ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", text),))
+            report = ProgressReport(id=row.id, token=row.token, owner="w1", logs=(LogLine(1, "INFO", text),))
             assert await world.store.report([report]) == [True]
             raw = json.dumps({text: text}, ensure_ascii=False)
             assert await world.settle(row, error=text, reason=text, result_json=raw, metadata_json=raw)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ....model.execution import ExecutionRow, State
-from ....model.store.messages import CancelRequest, Exchanged, LogLine, ProgressReport
+from ....model.execution import ExecutionRow, State, next_token
+from ....model.store.messages import CancelRequest, Exchanged, HeartbeatRequest, LogLine, ProgressReport
 from ..base import LEASE, StoreSuite, World, ids
 
 
@@ -28,7 +28,8 @@ class Fencing(StoreSuite):
         row = await world.running()
         wrong: list[dict[str, Any]] = [
             {"token": 0},
-            {"token": 2},
+            {"token": row.token + 1},
+            {"token": next_token(row.token, 0)},
             {"owner": "w2"},
             {"owner": None},
             {"expect": State.PENDING},
@@ -63,16 +64,40 @@ class Fencing(StoreSuite):
         assert not await world.settle(row, owner="w2")
         assert await world.get(row.id) == row
 
+    @pytest.mark.req("WRK-3", "REL-1")
+    async def test_a_claim_that_was_undone_shares_its_fence_with_no_other(self, world: World) -> None:
+        """A crash of the database may lose a claim that was answered. The row is then as it was before and is claimed
+        again, here by the same owner at the same instant: what the first claim says must not count."""
+        before = [world.execution(), world.execution(failures=1, token=next_token(0, 9))]
+        await world.add(*before)
+        undone = await world.claim()
+        async with self.open_store(world.clock) as store:  # the database as it was before
+            await store.add(before)
+            answer = await store.exchange([], world.request())
+            assert ids(answer.claimed) == ids(undone)
+            for old, new in zip(undone, answer.claimed, strict=True):
+                assert (old.owner, old.claims, old.lease) == (new.owner, new.claims, new.lease)
+                assert old.token != new.token
+                changes = [world.change(old, to) for to in (State.COMPLETED, State.PENDING, State.FAILED)]
+                report = ProgressReport(id=old.id, token=old.token, owner="w1", progress_json="{}")
+                request = CancelRequest(id=old.id, token=old.token, at=1, reason="late")
+                beat = HeartbeatRequest(worker=world.worker(), leases=((old.id, old.token),), lease=LEASE)
+                assert (await store.exchange(changes, None)).applied == (False, False, False)
+                assert await store.report([report]) == [False]
+                assert await store.request_cancel([request]) == [False]
+                assert (await asyncio.to_thread(store.heartbeat, beat)).lost == {old.id}
+                assert (await store.execution(new.id)) == new
+                assert (await store.exchange([world.change(new)], None)).applied == (True,)
+
     @pytest.mark.req("WRK-8")
     async def test_a_zombie_cannot_write_to_a_finished_row(self, world: World) -> None:
         row = await world.running()
         await world.settle(row)
         done = await world.get(row.id)
-        assert await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", counters_json='{"n":1}')]) == [
-            False
-        ]
-        assert (await world.heartbeat((row.id, 1))).lost == {row.id}
-        request = CancelRequest(id=row.id, token=1, at=1, reason="late")
+        report = ProgressReport(id=row.id, token=row.token, owner="w1", counters_json='{"n":1}')
+        assert await world.store.report([report]) == [False]
+        assert (await world.heartbeat((row.id, row.token))).lost == {row.id}
+        request = CancelRequest(id=row.id, token=row.token, at=1, reason="late")
         assert await world.store.request_cancel([request]) == [False]
         assert await world.get(row.id) == done
 
@@ -209,8 +234,8 @@ class ProgressReports(StoreSuite):
     @pytest.mark.req("EXE-11")
     async def test_progress_and_counters_of_a_running_row(self, world: World) -> None:
         row = await world.running()
-        first = ProgressReport(id=row.id, token=1, owner="w1", progress_json='{"done":1}')
-        second = ProgressReport(id=row.id, token=1, owner="w1", counters_json='{"n":5}')
+        first = ProgressReport(id=row.id, token=row.token, owner="w1", progress_json='{"done":1}')
+        second = ProgressReport(id=row.id, token=row.token, owner="w1", counters_json='{"n":5}')
         assert await world.store.report([first, second]) == [True, True]
         noted = await world.get(row.id)
         assert noted == replace(row, progress_json='{"done":1}', counters_json='{"n":5}')
@@ -226,7 +251,7 @@ class ProgressReports(StoreSuite):
             ProgressReport(id=row.id, token=0, owner="w1", progress_json="{}"),
             ProgressReport(id=pending.id, token=0, owner="w1", progress_json="{}"),
             ProgressReport(id="nobody", token=1, owner="w1", progress_json="{}"),
-            ProgressReport(id=row.id, token=1, owner="w1", progress_json='{"done":2}'),
+            ProgressReport(id=row.id, token=row.token, owner="w1", progress_json='{"done":2}'),
         ]
         assert await world.store.report(reports) == [False, False, False, True]
         assert (await world.get(row.id)).progress == {"done": 2}
@@ -235,10 +260,12 @@ class ProgressReports(StoreSuite):
     async def test_log_lines_are_numbered_from_one_over_all_tries(self, world: World) -> None:
         row = await world.running()
         lines = [LogLine(world.now + n, "INFO", f"line {n}") for n in range(4)]
-        await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=tuple(lines[:2]))])
+        await world.store.report([ProgressReport(id=row.id, token=row.token, owner="w1", logs=tuple(lines[:2]))])
         await world.settle(row, State.PENDING)
         [row] = await world.claim()
-        await world.store.report([ProgressReport(id=row.id, token=2, owner="w1", logs=(line,)) for line in lines[2:]])
+        await world.store.report(
+            [ProgressReport(id=row.id, token=row.token, owner="w1", logs=(line,)) for line in lines[2:]]
+        )
         await world.settle(row)
         assert await world.store.logs(row.id) == list(enumerate(lines, 1))
         assert await world.store.logs(row.id, after=3) == [(4, lines[3])]
@@ -250,6 +277,6 @@ class ProgressReports(StoreSuite):
         row = await world.running()
         lines = [LogLine(n, "INFO", str(n)) for n in range(1, 2301)]
         for batch in (lines[:900], lines[900:1100], lines[1100:]):
-            await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=tuple(batch))])
+            await world.store.report([ProgressReport(id=row.id, token=row.token, owner="w1", logs=tuple(batch))])
         kept = await world.store.logs(row.id)
         assert kept == list(enumerate(lines, 1))[-1000:]

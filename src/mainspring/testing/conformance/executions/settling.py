@@ -24,7 +24,8 @@ class Settling(StoreSuite):
         texts: dict[str, Any] = {"result_json": '{"ok":true}', "counters_json": '{"n":2}', "metadata_json": '{"m":1}'}
         assert await world.settle(row, at=world.now - 7, attempt=attempt, reason="why", error="e", **texts)
         done = await world.get(row.id)
-        assert (done.state, done.finished, done.started, done.token) == (State.COMPLETED, world.now - 7, row.started, 1)
+        assert (done.state, done.finished, done.started) == (State.COMPLETED, world.now - 7, row.started)
+        assert done.token == row.token
         assert (done.owner, done.lease, done.reason, done.error) == (None, None, "why", "e")
         assert (done.result, done.counters, done.metadata) == ({"ok": True}, {"n": 2}, {"m": 1})
         assert (done.attempts, done.todo, done.unique_key) == ([attempt], False, "u")
@@ -69,14 +70,14 @@ class Settling(StoreSuite):
     async def test_a_change_to_pending_clears_ownership_and_keeps_the_rest(self, world: World) -> None:
         row = await world.running(unique_key="u", overlap_key="o", due=world.after(-9))
         await world.store.report(
-            [ProgressReport(id=row.id, token=1, owner="w1", progress_json="{}", counters_json='{"n":1}')]
+            [ProgressReport(id=row.id, token=row.token, owner="w1", progress_json="{}", counters_json='{"n":1}')]
         )
         world.clock.advance(1)
         assert await world.settle(row, State.PENDING, delay=2.5, failures=3, crashes=1, error="boom", reason="r")
         back = await world.get(row.id)
         assert (back.state, back.due, back.failures, back.crashes) == (State.PENDING, world.after(2.5), 3, 1)
         assert (back.owner, back.lease, back.claimed, back.progress_json) == (None, None, None, None)
-        assert (back.token, back.unique_key, back.overlap_key, back.started) == (1, "u", "o", row.started)
+        assert (back.token, back.unique_key, back.overlap_key, back.started) == (row.token, "u", "o", row.started)
         assert (back.error, back.reason, back.counters_json, back.finished) == ("boom", "r", '{"n":1}', None)
 
     @pytest.mark.req("EXE-4")
@@ -90,13 +91,13 @@ class Settling(StoreSuite):
     async def test_no_delay_is_due_at_once_even_in_the_same_exchange(self, world: World) -> None:
         row = await world.running(due=world.after(-60))
         answer = await world.exchange(world.change(row, State.PENDING))
-        assert [(again.id, again.token, again.due) for again in answer.claimed] == [(row.id, 2, world.now)]
+        assert [(again.id, again.claims, again.due) for again in answer.claimed] == [(row.id, 2, world.now)]
 
     async def test_waiting_is_owned_by_nobody_and_never_claimed(self, world: World) -> None:
         row = await world.running(overlap_key="o")
         assert await world.settle(row, State.WAITING, metadata_json='["a","b"]')
         waiting = await world.get(row.id)
-        assert (waiting.state, waiting.owner, waiting.lease, waiting.token) == (State.WAITING, None, None, 1)
+        assert (waiting.state, waiting.owner, waiting.lease, waiting.token) == (State.WAITING, None, None, row.token)
         world.clock.advance(3600)
         assert await world.claim() == ()
         assert await world.store.expired(10) == []
@@ -150,7 +151,9 @@ class KeepingFinished(StoreSuite):
     @pytest.mark.req("HIS-2")
     async def test_not_kept_leaves_no_row_but_counts(self, world: World) -> None:
         row = await world.running(unique_key="u", policy=KEEP_NO_SUCCESS)
-        await world.store.report([ProgressReport(id=row.id, token=1, owner="w1", logs=(LogLine(1, "INFO", "hello"),))])
+        await world.store.report(
+            [ProgressReport(id=row.id, token=row.token, owner="w1", logs=(LogLine(1, "INFO", "hello"),))]
+        )
         assert await world.settle(row, keep=False)
         assert await world.store.execution(row.id) is None
         assert await world.all_ids() == []

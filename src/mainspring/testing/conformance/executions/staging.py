@@ -21,7 +21,7 @@ class Staging(StoreSuite):
         await world.add(self.staged(world, "waits", "runs"))
         assert await world.outcomes(world.execution(unique_key="waits")) == ["unique_taken"]
         [row] = await world.claim()
-        assert (row.unique_key, row.staged, row.token) == ("runs", False, 1)
+        assert (row.unique_key, row.staged, row.claims) == ("runs", False, 1)
         assert await world.outcomes(world.execution(unique_key="runs")) == ["unique_taken"]
         assert await world.outcomes(world.execution(unique_key="waits")) == ["added"]
 

@@ -1,8 +1,8 @@
 -- Claims from the front of each lane. `woken` are rows that became ready during the claim; `contended` says that rows
 -- were left because another transaction had a key of their limits locked.
 CREATE OR REPLACE FUNCTION mainspring.claim_in_order(
-    new_owner text, handlers text[], queues text[], lease_for bigint, wanted integer, turn integer, only_alone boolean,
-    now bigint, OUT claimed text, OUT blocked text, OUT taken integer, OUT alone_waiting boolean,
+    new_owner text, stamp bigint, handlers text[], queues text[], lease_for bigint, wanted integer, turn integer,
+    only_alone boolean, now bigint, OUT claimed text, OUT blocked text, OUT taken integer, OUT alone_waiting boolean,
     OUT woken uuid[], OUT contended boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,10 +34,10 @@ BEGIN
         -- If a crash lost the claim, its slot would be free, and one execution too many could run: wait for the disk.
         PERFORM set_config('synchronous_commit', 'on', true);
         SELECT c.claimed, c.blocked, c.taken, c.woken, c.contended INTO claimed, blocked, taken, woken, contended
-        FROM mainspring.claim_limited(lanes, new_owner, until, wanted, turn, now) c;
+        FROM mainspring.claim_limited(lanes, new_owner, stamp, until, wanted, turn, now) c;
     ELSIF cardinality(lanes) = 1 THEN
         SELECT c.claimed, c.blocked, c.taken INTO claimed, blocked, taken
-        FROM mainspring.claim_lane(lanes[1], new_owner, until, wanted, now) c;
+        FROM mainspring.claim_lane(lanes[1], new_owner, stamp, until, wanted, now) c;
     ELSIF mainspring.is_even(lanes, wanted) THEN
         WITH best AS MATERIALIZED (
             SELECT b.place, b.id, b.staged, b.round * cardinality(lanes) + o.seat AS n
@@ -54,8 +54,8 @@ BEGIN
             ) b
         ), mine AS (
             UPDATE mainspring.live l SET
-                phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
-                started = coalesce(l.started, now)
+                phase = 2, token = mainspring.next_token(l.token, stamp), owner = new_owner, lease = until,
+                claimed = now, started = coalesce(l.started, now)
             WHERE l.ctid = ANY (ARRAY(SELECT place FROM best WHERE NOT best.staged))
             RETURNING l.id, mainspring.as_claimed(l, same) AS text
         )
@@ -82,8 +82,8 @@ BEGIN
             SELECT b.place, b.id, b.staged, s.n FROM best b JOIN seat s ON s.lane = b.lane AND s.nth = b.nth
         ), mine AS (
             UPDATE mainspring.live l SET
-                phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
-                started = coalesce(l.started, now)
+                phase = 2, token = mainspring.next_token(l.token, stamp), owner = new_owner, lease = until,
+                claimed = now, started = coalesce(l.started, now)
             WHERE l.ctid = ANY (ARRAY(SELECT place FROM placed WHERE NOT placed.staged))
             RETURNING l.id, mainspring.as_claimed(l, same) AS text
         )
@@ -94,7 +94,7 @@ BEGIN
     taken := coalesce(taken, cardinality(picked), 0);
     IF trading IS NOT NULL THEN
         SELECT t.claimed, t.blocked INTO claimed, blocked
-        FROM mainspring.trade(picked, trading, new_owner, until, now) t;
+        FROM mainspring.trade(picked, trading, new_owner, stamp, until, now) t;
     END IF;
     IF only_alone THEN
         alone_waiting := EXISTS (

@@ -1,6 +1,6 @@
 -- Claims from the front of one lane, whose rows have neither a share nor limits.
 CREATE OR REPLACE FUNCTION mainspring.claim_lane(
-    its_lane text, new_owner text, until bigint, wanted integer, now bigint,
+    its_lane text, new_owner text, stamp bigint, until bigint, wanted integer, now bigint,
     OUT claimed text, OUT blocked text, OUT taken integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,8 +17,8 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ), mine AS (
         UPDATE mainspring.live l SET
-            phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
-            started = coalesce(l.started, now)
+            phase = 2, token = mainspring.next_token(l.token, stamp), owner = new_owner, lease = until,
+            claimed = now, started = coalesce(l.started, now)
         WHERE l.ctid = ANY (ARRAY(SELECT place FROM best WHERE NOT best.staged))
         RETURNING l.priority, l.id, mainspring.as_claimed(l, same) AS text
     )
@@ -28,7 +28,7 @@ BEGIN
     taken := coalesce(cardinality(picked), 0);
     IF trading IS NOT NULL THEN
         SELECT t.claimed, t.blocked INTO claimed, blocked
-        FROM mainspring.trade(picked, trading, new_owner, until, now) t;
+        FROM mainspring.trade(picked, trading, new_owner, stamp, until, now) t;
     ELSIF taken = wanted AND wanted >= mainspring.backlog() THEN
         PERFORM mainspring.remember(now, lowest, picked[wanted], its_lane);
     END IF;

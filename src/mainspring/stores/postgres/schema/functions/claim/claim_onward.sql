@@ -1,7 +1,7 @@
 -- Claims on from where the last claim of this connection ended, if nothing of a higher priority and no other lane has
 -- become ready.
 CREATE OR REPLACE FUNCTION mainspring.claim_onward(
-    new_owner text, handlers text[], queues text[], until bigint, wanted integer, now bigint,
+    new_owner text, stamp bigint, handlers text[], queues text[], until bigint, wanted integer, now bigint,
     OUT claimed text, OUT taken integer
 ) LANGUAGE plpgsql
     SET seq_page_cost = 0
@@ -37,8 +37,8 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ), mine AS (
         UPDATE mainspring.live l SET
-            phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
-            started = coalesce(l.started, now)
+            phase = 2, token = mainspring.next_token(l.token, stamp), owner = new_owner, lease = until,
+            claimed = now, started = coalesce(l.started, now)
         WHERE l.ctid = ANY (ARRAY(SELECT place FROM best))
         RETURNING l.id, mainspring.as_claimed(l, same) AS text
     )

@@ -3,7 +3,7 @@
 -- ending finds the waiting row; if the holder is just being settled, or an open transaction is about to take the key,
 -- the row is tried again very soon.
 CREATE OR REPLACE FUNCTION mainspring.claim_staged(
-    wanted uuid, new_owner text, until bigint, now bigint, OUT holder uuid
+    wanted uuid, new_owner text, stamp bigint, until bigint, now bigint, OUT holder uuid
 )
 LANGUAGE plpgsql
     SET lock_timeout = '20ms'
@@ -14,9 +14,9 @@ DECLARE
 BEGIN
     BEGIN
         UPDATE mainspring.live l SET
-            phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
-            started = coalesce(l.started, now), unique_key = l.running_unique_key, overlap_key = l.running_overlap_key,
-            staged = false, tag = NULL
+            phase = 2, token = mainspring.next_token(l.token, stamp), owner = new_owner, lease = until,
+            claimed = now, started = coalesce(l.started, now), unique_key = l.running_unique_key,
+            overlap_key = l.running_overlap_key, staged = false, tag = NULL
         WHERE l.id = wanted;
         RETURN;
     EXCEPTION

@@ -1,6 +1,6 @@
 -- Claims from lanes of every kind. `taken` equals `wanted` when rows became ready during the claim.
 CREATE OR REPLACE FUNCTION mainspring.claim_limited(
-    lanes text[], new_owner text, until bigint, wanted integer, turn integer, now bigint,
+    lanes text[], new_owner text, stamp bigint, until bigint, wanted integer, turn integer, now bigint,
     OUT claimed text, OUT blocked text, OUT taken integer, OUT woken uuid[], OUT contended boolean
 ) LANGUAGE plpgsql
     SET enable_nestloop = on
@@ -31,7 +31,7 @@ BEGIN
         RETURN;
     END IF;
     IF EXISTS (SELECT FROM mainspring.live l WHERE l.id = ANY (picked) AND (l.staged OR l.limits IS NOT NULL)) THEN
-        SELECT * INTO judged FROM mainspring.judge(picked, new_owner, until, now);
+        SELECT * INTO judged FROM mainspring.judge(picked, new_owner, stamp, until, now);
         claimable := judged.claimable;
         woken := judged.woken;
         contended := judged.left_ready > 0;
@@ -45,8 +45,9 @@ BEGIN
         claimable := picked;
     END IF;
     UPDATE mainspring.live l SET
-        phase = 2, token = l.token + 1, owner = new_owner, lease = until, claimed = now,
-        started = coalesce(l.started, now), tag = NULL, parked = NULL, for_token = NULL, line = NULL, place = NULL
+        phase = 2, token = mainspring.next_token(l.token, stamp), owner = new_owner, lease = until,
+        claimed = now, started = coalesce(l.started, now), tag = NULL, parked = NULL, for_token = NULL, line = NULL,
+        place = NULL
     WHERE l.id = ANY (claimable);
     SELECT string_agg(mainspring.as_json(l), ',' ORDER BY p.n) INTO claimed
     FROM unnest(picked) WITH ORDINALITY p (id, n) JOIN mainspring.live l ON l.id = p.id

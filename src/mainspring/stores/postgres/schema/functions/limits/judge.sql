@@ -4,8 +4,8 @@
 -- `left_ready` counts them. `claimable` are rows for the caller to claim; `blocked` and `holders` are staged rows
 -- whose keys were held.
 CREATE OR REPLACE FUNCTION mainspring.judge(
-    picked uuid[], new_owner text, until bigint, now bigint, OUT claimable uuid[], OUT blocked uuid[],
-    OUT holders uuid[], OUT woken uuid[], OUT left_ready integer
+    picked uuid[], new_owner text, stamp bigint, until bigint, now bigint, OUT claimable uuid[],
+    OUT blocked uuid[], OUT holders uuid[], OUT woken uuid[], OUT left_ready integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
     -- per key that was locked
@@ -66,7 +66,7 @@ BEGIN
             EXIT;
         END LOOP;
         IF unused = 0 AND r.staged THEN
-            holder := mainspring.claim_staged(r.id, new_owner, until, now);
+            holder := mainspring.claim_staged(r.id, new_owner, stamp, until, now);
             IF EXISTS (SELECT FROM mainspring.live l WHERE l.id = r.id AND greatest(l.phase, 0::smallint) <> 2) THEN
                 blocked := blocked || r.id;
                 holders := holders || holder;

@@ -1,6 +1,6 @@
 -- Renews the leases that this worker holds, in the order of their ids, and the worker's own row.
 CREATE OR REPLACE FUNCTION mainspring.heartbeat(
-    worker text, worker_info text, ids uuid[], tokens integer[], lease_for bigint,
+    worker text, worker_info text, ids uuid[], tokens bigint[], lease_for bigint,
     OUT kept uuid[], OUT cancels json, OUT now bigint
 ) LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan

@@ -12,7 +12,7 @@ BEGIN
     FOR one IN
         SELECT x.* FROM ROWS FROM (
             json_to_recordset(notes) AS (
-                id uuid, token integer, owner text, progress text, counters text, logs json, n integer
+                id uuid, token bigint, owner text, progress text, counters text, logs json, n integer
             )
         ) x ORDER BY x.id, x.n
     LOOP

@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     FOR one IN
         SELECT x.* FROM json_to_recordset(requests) AS x (
-            id uuid, token integer, at bigint, reason text, audit json, n integer
+            id uuid, token bigint, at bigint, reason text, audit json, n integer
         ) ORDER BY x.id, x.n
     LOOP
         UPDATE mainspring.live l SET
