@@ -121,7 +121,7 @@ SAFEGUARDS = (
         (
             Edit(
                 "stores/sqlite/sql/history_move.sql",
-                "WHERE live.owner = ? AND live.phase = 2 AND live.token = 1 AND live.tail IS NULL"
+                "WHERE live.owner = ? AND live.phase = 2 AND live.token = ended.token AND live.tail IS NULL"
                 " AND live.cancel_requested IS NULL",
                 "WHERE ? IS NOT NULL",
             ),
@@ -130,7 +130,7 @@ SAFEGUARDS = (
     ),
     Safeguard(
         "token that grows with every claim",
-        (Edit("stores/common/rows.py", "token=row.token + 1,", "token=row.token,"),),
+        (Edit("stores/common/rows.py", "token=next_token(row.token, request.stamp),", "token=row.token,"),),
         (SIMULATION, CONFORMANCE),
     ),
     Safeguard(

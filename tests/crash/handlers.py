@@ -238,17 +238,17 @@ def hold(folder: Path, what: str) -> Path:
     return folder / f"hold-{what}"
 
 
-def go(folder: Path, token: int) -> Path:
-    """While this file is missing, runs of that token wait."""
-    return folder / f"go-{token}"
+def go(folder: Path, claim: int) -> Path:
+    """While this file is missing, runs of that claim wait."""
+    return folder / f"go-{claim}"
 
 
 async def wait(ctx: JobContext) -> dict[str, int]:
     ctx.resources.ledger.began(ctx)
     try:
-        await until(go(ctx.resources.folder, row_of(ctx.execution).token).exists, FOR_EVER)
+        await until(go(ctx.resources.folder, row_of(ctx.execution).claims).exists, FOR_EVER)
     except asyncio.CancelledError:
-        ctx.resources.ledger.write("interrupted", id=ctx.execution_id, token=row_of(ctx.execution).token)
+        ctx.resources.ledger.write("interrupted", id=ctx.execution_id, claim=row_of(ctx.execution).claims)
         raise
     ctx.resources.ledger.ended(ctx)
     return who(ctx)
@@ -258,10 +258,10 @@ def wait_in_thread(ctx: JobContext) -> dict[str, int]:
     """Reports progress and log lines all the time, and never looks whether it should stop."""
     ctx.resources.ledger.began(ctx)
     rounds = 0
-    while not go(ctx.resources.folder, row_of(ctx.execution).token).exists():
+    while not go(ctx.resources.folder, row_of(ctx.execution).claims).exists():
         rounds += 1
-        ctx.progress(rounds, message=f"token {row_of(ctx.execution).token}")
-        ctx.logger.info("token %d", row_of(ctx.execution).token)
+        ctx.progress(rounds, message=f"claim {row_of(ctx.execution).claims}")
+        ctx.logger.info("claim %d", row_of(ctx.execution).claims)
         time.sleep(0.05)
     ctx.resources.ledger.ended(ctx)
     return who(ctx)
@@ -270,7 +270,7 @@ def wait_in_thread(ctx: JobContext) -> dict[str, int]:
 async def stubborn(ctx: JobContext) -> dict[str, int]:
     """Swallows every cancellation."""
     ctx.resources.ledger.began(ctx)
-    while not go(ctx.resources.folder, row_of(ctx.execution).token).exists():
+    while not go(ctx.resources.folder, row_of(ctx.execution).claims).exists():
         try:
             await asyncio.sleep(0.05)
         except asyncio.CancelledError:

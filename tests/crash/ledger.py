@@ -64,11 +64,11 @@ class Ledger:
         """What the process itself says happened."""
         match event:
             case AttemptEnded(execution, state, tried=True):
-                self.write("accepted", id=execution.id, token=row_of(execution).token, state=state.value)
+                self.write("accepted", **_which(execution), state=state.value)
             case Fenced(execution, write):
-                self.write("fenced", id=execution.id, token=row_of(execution).token, write=write)
+                self.write("fenced", **_which(execution), write=write)
             case Rescued(execution, _, state):
-                self.write("rescued", id=execution.id, token=row_of(execution).token, state=state.value)
+                self.write("rescued", **_which(execution), state=state.value)
             case Ticked(execution):
                 self.write("ticked", id=execution.id, job=execution.job, tick=row_of(execution).tick)
             case Stopping():
@@ -81,4 +81,10 @@ class Ledger:
 
 def _who(ctx: JobContext) -> Line:
     execution = ctx.execution
-    return {"id": execution.id, "job": execution.job, "token": row_of(execution).token, "tick": row_of(execution).tick}
+    return {**_which(execution), "job": execution.job, "tick": row_of(execution).tick}
+
+
+def _which(execution: Any) -> Line:
+    """Which claim of which execution."""
+    row = row_of(execution)
+    return {"id": execution.id, "token": row.token, "claim": row.claims}

@@ -38,7 +38,7 @@ async def _in_a_worker_of_its_own(app: Witnessed, processes: Processes, queue: s
 async def _judge(app: Witnessed, executions: list[Execution]) -> None:
     for execution in [await app.get(each.id) for each in executions]:
         assert [attempt.end for attempt in execution.attempts] == ["completed"]
-        assert (execution.failures, execution.crashes, row_of(execution).token) == (0, 0, 1)
+        assert (execution.failures, execution.crashes, row_of(execution).claims) == (0, 0, 1)
         assert execution.duration_ms is not None
         assert execution.duration_ms >= RUN * 1000 * 0.99
     assert app.ledger.lines("rescued") == []

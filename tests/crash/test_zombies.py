@@ -46,12 +46,13 @@ async def test_nothing_that_a_zombie_writes_is_accepted(tmp_path: Path, processe
         assert len(_refused(app, zombie, "ending")) == 4
         assert heart == "hears" or not _refused(app, zombie, "lease")
         assert len(await app.running(heir)) == 4
-        assert await _said_by(app, executions, token=1, since=(halted + woken) // 2) == 0  # while it could say nothing
+        assert await _said_by(app, executions, claim=1, since=(halted + woken) // 2) == 0  # while it could say nothing
 
         go(tmp_path, 2).touch()
         await until(lambda: app.all_in(State.COMPLETED, executions), PATIENCE)
         for execution in [await app.get(each.id) for each in executions if each is not None]:
-            assert execution.result == {"token": 2, "pid": heir.pid}
+            assert execution.result == {"token": row_of(execution).token, "pid": heir.pid}
+            assert row_of(execution).claims == 2
             assert [attempt.end for attempt in execution.attempts] == ["worker_lost", "completed"]
         heir.kill()
         hold(tmp_path, f"beats-{zombie.pid}").unlink(missing_ok=True)
@@ -72,12 +73,12 @@ async def test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers(
         worker = processes.node()
         added = await app.enqueue_many([("wait",)] * 3)
         executions = [each for each in added if each is not None]
-        await until(lambda: len(app.ledger.lines("began", token=1)) == 3, PATIENCE)
+        await until(lambda: len(app.ledger.lines("began", claim=1)) == 3, PATIENCE)
         hold(tmp_path, "rescues").touch()  # nobody else takes them: it stops on its own account
         held = time.time()
         hold(tmp_path, f"beats-{trouble}").touch()
-        await until(lambda: len(app.ledger.lines("interrupted", token=1)) == 3, PATIENCE)
-        assert max(line["at"] for line in app.ledger.lines("interrupted", token=1)) < held + 3 * LEASE
+        await until(lambda: len(app.ledger.lines("interrupted", claim=1)) == 3, PATIENCE)
+        assert max(line["at"] for line in app.ledger.lines("interrupted", claim=1)) < held + 3 * LEASE
 
         hold(tmp_path, f"beats-{trouble}").unlink()
         hold(tmp_path, "rescues").unlink()
@@ -97,22 +98,23 @@ async def test_a_worker_that_claims_its_own_lost_execution_again_keeps_the_two_r
         execution = await app.enqueue("wait_in_thread")
         assert execution is not None
         worker = processes.node(**UNDISTURBED)
-        await until(lambda: app.ledger.lines("began", token=1), PATIENCE)
+        await until(lambda: app.ledger.lines("began", claim=1), PATIENCE)
         processes.node("scheduler")
         await app.halt(worker)
         expire_leases(tmp_path)
         await until(lambda: app.ledger.lines("rescued", id=execution.id), PATIENCE)
         worker.go_on()
-        await until(lambda: app.ledger.lines("began", token=2, pid=worker.pid), PATIENCE)
+        await until(lambda: app.ledger.lines("began", claim=2, pid=worker.pid), PATIENCE)
 
         go(tmp_path, 1).touch()
-        await until(lambda: app.ledger.lines("fenced", token=1), PATIENCE)
+        await until(lambda: app.ledger.lines("fenced", claim=1), PATIENCE)
         await _renewed(app, execution.id, times=3)  # the second run keeps its own
         assert (await app.get(execution.id)).state is State.RUNNING
 
         go(tmp_path, 2).touch()
         ended = await app.wait(execution, PATIENCE)
-        assert ended.result == {"token": 2, "pid": worker.pid}
+        assert ended.result == {"token": row_of(ended).token, "pid": worker.pid}
+        assert row_of(ended).claims == 2
         assert [attempt.end for attempt in ended.attempts] == ["worker_lost", "completed"]
         await until(lambda: app.ledger.lines("accepted", id=execution.id), PATIENCE)  # told of once it is stored
         assert len(app.ledger.lines("accepted", id=execution.id)) == 1
@@ -173,13 +175,13 @@ async def test_a_process_that_was_paused_does_not_rescue_from_itself(tmp_path: P
         await app.close()
 
 
-async def _said_by(app: Witnessed, executions: list[Execution | None], token: int, since: int) -> int:
-    """How many log lines that the runs of that token said since are kept; no such run may have left its progress.
+async def _said_by(app: Witnessed, executions: list[Execution | None], claim: int, since: int) -> int:
+    """How many log lines that the runs of that claim said since are kept; no such run may have left its progress.
     (What was said and accepted before a pause may arrive after it, where lines lie apart from their execution.)"""
     lines = [line for each in executions if each is not None for _, line in await app.logs(each.id)]
     rows = [await app.get(each.id) for each in executions if each is not None]
-    assert not any((row.progress or {}).get("message") == f"token {token}" for row in rows)
-    return sum(line.message == f"token {token}" and to_micros(line.at) >= since for line in lines)
+    assert not any((row.progress or {}).get("message") == f"claim {claim}" for row in rows)
+    return sum(line.message == f"claim {claim}" and to_micros(line.at) >= since for line in lines)
 
 
 def _refused(app: Witnessed, process: Process, write: str) -> list[Line]:

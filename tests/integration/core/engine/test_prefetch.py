@@ -72,10 +72,10 @@ async def test_what_waits_here_too_long_is_left_to_others(memory_nodes: Nodes, m
         assert (done.state, done.failures) == ("completed", 0)
     assert len(gate.running) == 1, "the slow one still runs"
     rows = [await free.get(each.id) for each in quick]
-    assert max(row_of(row).token for row in rows) > 1, "nothing was fetched ahead"
+    assert max(row_of(row).claims for row in rows) > 1, "nothing was fetched ahead"
     assert {tuple(attempt.end for attempt in row.attempts) for row in rows} == {("completed",)}, "one try each"
     for row in rows:
-        assert row_of(row).token == 1 or row_of(row).started == row_of(row).attempts[0].started, (
+        assert row_of(row).claims == 1 or row_of(row).started == row_of(row).attempts[0].started, (
             "it began when its handler was called"
         )
     gate.open.set()

@@ -545,7 +545,7 @@ async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(nodes: Nodes
         done = await run_once(app, block)
     finished.set()
     await asyncio.to_thread(other.join)
-    assert (done.state, done.result, done.crashes, row_of(done).token) == ("completed", "kept", 0, 1)
+    assert (done.state, done.result, done.crashes, row_of(done).claims) == ("completed", "kept", 0, 1)
     assert seen.of(Rescued) == []
     assert seen.of(SkewNoticed) == []
 

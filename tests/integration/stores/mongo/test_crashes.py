@@ -289,7 +289,9 @@ async def test_every_ending_is_counted_once_and_numbered_wherever_the_folder_die
         async with opened(url) as store:
             await store.add([execution(n) for n in range(5)])
             rows = (await store.exchange([], CLAIM)).claimed
-            await store.report([ProgressReport(id=rows[0].id, token=1, owner="w1", logs=(LogLine(NOW, "INFO", "x"),))])
+            await store.report(
+                [ProgressReport(id=rows[0].id, token=rows[0].token, owner="w1", logs=(LogLine(NOW, "INFO", "x"),))]
+            )
             await store.exchange([completed(row, keep=n > 1) for n, row in enumerate(rows)], None)
         if not await dies(url, lambda store: store.fold(3), write, after):
             assert write > 3
@@ -366,5 +368,5 @@ async def test_a_claim_that_dies_is_a_waiting_row_or_a_lease() -> None:
             running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING})))
             claimed = (await store.exchange([], CLAIM)).claimed
             assert sorted(row.id for row in [*running, *claimed]) == [id_of(1), id_of(2)], (write, after)
-            assert all((row.owner, row.token) == ("w1", 1) and row.lease for row in running)
+            assert all((row.owner, row.claims) == ("w1", 1) and row.lease for row in running)
     pytest.fail("the step never came to its end")

@@ -82,7 +82,8 @@ async def life(store: PostgresStore) -> None:
     worker = WorkerInfo(id=OWNER, host="h", pid=1, version="v")
     beat = HeartbeatRequest(worker=worker, leases=tuple((row.id, row.token) for row in rows), lease=30.0)
     assert (await asyncio.to_thread(store.heartbeat, beat)).lost == frozenset()
-    assert await store.report([ProgressReport(id=first.id, token=1, owner=OWNER, progress_json="{}")]) == [True]
+    report = ProgressReport(id=rows[0].id, token=rows[0].token, owner=OWNER, progress_json="{}")
+    assert await store.report([report]) == [True]
     assert (await store.exchange([ending(row) for row in rows], None)).applied == (True, True)
     await store.fold(100)
     assert (await store.stats())["job-1"].completed == 2

@@ -171,7 +171,7 @@ async def test_a_row_claimed_here_and_taken_over_elsewhere_cannot_be_settled_her
         assert (await store.exchange([change(mine, State.COMPLETED)], None)).applied == (False,)
         assert (await other.exchange([change(theirs, State.FAILED)], None)).applied == (True,)
         [row] = await store.find(ALL)
-        assert (row.state, row.token) == (State.FAILED, 2)
+        assert (row.state, row.claims) == (State.FAILED, 2)
 
 
 async def test_a_lock_held_too_long_is_reported_with_the_remedy(path: Path) -> None:
@@ -291,7 +291,7 @@ async def test_processes_that_write_all_the_time_never_find_the_database_locked(
         found = await store.find(ALL)
         assert len(found) == per_process * processes
         assert {row.state for row in found} == {State.COMPLETED}
-        assert {row.token for row in found} == {1}, "nothing was claimed twice"
+        assert {row.claims for row in found} == {1}, "nothing was claimed twice"
         stats = (await store.stats())["job-1"]
         assert stats.completed == per_process * processes
         assert sorted(row.number or 0 for row in found) == list(range(1, per_process * processes + 1))

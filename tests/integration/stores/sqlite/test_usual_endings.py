@@ -90,8 +90,8 @@ async def test_rows_that_changed_since_their_claim_are_settled_as_they_are(tmp_p
         await store.add([execution(n) for n in range(1, 7)])
         rows = (await store.exchange([], claim_request("w1"))).claimed
         _, noted, asked, taken, ended, _ = rows
-        await store.report([ProgressReport(id=noted.id, token=1, owner="w1", progress_json='{"percent":50}')])
-        await store.request_cancel([CancelRequest(id=asked.id, token=1, at=1, reason="enough")])
+        await store.report([ProgressReport(id=noted.id, token=noted.token, owner="w1", progress_json='{"percent":50}')])
+        await store.request_cancel([CancelRequest(id=asked.id, token=asked.token, at=1, reason="enough")])
         await other.exchange([change(taken, State.PENDING)], claim_request("w2"))
         await other.exchange([ending(ended)], None)
         applied = (await store.exchange([ending(row) for row in rows], None)).applied

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from mainspring.core.rules import transitions
 from mainspring.model.errors import CommandRefused
-from mainspring.model.execution import FINAL, LIVE, ExecutionRow, Outcome, State, encode_attempts, encode_policy
+from mainspring.model.execution import (
+    FINAL,
+    LIVE,
+    ExecutionRow,
+    Outcome,
+    State,
+    encode_attempts,
+    encode_policy,
+    next_token,
+)
 from mainspring.model.policies import Retry, RunPolicy
 from mainspring.model.store.messages import CancelRequest, Change
 
@@ -29,7 +38,7 @@ def execution(**fields: object) -> ExecutionRow:
 
 
 def running(**fields: object) -> ExecutionRow:
-    return execution(state=State.RUNNING, owner="w", token=1, claimed=5, **fields)
+    return execution(state=State.RUNNING, owner="w", token=next_token(0, 1), claimed=5, **fields)
 
 
 def outcome(end: str, **fields: object) -> Outcome:
@@ -37,7 +46,7 @@ def outcome(end: str, **fields: object) -> Outcome:
 
 
 def claimed(before: ExecutionRow) -> ExecutionRow:
-    return msgspec.structs.replace(before, state=State.RUNNING, owner="w", token=before.token + 1, claimed=5)
+    return msgspec.structs.replace(before, state=State.RUNNING, owner="w", token=next_token(before.token, 1), claimed=5)
 
 
 def applied(before: ExecutionRow, change: Change) -> ExecutionRow:
@@ -216,7 +225,7 @@ def test_what_was_asked_to_stop_is_not_tried_again(end: str) -> None:
     ],
 )
 def test_a_parent_ends_with_its_last_child(counts: dict[State, int], state: State | None) -> None:
-    parent = execution(state=State.WAITING, token=1)
+    parent = execution(state=State.WAITING, token=next_token(0, 1))
     change = transitions.after_children(parent, counts, 9)
     assert (change.to if change else None) is state
 
@@ -251,9 +260,9 @@ def test_the_number_of_the_last_try_is_not_counted_twice() -> None:
 
 def test_a_claim_given_back_before_it_began_is_no_try_and_no_start() -> None:
     unbegun = Outcome(end="handed_back", started=5, ended=5, worker="w", begun=False)
-    running = ExecutionRow(id="e", job="j", job_id="i", handler="h", state=State.RUNNING, token=1)
+    running = ExecutionRow(id="e", job="j", job_id="i", handler="h", state=State.RUNNING, token=next_token(0, 1))
     change = transitions.after_attempt(running, unbegun)
     assert (change.to, change.attempt, change.started) == (State.PENDING, None, None)
-    again = msgspec.structs.replace(running, token=2, started=1)
+    again = msgspec.structs.replace(running, token=next_token(running.token, 1), started=1)
     done = transitions.after_attempt(again, Outcome(end="completed", started=7, ended=9, worker="w"))
     assert (done.started, done.attempt and done.attempt.number) == (7, 1)
