@@ -165,3 +165,15 @@ def test_work_and_stop_are_the_same_on_both_event_loops(cli: CommandLine, event_
     process.send_signal(signal.SIGTERM)
     assert process.wait(DEADLINE) == 0
     assert cli.status(slow["id"]) == "pending"  # handed back
+
+
+@pytest.mark.req("OPS-2", "SEC-4")
+def test_only_a_process_that_serves_http_needs_the_secrets_of_http(cli: CommandLine) -> None:
+    cli.environ |= {"MAINSPRING_JWT_SECRET_FILE": "nowhere.txt", "MAINSPRING_JWT_AUDIENCE": "shop"}
+    cli.serve("--roles", "worker")
+    assert len(pids(cli)) == 1
+    assert cli.json("jobs", "trigger", "greet", URL, "--param", "name=ada", "--wait")["status"] == "completed"
+    refused = cli("run", "shop:app", "--roles", "api,worker")
+    assert refused.returncode == 2
+    assert "MAINSPRING_JWT_SECRET_FILE: the file 'nowhere.txt' cannot be read: No such file" in refused.stderr
+    assert "Traceback" not in refused.stderr

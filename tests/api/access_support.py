@@ -116,7 +116,10 @@ def _request(
 
 
 def settings(**given: Any) -> SecuritySettings:
-    return load(given, {}, "/dev/null").security
+    """As the process has them that serves HTTP."""
+    found = load(given, {}, "/dev/null")
+    found.check_http()
+    return found.security
 
 
 def tiny_api(guard: Guard) -> FastAPI:

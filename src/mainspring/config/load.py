@@ -19,7 +19,8 @@ import msgspec
 from ..model import defaults
 from ..model.errors import ConfigurationError, InvalidValue, nearest, shown
 from ..model.values.reading import duration_text
-from .security import check_security
+from .rules import SecretFile
+from .rules import secret as secret_rule
 from .settings import PREFIX, SETTINGS, Settings
 
 SECTIONS: dict[str, dict[str, str]] = {}
@@ -54,7 +55,8 @@ def load(
     given = _from_file(table, source) | _from_environment(environ) | _from_arguments(arguments or {})
     checked = {name: _checked(name, item) for name, item in given.items()}
     _adapt(checked)
-    settings = Settings(values=values, environ=environ).with_changes(checked)
+    sources = {name: item.source for name, item in given.items()}
+    settings = Settings(values=values, environ=environ, sources=sources).with_changes(checked)
     _check_together(settings, given)
     return settings
 
@@ -86,20 +88,18 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
     return given
 
 
-def _setting_of(variable: str, value: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def _setting_of(variable: str, value: str, environ: Mapping[str, str]) -> tuple[str, Any]:
     """The name and value of the setting that a variable is about. `MAINSPRING_JWT_SECRET_FILE` names a file that holds
-    the secret, and so does the variable of any other setting with a password in it."""
+    the secret, and so does the variable of any other setting with a password in it. The secret of the HTTP interface is
+    read by the process that serves it, no other process has to be able to."""
     name = variable.removeprefix(PREFIX).lower()
     secret = name.removesuffix("_file")
     if name in SETTINGS or secret not in SETTINGS or not SETTINGS[secret].secret:
         return name, value
     if environ.get(PREFIX + secret.upper()):
         raise ConfigurationError(f"{PREFIX}{secret.upper()} and {variable} are both set; remove one of them")
-    try:
-        return secret, Path(value).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ConfigurationError(f"{variable}: the file {value!r} cannot be read: {reason}") from None
+    file = SecretFile(value, variable)
+    return secret, file if SETTINGS[secret].rule is secret_rule else file.reveal()
 
 
 def _not_a_setting(variable: str, value: str) -> bool:
@@ -150,7 +150,6 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
     for name, wanted in (("locks", settings.locks == "redis"), ("redis_wakeups", settings.redis_wakeups)):
         if wanted and settings.redis_url is None:
             raise ConfigurationError(f"{_described(name, given)} needs redis_url, such as redis://localhost:6379/0")
-    check_security(settings.security, lambda name: _described(name, given))
 
 
 def _described(name: str, given: Mapping[str, _Given]) -> str:

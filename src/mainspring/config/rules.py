@@ -132,6 +132,26 @@ def secret(field: str, value: Any) -> Secret:
     return Secret(value)
 
 
+class SecretFile(Secret):
+    """A secret that a file holds. The file is read when the secret is used."""
+
+    __slots__ = ("_path", "_source")
+
+    def __init__(self, path: str, source: str) -> None:
+        super().__init__(path)
+        self._path, self._source = path, source
+
+    def reveal(self) -> str:
+        try:
+            text = Path(self._path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise ConfigurationError(f"{self._source}: the file {self._path!r} cannot be read: {reason}") from None
+        if not text:
+            raise ConfigurationError(f"{self._source}: the file {self._path!r} is empty")
+        return text
+
+
 def file(field: str, value: Any) -> str:
     if isinstance(value, Path):
         value = str(value)

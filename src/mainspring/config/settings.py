@@ -26,7 +26,7 @@ from .sections import (
     ProcessSettings,
     RedisSettings,
 )
-from .security import SecuritySettings
+from .security import SecuritySettings, check_security
 
 PREFIX = "MAINSPRING_"
 """The prefix of environment variables that set a setting."""
@@ -113,6 +113,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, Any] = {}
     """The values of placeholders, from the table `[values]` of the file."""
     environ: Mapping[str, str] = {}
+    sources: Mapping[str, str] = {}
+    """Where each setting that was given came from."""
 
     def __getattr__(self, name: str) -> Any:
         """Every setting by its name alone."""
@@ -127,6 +129,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             sections.setdefault(_SECTION_OF[name], {})[name] = value
         replaced = {name: msgspec.structs.replace(getattr(self, name), **given) for name, given in sections.items()}
         return msgspec.structs.replace(self, **replaced)
+
+    def check_http(self) -> None:
+        """Refuse settings by which nobody could log in as intended. For the process that serves HTTP: the others run
+        without its secrets."""
+        check_security(
+            self.security, lambda name: f"{name} (from {self.sources[name]})" if name in self.sources else name
+        )
 
     def lookup(self, key: str) -> str:
         """The value a placeholder such as `${reports.cron}` stands for: from `[values]`, then from the environment.
@@ -160,7 +169,7 @@ def _masked(value: Secret | str | None) -> object:
 
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {
-    name: kind for name, kind in get_type_hints(Settings).items() if name not in ("values", "environ")
+    name: kind for name, kind in get_type_hints(Settings).items() if name not in ("values", "environ", "sources")
 }
 _SECTION_OF = {name: section for section, kind in _SECTIONS.items() for name in kind.__struct_fields__}
 

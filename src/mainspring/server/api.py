@@ -51,6 +51,7 @@ def create_api(app: Application) -> FastAPI:
         redirect_slashes=False,
     )
     api.state.application = app
+    app.settings.check_http()
     api.state.guard = Guard(app.settings.security, app)
     api.state.streams = Streams()
     errors.install(api)

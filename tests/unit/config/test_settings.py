@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mainspring import Mainspring
 from mainspring.config.load import load
 from mainspring.config.settings import SETTINGS, Settings, SettingsOptions
 from mainspring.model.errors import ConfigurationError, InvalidValue, MainspringError
@@ -63,6 +64,38 @@ def test_secrets_may_come_from_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="MAINSPRING_LEASE_FILE is not a setting"):
         load({}, {"MAINSPRING_LEASE_FILE": str(tmp_path / "url")}, None)
     assert load({}, {"MAINSPRING_JWT_KEY_FILE": "key.pem", "MAINSPRING_JWT_ALGORITHMS": "RS256"}, None).jwt_key_file
+
+
+@pytest.mark.req("OPS-2", "SEC-4")
+def test_only_the_process_that_serves_http_needs_its_secrets(tmp_path: Path) -> None:
+    """The secret is mounted where HTTP is served. The rest of the configuration is the same everywhere."""
+    (tmp_path / "mainspring.toml").write_text('jwt_audience = "shop"\njwt_issuer = "https://id.example.com"\n')
+    elsewhere = load({}, {}, tmp_path / "mainspring.toml")
+    app = Mainspring("memory://", config_file=str(tmp_path / "mainspring.toml"))
+    for check in (elsewhere.check_http, app.asgi):
+        with pytest.raises(
+            ConfigurationError, match=r"jwt_audience \(from .*mainspring.toml\) needs a key: set jwt_secret"
+        ):
+            check()
+    secret = tmp_path / "secret"
+    named = load({}, {"MAINSPRING_JWT_SECRET_FILE": str(secret)}, tmp_path / "mainspring.toml")
+    with pytest.raises(
+        ConfigurationError, match=r"MAINSPRING_JWT_SECRET_FILE: the file .*secret' cannot be read: No such"
+    ):
+        named.check_http()
+    assert named.security.authenticates, "nobody gets in without a login because the secret is not there"
+    secret.write_text("\n")
+    with pytest.raises(ConfigurationError, match="secret' is empty"):
+        named.check_http()
+    secret.write_text("too-short\n")
+    with pytest.raises(
+        ConfigurationError, match=r"jwt_secret \(from MAINSPRING_JWT_SECRET_FILE\) is too short"
+    ) as raised:
+        named.check_http()
+    assert "too-short" not in f"{raised.value} {named} {named.jwt_secret!r}"
+    secret.write_text("0123456789abcdef" * 4 + "\n")
+    named.check_http()
+    assert named.jwt_secret.reveal() == "0123456789abcdef" * 4
 
 
 @pytest.mark.req("OPS-2")
